@@ -17,6 +17,7 @@
 //! their targets, and gets rounds, statistics and printing from the other modules. A line in `all`
 //! adds it to the table of `docs/performance.md`.
 
+pub mod abuse;
 pub mod all;
 pub mod campaign;
 pub mod candidacy;
@@ -115,6 +116,8 @@ pub enum BenchCommand {
     Loss(loss::Loss),
     /// Cost of a report in the core in instructions, counted by valgrind
     Instructions(instructions::Instructions),
+    /// What an innocent client notices while the server is attacked
+    Abuse(abuse::Abuse),
     /// Every measurement with a target, one after another, with one table at the end
     All(all::All),
     /// Events received per second by the watchers of one application, beside plain tonic and etcd
@@ -187,12 +190,7 @@ impl Load {
     /// Returns the directory of the data. `/tmp` is in memory on many machines, where an fsync
     /// costs nothing and proves nothing.
     pub fn data_directory(&self) -> PathBuf {
-        let on_disk = PathBuf::from("/var/tmp");
-        match &self.dir {
-            Some(dir) => dir.clone(),
-            None if on_disk.is_dir() => on_disk,
-            None => std::env::temp_dir(),
-        }
+        site::directory(self.dir.as_deref())
     }
 }
 
@@ -218,6 +216,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Heartbeats(heartbeats) => heartbeats::run(heartbeats).await,
             BenchCommand::Loss(loss) => loss::run(loss).await,
             BenchCommand::Instructions(args) => instructions::run(args).await,
+            BenchCommand::Abuse(abuse) => abuse::run(abuse).await,
             BenchCommand::All(all) => all::run(all).await,
             BenchCommand::Fanout(fanout) => fanout::run(fanout).await,
             BenchCommand::Memory(memory) => memory::run(memory).await,

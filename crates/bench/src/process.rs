@@ -74,6 +74,11 @@ impl Process {
         }
     }
 
+    /// Returns the size of its log, in bytes.
+    pub fn log_bytes(&self) -> u64 {
+        std::fs::metadata(self.directory.path().join("log")).map_or(0, |log| log.len())
+    }
+
     /// Returns the end of its log, to append to an error.
     pub fn log(&self) -> String {
         let log = std::fs::read(self.directory.path().join("log")).unwrap_or_default();

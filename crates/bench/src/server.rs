@@ -54,6 +54,25 @@ impl Server {
         Server::reached(Process::start(command, directory)?).await.context("start our server")
     }
 
+    /// Starts a server in memory with these arguments and its own defaults.
+    pub async fn start_as_is(arguments: &[String], site: &Site) -> anyhow::Result<Server> {
+        let directory = process::directory(&site.directory)?;
+        let mut command = command(&site.bellwether);
+        command.args(["serve", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
+        command.args(["--print-addresses", "json", "--store", "memory"]).args(arguments);
+        Server::reached(Process::start(command, directory)?).await.context("start our server")
+    }
+
+    /// Returns the size of its log, in bytes.
+    pub fn log_bytes(&self) -> u64 {
+        self.process.log_bytes()
+    }
+
+    /// Fails if it has ended.
+    pub fn check_running(&mut self) -> anyhow::Result<()> {
+        self.process.check_running()
+    }
+
     /// Starts the plain tonic echo, which is a command of this program.
     pub async fn start_echo(parent: &Path) -> anyhow::Result<Server> {
         let mut command = own_binary()?;

@@ -19,8 +19,22 @@ pub struct Site {
 impl Site {
     /// The site that these flags describe. Fails if there is no server.
     pub fn of(load: &Load) -> anyhow::Result<Site> {
-        let bellwether = find(load.bellwether.as_deref())?;
-        Ok(Site { bellwether, directory: load.data_directory() })
+        Site::at(load.bellwether.as_deref(), load.dir.as_deref())
+    }
+
+    /// The site of a server's file and a directory, if they are given. Fails if there is no server.
+    pub fn at(bellwether: Option<&Path>, dir: Option<&Path>) -> anyhow::Result<Site> {
+        Ok(Site { bellwether: find(bellwether)?, directory: directory(dir) })
+    }
+}
+
+/// The directory that was given, or one on a disk.
+pub fn directory(given: Option<&Path>) -> PathBuf {
+    let on_disk = PathBuf::from("/var/tmp");
+    match given {
+        Some(given) => given.to_path_buf(),
+        None if on_disk.is_dir() => on_disk,
+        None => std::env::temp_dir(),
     }
 }
 

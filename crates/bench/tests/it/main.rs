@@ -1,5 +1,6 @@
 //! The real load generator with the real server: every measurement runs once, as short as possible.
 
+mod abuse;
 mod all;
 mod program;
 mod rows;

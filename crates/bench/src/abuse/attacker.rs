@@ -1,0 +1,196 @@
+//! Runs an attack over real sockets of the loopback interface, from several of its addresses.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use serde::Serialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::attack::{Attack, DRIP_EVERY, Means, Turn};
+
+/// Addresses of this machine that the attack comes from: one address would meet the limits of one
+/// address alone.
+const ADDRESSES: usize = 16;
+/// Connections that are opened at the same time.
+const OPENING: usize = 64;
+/// Pause before a connection that was ended is opened again.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What an attack has sent so far.
+#[derive(Debug, Default)]
+pub struct Counts {
+    connections: AtomicU64,
+    ended: AtomicU64,
+    bytes: AtomicU64,
+    units: AtomicU64,
+}
+
+/// What an attack has sent.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sent {
+    /// Connections that were opened.
+    pub connections: u64,
+    /// Connections that the server ended.
+    pub ended: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Streams, frames or calls.
+    pub units: u64,
+}
+
+impl Counts {
+    /// Returns the counts so far.
+    pub fn sent(&self) -> Sent {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Sent {
+            connections: read(&self.connections),
+            ended: read(&self.ended),
+            bytes: read(&self.bytes),
+            units: read(&self.units),
+        }
+    }
+
+    fn add(&self, bytes: usize, units: u64) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.units.fetch_add(units, Ordering::Relaxed);
+    }
+}
+
+/// Attacks until the future is dropped. `connections_max` bounds the connections that are held.
+pub async fn run(attack: Attack, to: SocketAddr, counts: Arc<Counts>, connections_max: usize) {
+    match attack.means {
+        Means::Hold { connections, opening, drip } => {
+            let connections = connections.min(connections_max);
+            hold(to, connections, opening(), drip, &counts).await;
+        }
+        Means::Flood { connections, per_second, chunk } => {
+            let mut tasks = JoinSet::new();
+            let per_second = per_second.map(|all| all / connections as u64);
+            for number in 0..connections {
+                tasks.spawn(flood(number, to, per_second, chunk, counts.clone()));
+            }
+            while tasks.join_next().await.is_some() {}
+        }
+    }
+}
+
+async fn connect(number: usize, to: SocketAddr, counts: &Counts) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    // The innocent client has 127.0.0.1.
+    let last = u8::try_from(2 + number % ADDRESSES).unwrap_or(u8::MAX);
+    socket.bind(SocketAddr::new(IpAddr::from([127, 0, 0, last]), 0))?;
+    let stream = socket.connect(to).await?;
+    stream.set_nodelay(true)?;
+    counts.connections.fetch_add(1, Ordering::Relaxed);
+    Ok(stream)
+}
+
+/// A connection that is held, with the drips that it has sent.
+struct Held {
+    stream: TcpStream,
+    drips: u64,
+}
+
+async fn hold(
+    to: SocketAddr,
+    connections: usize,
+    opening: (Vec<u8>, u64),
+    drip: fn(u64) -> Vec<u8>,
+    counts: &Counts,
+) {
+    let mut held: Vec<Held> = Vec::new();
+    loop {
+        let before = held.len();
+        held.retain(|held| !is_ended(&held.stream));
+        counts.ended.fetch_add((before - held.len()) as u64, Ordering::Relaxed);
+        let (bytes, units) = &opening;
+        let more = (held.len()..connections).map(|number| async move {
+            let mut stream = connect(number, to, counts).await.ok()?;
+            // The server may end the connection before it has everything.
+            let written = tokio::time::timeout(DRIP_EVERY, stream.write_all(bytes)).await;
+            written.ok()?.ok()?;
+            counts.add(bytes.len(), *units);
+            Some(Held { stream, drips: 0 })
+        });
+        let mut more = stream::iter(more).buffer_unordered(OPENING);
+        while let Some(opened) = more.next().await {
+            held.extend(opened);
+        }
+        for held in &mut held {
+            let bytes = drip(held.drips);
+            held.drips += 1;
+            let written = held.stream.try_write(&bytes).unwrap_or(0);
+            counts.add(written, 0);
+        }
+        sleep(DRIP_EVERY).await;
+    }
+}
+
+/// Returns whether the server has ended a connection. What it has sent stays unread.
+fn is_ended(stream: &TcpStream) -> bool {
+    let mut byte = [0];
+    let mut peeked = std::io::ErrorKind::WouldBlock;
+    match futures_util::FutureExt::now_or_never(stream.peek(&mut byte)) {
+        Some(Ok(0)) => return true,
+        Some(Err(error)) => peeked = error.kind(),
+        Some(Ok(_)) | None => {}
+    }
+    peeked != std::io::ErrorKind::WouldBlock
+}
+
+async fn flood(
+    number: usize,
+    to: SocketAddr,
+    per_second: Option<u64>,
+    chunk: fn(&mut Turn),
+    counts: Arc<Counts>,
+) {
+    loop {
+        if let Ok(stream) = connect(number, to, &counts).await {
+            flood_one(stream, per_second, chunk, &counts).await;
+            counts.ended.fetch_add(1, Ordering::Relaxed);
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Sends on one connection until the server ends it.
+async fn flood_one(
+    stream: TcpStream,
+    per_second: Option<u64>,
+    chunk: fn(&mut Turn),
+    counts: &Counts,
+) {
+    let (mut read, mut write) = stream.into_split();
+    let answers = async {
+        let mut bytes = vec![0; 64 << 10];
+        while read.read(&mut bytes).await.is_ok_and(|read| 0 < read) {}
+    };
+    let send = async {
+        let (start, mut units) = (Instant::now(), 0);
+        let mut turn = Turn::begin();
+        while !turn.is_used_up() {
+            if write.write_all(&turn.out).await.is_err() {
+                return;
+            }
+            counts.add(turn.out.len(), turn.units);
+            units += turn.units;
+            if let Some(per_second) = per_second {
+                let seconds = units as f64 / per_second as f64;
+                sleep_until(start + Duration::from_secs_f64(seconds)).await;
+            }
+            turn.clear();
+            chunk(&mut turn);
+        }
+    };
+    tokio::select! {
+        () = answers => {}
+        () = send => {}
+    }
+}

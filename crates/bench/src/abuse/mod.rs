@@ -1,0 +1,177 @@
+//! `abuse`: attacks the server over real sockets of this machine, and measures what an innocent
+//! client notices.
+//!
+//! ```text
+//!  attack    what is sent --> attacker   connections from 127.0.0.2 to 127.0.0.17
+//!  innocent  reports and reads from 127.0.0.1, before and during
+//!  row       both with memory, processor and log of the server, and the verdict
+//! ```
+
+mod attack;
+mod attacker;
+mod frame;
+mod innocent;
+mod row;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::time::{Instant, sleep};
+
+use crate::machine::Machine;
+use crate::process::cpu_seconds;
+use crate::runtime;
+use crate::server::Server;
+use crate::site::Site;
+use attack::{ATTACKS, Attack};
+use attacker::Counts;
+use innocent::Innocent;
+use row::{Report, Row};
+
+/// Flags of `abuse`.
+#[derive(Debug, clap::Args)]
+pub struct Abuse {
+    /// The attacks to run [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAME", value_parser = names())]
+    pub only: Vec<String>,
+    /// Length of each attack
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub seconds: u64,
+    /// Directory for the files of the server [default: /var/tmp]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// The server that is attacked [default: `bellwether` beside this program]
+    #[arg(long, value_name = "FILE", env = "BELLWETHER_BINARY")]
+    pub bellwether: Option<PathBuf>,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn names() -> clap::builder::PossibleValuesParser {
+    ATTACKS.map(|attack| attack.name).into()
+}
+
+/// Files of this process beside the connections of an attack.
+const OTHER_FILES: u64 = 300;
+/// How long the server may take to serve the innocent client again after an attack.
+const RECOVERY_MAX: Duration = Duration::from_secs(10);
+
+/// Runs the command.
+pub async fn run(args: Abuse) -> anyhow::Result<()> {
+    let site = Site::at(args.bellwether.as_deref(), args.dir.as_deref())?;
+    let mut report = Report::new(Machine::look(&site.directory), args.seconds);
+    let connections_max = raise_file_limit()?;
+    let is_asked =
+        |attack: &&Attack| args.only.is_empty() || args.only.iter().any(|name| name == attack.name);
+    for attack in ATTACKS.iter().filter(is_asked) {
+        eprintln!("{} ...", attack.name);
+        let row = one(attack, &args, &site, connections_max).await;
+        report.rows.push(row.with_context(|| attack.name)?);
+    }
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&report)?),
+        false => print!("{report}"),
+    }
+    let broken = report.rows.iter().filter(|row| !row.verdict.holds()).count();
+    ensure!(broken == 0, "the server does not hold against {broken} attacks");
+    Ok(())
+}
+
+/// Runs one attack against a server of its own.
+async fn one(
+    attack: &Attack,
+    args: &Abuse,
+    site: &Site,
+    connections_max: usize,
+) -> anyhow::Result<Row> {
+    let callers = tempfile::tempdir()?;
+    let (arguments, token) = match attack.with_tokens {
+        true => with_tokens(site, callers.path())?,
+        false => (Vec::new(), None),
+    };
+    let mut server = Server::start_as_is(&arguments, site).await?;
+    let innocent = Innocent::start(format!("http://{}", server.grpc), token.clone());
+    sleep(Duration::from_secs(args.seconds.div_ceil(2))).await;
+    let (memory_before, log_before) = (memory(server.id(), "VmRSS:")?, server.log_bytes());
+    let (cpu_before, start) = (cpu_seconds(server.id())?, Instant::now());
+    let counts = Arc::new(Counts::default());
+    innocent.attack_begins();
+    let attacking = attacker::run(*attack, server.grpc, counts.clone(), connections_max);
+    let seconds = args.seconds;
+    runtime::apart(async move {
+        let _over = tokio::time::timeout(Duration::from_secs(seconds), attacking).await;
+        Ok(())
+    })
+    .await?;
+    let cpu = (cpu_seconds(server.id())? - cpu_before) / start.elapsed().as_secs_f64();
+    let [before, during] = innocent.end().await?;
+    server.check_running()?;
+    let recovered = recovers(&server, token).await?;
+    let row = Row {
+        attack: attack.name,
+        unit: attack.unit,
+        sent: counts.sent(),
+        connections_max,
+        before,
+        during,
+        memory_before,
+        memory_peak: memory(server.id(), "VmHWM:")?,
+        cpu,
+        log_bytes: server.log_bytes() - log_before,
+        verdict: row::Verdict::Holds,
+    };
+    Ok(row.judged(seconds, recovered))
+}
+
+/// Returns whether a new client is served soon after the attack.
+async fn recovers(server: &Server, token: Option<String>) -> anyhow::Result<bool> {
+    let until = Instant::now() + RECOVERY_MAX;
+    while Instant::now() < until {
+        let innocent = Innocent::start(format!("http://{}", server.grpc), token.clone());
+        sleep(Duration::from_millis(200)).await;
+        if innocent.end().await.is_ok_and(|[served, _]| served.failed == 0 && 0 < served.calls) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Makes a token for the innocent client. Returns the arguments of the server, and the token.
+fn with_tokens(site: &Site, dir: &Path) -> anyhow::Result<(Vec<String>, Option<String>)> {
+    const ROLES: &str = "[[grant]]\nrole = \"operator\"\nto = [\"*\"]\nnamespace = \"*\"\n\
+                         application = \"*\"\n[[grant]]\nrole = \"worker\"\nto = [\"*\"]\n\
+                         namespace = \"*\"\napplication = \"*\"\nunit = \"*\"\n";
+    let file = |name: &str| dir.join(name).display().to_string();
+    std::fs::write(file("roles.toml"), ROLES)?;
+    let mut command = Command::new(&site.bellwether);
+    let made = command.args(["token", "create", "innocent", "--tokens", &file("tokens.toml")]);
+    let output = made.output().context("make a token")?;
+    if !output.status.success() {
+        bail!("make a token: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let flags = ["--tokens".into(), file("tokens.toml"), "--roles".into(), file("roles.toml")];
+    Ok((flags.into(), Some(String::from_utf8(output.stdout)?.trim().to_string())))
+}
+
+/// Lets this process and its children have as many files as the system allows; returns how many
+/// connections an attack may hold.
+fn raise_file_limit() -> anyhow::Result<usize> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    let files = maximum.unwrap_or(u64::from(u32::MAX));
+    Ok(usize::try_from(files.saturating_sub(OTHER_FILES))?)
+}
+
+/// Returns a size of the memory of a process, in bytes.
+fn memory(id: u32, name: &str) -> anyhow::Result<u64> {
+    let path = format!("/proc/{id}/status");
+    let status = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    Ok(1024 * kibibytes.with_context(|| format!("no {name} in {path}"))?)
+}
