@@ -1,13 +1,14 @@
-// The status page in Debian's chromium: first view, live change, why, filters in the URL, keys, a server that goes away
-// and comes back, 360 px, no scripts, 5,000 applications, and axe in both themes. Arguments: the address of the server,
-// the program, and a folder for screenshots.
+// The status page in Debian's chromium: first view, live change, why, filters in the URL, keys, a proof of the copy, a
+// server that goes away and comes back, 360 px, no scripts, 5,000 applications, and axe in both themes. Arguments: the
+// address of the server, the program, a folder for screenshots, and a part of the name of the only check to run.
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { existsSync, readFileSync } from 'node:fs';
+import http from 'node:http';
 import net from 'node:net';
 import path from 'node:path';
 
-const [address, binary, shots] = process.argv.slice(2);
+const [address, binary, shots, only] = process.argv.slice(2);
 const require = createRequire(path.resolve('.tools/browser/package.json'));
 const browserPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
 let chromium, axe;
@@ -60,6 +61,34 @@ async function freePort() {
   const { port } = server.address();
   await new Promise((done) => server.close(done));
   return port;
+}
+
+// A proxy in front of the server. `alter` gets each event of a watch, and returns what the browser gets instead.
+async function proxy(server, alter) {
+  const [host, port] = server.split(':');
+  const front = http.createServer((request, response) => {
+    const { method, url, headers } = request;
+    const back = http.request({ host, port, method, path: url, headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      if (!(answer.headers['content-type'] ?? '').startsWith('text/event-stream')) return answer.pipe(response);
+      let held = '';
+      answer.setEncoding('utf8');
+      answer.on('data', (text) => {
+        const events = (held + text).split('\n\n');
+        held = events.pop();
+        for (const event of events) {
+          const altered = alter(event);
+          if (altered) response.write(`${altered}\n\n`);
+        }
+      });
+      answer.on('close', () => response.destroy());
+    });
+    back.on('error', () => response.destroy());
+    response.on('close', () => back.destroy());
+    request.pipe(back);
+  });
+  await new Promise((done) => front.listen(0, '127.0.0.1', done));
+  return front;
 }
 
 const browser = await chromium.launch({
@@ -129,6 +158,41 @@ const checks = {
     await page.locator('#why').waitFor();
   },
 
+  async 'the page proves its copy, and replaces one that differs'() {
+    await report('proved', 'ACTIVE');
+    let harm = null;
+    const front = await proxy(address, (event) => {
+      const isHarmed = harm && event.includes('"upserted"') && event.includes('"proved"');
+      const altered = isHarmed ? harm(event) : event;
+      if (isHarmed) harm = null;
+      return altered;
+    });
+    try {
+      const page = await open({}, '/', `127.0.0.1:${front.address().port}`);
+      const harms = {
+        dropped: () => null,
+        changed: (event) => event.replace('"level":"LEVEL_WAITING"', '"level":"LEVEL_ERROR"'),
+        old: (event) => event.replace(/"revision":"(\d+)"/, (_, n) => `"revision":"${n - 1}"`),
+      };
+      for (const [name, change] of Object.entries(harms)) {
+        await live(page, 'live');
+        await page.waitForFunction(() => document.getElementById('proof').textContent.startsWith('✓ verified'));
+        await report('proved', 'ACTIVE', name);
+        await page.locator('tr[data-key="default/proved"] .status.active').waitFor();
+        harm = change;
+        await report('proved', 'WAITING', name);
+        await live(page, 'the copy differs');
+        must(harm === null, `${name}: the event passed the proxy`);
+        await live(page, 'live');
+        await page.locator('tr[data-key="default/proved"] .status.waiting').waitFor();
+      }
+      must(page.problems.length === 0, page.problems.join('; '));
+    } finally {
+      front.closeAllConnections();
+      front.close();
+    }
+  },
+
   async 'a server that goes away is seen, and so is its return'() {
     const port = await freePort();
     const server = `127.0.0.1:${port}`;
@@ -193,6 +257,7 @@ const checks = {
 
 let failed = 0;
 for (const [name, check] of Object.entries(checks)) {
+  if (only && !name.includes(only)) continue;
   try {
     await check();
     console.log(`ok: ${name}`);

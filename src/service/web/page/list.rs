@@ -61,7 +61,8 @@ fn search(html: &mut Html, view: &PageView, apps: &[v1::Application]) {
          <select name=\"ns\" id=\"ns\"><option value=\"\">all</option>",
     );
     let namespaces: BTreeSet<&str> = apps.iter().map(|app| app.namespace.as_str()).collect();
-    for namespace in namespaces {
+    let selected = Some(view.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    for namespace in namespaces.into_iter().chain(selected).collect::<BTreeSet<_>>() {
         html.raw("<option");
         if namespace == view.namespace {
             html.raw(" selected");

@@ -6,6 +6,7 @@
 //!  GET /?level=blocked --> PageView --> ListApplications, ExplainApplication --> list, why
 //! ```
 
+mod digest;
 mod html;
 mod list;
 mod view;
@@ -48,7 +49,8 @@ const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8
     <script src=\"/page.js\" defer></script></head><body>\
     <header><h1><a href=\"/\">Bellwether</a></h1>\
     <p id=\"live\" role=\"status\" class=\"off\"><span aria-hidden=\"true\">\u{25cb}</span> \
-    <span id=\"live-text\">as of this moment</span></p></header><main id=\"main\">";
+    <span id=\"live-text\">as of this moment</span></p>\
+    <p id=\"proof\" hidden></p></header><main id=\"main\"";
 const FOOT: &str = "</main><footer>Keys: / searches, j and k move, Enter shows why, Escape closes.\
     </footer></body></html>";
 
@@ -89,8 +91,12 @@ fn served<B>(text: String, kind: &'static str, cache: &'static str) -> Response<
 async fn page<S: GrpcService>(inner: &Inner<S>, view: &PageView) -> (StatusCode, String) {
     let mut html = Html::default();
     html.raw(HEAD);
-    let shown = match applications(inner).await {
+    let shown = match applications(inner, &view.namespace).await {
         Ok((mut apps, is_cut)) => {
+            // Of a part of the applications, a digest says nothing.
+            let digest = if is_cut { String::new() } else { digest::of(&apps) };
+            html.raw(" data-watch=\"").text(watched(&view.namespace));
+            html.raw("\" data-digest=\"").text(digest).raw("\">");
             let why = add_why(inner, view, &mut html).await;
             view::sort(&mut apps);
             list::add(&mut html, view, &apps);
@@ -101,7 +107,11 @@ async fn page<S: GrpcService>(inner: &Inner<S>, view: &PageView) -> (StatusCode,
             why
         }
         Err(status) => {
-            html.element("<p class=\"failed\">", status.message(), "</p>");
+            if ![Code::Unauthenticated, Code::PermissionDenied].contains(&status.code()) {
+                // It may succeed later.
+                html.raw(" data-watch=\"").text(watched(&view.namespace)).raw("\"");
+            }
+            html.raw(">").element("<p class=\"failed\">", status.message(), "</p>");
             connect::named(status.code()).0
         }
     };
@@ -133,13 +143,24 @@ async fn add_why<S: GrpcService>(inner: &Inner<S>, view: &PageView, html: &mut H
     StatusCode::OK
 }
 
-/// Returns every application, and whether there are more.
+/// Returns the request of the watch that the script follows: of what the page reads.
+fn watched(namespace: &str) -> String {
+    serde_json::json!({ "namespace": scope(namespace) }).to_string()
+}
+
+/// Returns the namespace to read; without a filter all of them.
+fn scope(namespace: &str) -> &str {
+    if namespace.is_empty() { "-" } else { namespace }
+}
+
+/// Returns every application of a namespace, and whether there are more. Only what the filter asks
+/// for is read, because the caller may have the right to read nothing else.
 async fn applications<S: GrpcService>(
     inner: &Inner<S>,
+    namespace: &str,
 ) -> Result<(Vec<v1::Application>, bool), Status> {
     let mut request = v1::ListApplicationsRequest {
-        // Every namespace.
-        namespace: "-".into(),
+        namespace: scope(namespace).into(),
         page_size: PAGE_SIZE,
         ..v1::ListApplicationsRequest::default()
     };

@@ -1,20 +1,32 @@
 // Keeps the status page live: a change on the watch makes it ask for the page again, and only the
-// parts that differ are replaced, so that the focus stays.
+// parts that differ are replaced, so that the focus stays. The script also keeps a copy of what the
+// watch sent, and compares its digest with those of the bookmarks and with that of the page.
 'use strict';
 
-const WATCH = '/bellwether.v1.ApplicationService/WatchApplications?message=' +
-  encodeURIComponent('{"namespace":"-"}');
+const WATCH = '/bellwether.v1.ApplicationService/WatchApplications?message=';
 // The watch sends a bookmark every 4 s, even if nothing changes.
 const SILENT_MS = 12000;
 const PAUSE_MS = 250;
 // Without a change the ages in the page still grow.
 const REFRESH_MS = 15000;
+// A copy that differs is replaced after a pause, which grows as long as no copy is proved.
+const AGAIN_MS = 500;
+const AGAIN_MS_MAX = 60000;
 
 let heardAt = Date.now();
 let state = 'connecting';
 let asked = null;
 let pending = null;
 let shownAt = Date.now();
+let source = null;
+let followed = '';
+let copy = new Map();
+let sum = 0n;
+let epoch = '';
+let isDoubted = false;
+let doubts = 0;
+let restarts = 0;
+let isPageDoubted = false;
 
 function byId(id) { return document.getElementById(id); }
 
@@ -27,15 +39,84 @@ function mark(next) {
     connecting: ['○', 'connecting', 'off'],
     reconnecting: ['◌', 'reconnecting', 'off'],
     stale: ['✖', `stale since ${clock}`, 'stale'],
+    differs: ['≠', 'the copy differs, loading it again', 'stale'],
   }[next];
   byId('live').className = kind;
   byId('live').firstElementChild.textContent = shape;
   byId('live-text').textContent = text;
 }
 
+// Only a bookmark or the end of a snapshot shows that the page has reached the present.
 function heard() {
   heardAt = Date.now();
-  mark('live');
+  mark(isDoubted ? 'differs' : 'live');
+}
+
+// The 64-bit FNV-1a hash of a text, in two halves of 32 bits.
+const encoder = new TextEncoder();
+function hash(text) {
+  let high = 0xcbf29ce4;
+  let low = 0x84222325;
+  for (const byte of encoder.encode(text)) {
+    const product = ((low ^ byte) >>> 0) * 0x1b3;
+    const carry = Math.floor(product / 4294967296);
+    high = (Math.imul(high, 0x1b3) + ((low ^ byte) << 8) + carry) >>> 0;
+    low = product >>> 0;
+  }
+  return (BigInt(high) << 32n) | BigInt(low);
+}
+
+function forget(name) {
+  const before = copy.get(name);
+  if (before) sum = BigInt.asUintN(64, sum - before.hash);
+  copy.delete(name);
+}
+
+function store(application) {
+  const name = `${application.namespace}/${application.name}`;
+  const level = (application.status?.level ?? 'LEVEL_UNSPECIFIED').slice(6).toLowerCase();
+  forget(name);
+  const own = hash(`${name}@${application.revision ?? 0}=${level}`);
+  copy.set(name, { hash: own });
+  sum = BigInt.asUintN(64, sum + own);
+}
+
+function digest() { return sum.toString(16).padStart(16, '0'); }
+
+// Compares the copy with a bookmark. After a continued watch the server may be behind once.
+function compare(bookmark, isContinued) {
+  if (bookmark.digest !== digest()) {
+    isDoubted = true;
+    doubts += 1;
+    if (!isContinued || 1 < doubts) again();
+    return;
+  }
+  doubts = 0;
+  const isLoading = pending !== null || asked !== null;
+  const shown = byId('main').dataset.digest;
+  if (shown && shown !== digest()) {
+    // A change between the page and the bookmark explains one difference, and no second one.
+    if (!isLoading) {
+      isDoubted = isPageDoubted;
+      isPageDoubted = true;
+      changed();
+    }
+    return;
+  }
+  isDoubted = isPageDoubted = false;
+  restarts = 0;
+  const proof = byId('proof');
+  proof.hidden = false;
+  proof.textContent = `✓ verified ${new Date().toLocaleTimeString()}`;
+  proof.title = `The copy of ${copy.size} applications has the digest of the server, ${digest()}.`;
+}
+
+// Starts the watch again with an empty copy.
+function again() {
+  source.close();
+  const pause = Math.min(AGAIN_MS * 2 ** restarts, AGAIN_MS_MAX);
+  restarts += 1;
+  setTimeout(() => { follow(); changed(); }, pause);
 }
 
 // Replaces what differs, row by row.
@@ -53,6 +134,11 @@ function swap(now) {
     else if (!isFirst && (!before || message(before) !== message(row))) row.className = 'changed';
   }
   main.replaceChildren(...now.childNodes);
+  for (const name of ['watch', 'digest']) {
+    if (name in now.dataset) main.dataset[name] = now.dataset[name];
+    else delete main.dataset[name];
+  }
+  if (followed !== (main.dataset.watch ?? '')) follow();
   const target = focused && byId(focused);
   if (target && document.activeElement !== target) target.focus({ preventScroll: true });
   if (typed !== null && byId('q')) byId('q').value = typed;
@@ -90,40 +176,70 @@ function go(url) {
 }
 
 function prepare() {
-  const copy = byId('copy');
-  if (copy && navigator.clipboard) {
-    copy.hidden = false;
-    copy.onclick = async () => {
+  const button = byId('copy');
+  if (button && navigator.clipboard) {
+    button.hidden = false;
+    button.onclick = async () => {
       await navigator.clipboard.writeText(byId('action').textContent);
-      copy.textContent = 'Copied';
+      button.textContent = 'Copied';
     };
   }
 }
 
 function follow() {
-  const source = new EventSource(WATCH);
+  if (source) source.close();
+  followed = byId('main').dataset.watch ?? '';
+  copy = new Map();
+  sum = 0n;
+  doubts = 0;
+  if (!followed) return;
+  const own = source = new EventSource(WATCH + encodeURIComponent(followed));
   // The page is live when the stream has reached the present.
   let isCurrent = false;
-  source.onopen = () => { isCurrent = false; };
-  source.onmessage = (event) => {
+  let isContinued = false;
+  // What a snapshot has not contained yet.
+  let unseen = new Set();
+  own.onopen = () => {
+    isCurrent = false;
+    isContinued = 0 < copy.size;
+    unseen = new Set(copy.keys());
+  };
+  own.onmessage = (event) => {
     const change = JSON.parse(event.data);
-    const isPresent = change.snapshotComplete || change.bookmark;
-    if (!isCurrent && !isPresent) return;
-    if (!isCurrent || change.upserted || change.removed) changed();
+    if (change.storeEpoch && epoch && change.storeEpoch !== epoch) {
+      // The store may have lost writes, so the copy may be newer than the store.
+      epoch = change.storeEpoch;
+      again();
+      return;
+    }
+    epoch = change.storeEpoch || epoch;
+    if (change.upserted) {
+      store(change.upserted);
+      unseen.delete(`${change.upserted.namespace}/${change.upserted.name}`);
+    }
+    if (change.removed) forget(`${change.removed.namespace}/${change.removed.name}`);
+    if (change.snapshotComplete) {
+      for (const name of unseen) forget(name);
+      isContinued = false;
+    }
+    if (isCurrent && (change.upserted || change.removed)) changed();
+    if (!change.snapshotComplete && !change.bookmark) return;
+    if (!isCurrent && byId('main').dataset.digest !== digest()) changed();
     isCurrent = true;
+    if (change.bookmark) compare(change.bookmark, isContinued);
     heard();
   };
-  source.addEventListener('end', () => mark('reconnecting'));
-  source.onerror = () => {
+  own.addEventListener('end', () => mark('reconnecting'));
+  own.onerror = () => {
     if (state !== 'stale') mark('reconnecting');
-    if (source.readyState === EventSource.CLOSED) {
-      source.close();
-      setTimeout(follow, 2000);
-    }
+    if (own.readyState !== EventSource.CLOSED || own !== source) return;
+    // The server refused the watch; the page says why.
+    setTimeout(() => { follow(); changed(); }, 2000);
   };
 }
 
 setInterval(() => {
+  if (!followed) return;
   if (SILENT_MS < Date.now() - heardAt) mark('stale');
   else if (state === 'live' && REFRESH_MS < Date.now() - shownAt) changed();
 }, 1000);
@@ -137,6 +253,7 @@ document.addEventListener('click', async (event) => {
 });
 
 document.addEventListener('submit', (event) => {
+  if (event.target.id !== 'filter') return;
   event.preventDefault();
   go('/?' + new URLSearchParams(new FormData(event.target)));
 });

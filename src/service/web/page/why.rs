@@ -30,6 +30,7 @@ pub fn add(html: &mut Html, view: &PageView, answer: &v1::ExplainApplicationResp
         html.raw("</code> <button type=\"button\" id=\"copy\" hidden>Copy</button></dd>");
     }
     add_lists(html, answer, &app.leader);
+    html.element("<dt>Revision</dt><dd>", app.revision, "</dd>");
     let back = PageView { why: String::new(), ..view.clone() };
     html.raw("</dl><p><a id=\"back\" href=\"").text(back.url()).raw("\">Close</a></p></section>");
 }
