@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use bellwether::proto::v1::Level;
 use http::Method;
+use serde_json::json;
 
 use crate::server::{Server, eventually, mk_report};
-use crate::web::{Answer, VERSIONS, Version, get, report, request, send};
+use crate::web::{Answer, VERSIONS, Version, get, post, report, request, send};
 
 async fn page(server: &Server, path: &str) -> Answer {
     get(server, Version::Http1, path).await
@@ -64,6 +65,51 @@ async fn why_is_one_click_away_with_winner_rule_beaten_and_action() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(page(&server, "/?why=default/nothing").await.status, 404);
+}
+
+/// Calls a method with JSON; returns the answer.
+async fn call(server: &Server, method: &str, body: serde_json::Value) -> serde_json::Value {
+    let answer = post(server, Version::Http1, method, &body.to_string()).await;
+    assert_eq!(answer.status, 200, "{method}: {answer:?}");
+    answer.json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_shows_its_units_faults_operations_and_last_day() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    for (unit, level) in
+        [("web/0", Level::Active), ("web/1", Level::Active), ("web/1", Level::Blocked)]
+    {
+        reports.report_status(mk_report("web", unit, level, "a text")).await.unwrap();
+    }
+    crate::leader::claim(&server, "web", "web/1").await.unwrap();
+    let error = json!({"component": "db", "target": "postgres:5432", "system": "io",
+        "code": "ECONNREFUSED", "origin": "ERROR_ORIGIN_TRANSPORT", "message": "no <answer>"});
+    let error = json!({"application": "web", "unit": "web/0", "error": error});
+    call(&server, "ReportService/ReportError", error).await;
+    let begin = json!({"application": "web", "unit": "web/0", "operationId": "up-2",
+        "kind": "OPERATION_KIND_UPGRADE", "fromVersion": "v1", "targetVersion": "v2"});
+    let held = call(&server, "OperationService/BeginOperation", begin).await;
+    let fence = &held["operation"]["fence"];
+    let beat = json!({"application": "web", "unit": "web/0", "operationId": "up-2",
+        "fence": fence, "progress": "step 3/7"});
+    call(&server, "OperationService/HeartbeatOperation", beat).await;
+    let text = page(&server, "/?why=default/web").await.text();
+    for part in [
+        "web/1<span title=\"leader\">*</span>",
+        "web/0 db postgres:5432: no &lt;answer&gt;",
+        "next attempt <time datetime=",
+        "upgrade up-2: v1 to v2, <b>running</b>, step 3/7, held by web/0",
+        "Next: ",
+        "UTC: blocked: a text</title>",
+        "UTC: no record</title>",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // The time before the first report is no time with a level.
+    assert!(text.contains("no record 23h 59m"), "{text}");
+    assert_eq!(text.matches("title=\"leader\"").count(), 2, "in the reason and the units: {text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

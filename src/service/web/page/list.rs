@@ -1,9 +1,9 @@
 //! The list of applications with its filters, as HTML.
 
 use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::html::Html;
+use super::now;
 use super::view::{self, LEVELS, PageView};
 use crate::proto::v1;
 use crate::service::convert::level_word;
@@ -110,8 +110,7 @@ pub fn add_status(html: &mut Html, level: v1::Level, marks: &[String]) {
 /// Adds the age of a time, and the time itself for programs.
 pub fn add_since(html: &mut Html, time: Option<&prost_types::Timestamp>) {
     let Some(time) = time else { return };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-    let seconds = now.saturating_sub(u64::try_from(time.seconds).unwrap_or(0));
+    let seconds = u64::try_from(now().saturating_sub(time.seconds)).unwrap_or(0);
     html.raw("<time datetime=\"").text(time).raw("\">").text(age(seconds)).raw("</time>");
 }
 

@@ -3,14 +3,19 @@
 //! changed.
 //!
 //! ```text
-//!  GET /?level=blocked --> PageView --> ListApplications, ExplainApplication --> list, why
+//!  GET /?level=blocked --> PageView --> ListApplications, ... --> list, why
 //! ```
 
+mod application;
 mod digest;
 mod html;
 mod list;
+mod parts;
+mod strip;
 mod view;
 mod why;
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -24,7 +29,6 @@ use html::Html;
 use view::PageView;
 
 const LIST: &str = "/bellwether.v1.ApplicationService/ListApplications";
-const EXPLAIN: &str = "/bellwether.v1.ApplicationService/ExplainApplication";
 
 /// Applications that the page reads; it says if there are more.
 const APPLICATIONS_MAX: usize = 10_000;
@@ -122,13 +126,8 @@ async fn page<S: GrpcService>(inner: &Inner<S>, view: &PageView) -> (StatusCode,
 /// Adds why an application has its status, if the view asks for it.
 async fn add_why<S: GrpcService>(inner: &Inner<S>, view: &PageView, html: &mut Html) -> StatusCode {
     let Some((namespace, application)) = view.why.split_once('/') else { return StatusCode::OK };
-    let request = v1::ExplainApplicationRequest {
-        namespace: namespace.into(),
-        application: application.into(),
-        ..v1::ExplainApplicationRequest::default()
-    };
-    match inner.call::<v1::ExplainApplicationResponse>(EXPLAIN, &request).await {
-        Ok(answer) => why::add(html, view, &answer),
+    match application::read(inner, (namespace, application)).await {
+        Ok(details) => why::add(html, view, &details),
         Err(status) => {
             html.element(
                 "<section id=\"why\"><p class=\"failed\">",
@@ -173,6 +172,17 @@ async fn applications<S: GrpcService>(
         }
         request.page_token = page.next_page_token;
     }
+}
+
+/// Returns the seconds since 1970.
+fn now() -> i64 {
+    now_millis() / 1000
+}
+
+/// Returns the milliseconds since 1970.
+fn now_millis() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
-//! Why an application has its status, as HTML.
+//! Why an application has its status, as HTML, with the parts of the application.
 
+use super::application::Details;
 use super::html::Html;
 use super::list::{add_since, add_status};
 use super::view::{self, PageView};
+use super::{now_millis, parts, strip};
 use crate::proto::v1;
 
-/// Adds the reason of one application.
-pub fn add(html: &mut Html, view: &PageView, answer: &v1::ExplainApplicationResponse) {
+/// Adds the reason of one application, and its parts.
+pub fn add(html: &mut Html, view: &PageView, details: &Details) {
+    let answer = &details.answer;
     let app = answer.application.clone().unwrap_or_default();
     html.raw(
         "<section id=\"why\" aria-labelledby=\"why-title\" tabindex=\"-1\"><h2 id=\"why-title\">",
@@ -15,7 +18,12 @@ pub fn add(html: &mut Html, view: &PageView, answer: &v1::ExplainApplicationResp
     add_status(html, view::level(&app), &view::marks(&app));
     html.raw(" for ");
     add_since(html, app.status.as_ref().and_then(|status| status.since_time.as_ref()));
-    html.raw("</p><dl>");
+    html.raw("</p>");
+    match &details.events {
+        Ok((events, is_whole)) => strip::add(html, &app, events, *is_whole, now_millis()),
+        Err(status) => html.element("<p class=\"failed\">", status.message(), "</p>"),
+    }
+    html.raw("<dl>");
     if let Some(winner) = &answer.winner {
         html.raw("<dt>Chosen</dt><dd>");
         contribution(html, winner, &app.leader);
@@ -30,6 +38,17 @@ pub fn add(html: &mut Html, view: &PageView, answer: &v1::ExplainApplicationResp
         html.raw("</code> <button type=\"button\" id=\"copy\" hidden>Copy</button></dd>");
     }
     add_lists(html, answer, &app.leader);
+    match &details.operations {
+        Ok((operations, is_cut)) => parts::add_operations(html, operations, *is_cut),
+        Err(status) => html.element("<dt>Operations</dt><dd>", status.message(), "</dd>"),
+    }
+    match &details.units {
+        Ok(units) => {
+            let count = usize::try_from(app.unit_count).unwrap_or(0);
+            parts::add_units(html, units, count);
+        }
+        Err(status) => html.element("<dt>Units</dt><dd>", status.message(), "</dd>"),
+    }
     html.element("<dt>Revision</dt><dd>", app.revision, "</dd>");
     let back = PageView { why: String::new(), ..view.clone() };
     html.raw("</dl><p><a id=\"back\" href=\"").text(back.url()).raw("\">Close</a></p></section>");
@@ -43,47 +62,25 @@ fn add_lists(html: &mut Html, answer: &v1::ExplainApplicationResponse, leader: &
             contribution(html, beaten, leader);
             html.raw(" <span class=\"note\">").text(&beaten.beaten_by).raw("</span></li>");
         }
-        let rest = usize::try_from(answer.beaten_count).unwrap_or(0);
-        let rest = rest.saturating_sub(answer.beaten.len());
-        if 0 < rest {
-            html.raw("<li>").text(rest).raw(" more</li>");
-        }
+        let count = usize::try_from(answer.beaten_count).unwrap_or(0);
+        parts::add_rest(html, answer.beaten.len(), count);
         html.raw("</ul></dd>");
     }
     if !answer.holds.is_empty() {
         html.raw("<dt>Held</dt><dd><ul>");
         for hold in &answer.holds {
-            let place = joined([&hold.unit, &hold.component, &hold.target]);
+            let place = parts::joined([&hold.unit, &hold.component, &hold.target]);
             html.raw("<li>").text(place).raw(": ").text(&hold.reason).raw("</li>");
         }
         html.raw("</ul></dd>");
     }
-    if !answer.faults.is_empty() {
-        html.raw("<dt>Open faults</dt><dd><ul>");
-        for fault in &answer.faults {
-            let place = joined([&fault.unit, &fault.component, &fault.target]);
-            let text = fault.last.as_ref().map(|last| last.message.as_str()).unwrap_or_default();
-            html.raw("<li>").text(place).raw(": ").text(text).raw(", ").text(fault.count);
-            html.raw(" times</li>");
-        }
-        html.raw("</ul></dd>");
-    }
-    if !answer.operations.is_empty() {
-        html.raw("<dt>Operations</dt><dd><ul>");
-        for operation in &answer.operations {
-            let state = operation.state().as_str_name().trim_start_matches("OPERATION_STATE_");
-            html.raw("<li>").text(&operation.operation_id).raw(" to ");
-            html.text(&operation.target_version).raw(": ").text(state.to_lowercase()).raw(" ");
-            html.text(&operation.progress).raw("</li>");
-        }
-        html.raw("</ul></dd>");
-    }
+    parts::add_faults(html, &answer.faults, answer.fault_count);
 }
 
 fn contribution(html: &mut Html, one: &v1::Contribution, leader: &str) {
     let place = one.r#ref.clone().unwrap_or_default();
     let mut marks = Vec::new();
-    let freshness = one.freshness().as_str_name().trim_start_matches("FRESHNESS_").to_lowercase();
+    let freshness = parts::word(one.freshness().as_str_name(), "FRESHNESS_");
     if !["unspecified", "fresh"].contains(&freshness.as_str()) {
         marks.push(freshness);
     }
@@ -101,9 +98,4 @@ fn contribution(html: &mut Html, one: &v1::Contribution, leader: &str) {
     if !one.message.is_empty() {
         html.raw(": ").text(&one.message);
     }
-}
-
-fn joined(parts: [&String; 3]) -> String {
-    let parts = parts.into_iter().filter(|part| !part.is_empty());
-    parts.map(String::as_str).collect::<Vec<_>>().join(" ")
 }

@@ -1,0 +1,259 @@
+//! The last 24 hours of an application as a strip: a band for each level, higher for worse ones,
+//! with words in its title and a sum in words below. From the history.
+//!
+//! ```text
+//!  events, newest first --> spans: level from .. to --> slots of 5 min: the worst --> bands
+//! ```
+
+use super::html::Html;
+use super::view::{self, LEVELS};
+use crate::proto::v1;
+use crate::service::convert::level_word;
+
+/// Length of the strip.
+pub const SECONDS: i64 = 24 * 3600;
+/// A short trouble takes a whole slot, so that it is seen.
+const SLOT: i64 = 300 * 1000;
+const SLOTS: i64 = SECONDS * 1000 / SLOT;
+/// Height of the strip, of the best level, and of each step to a worse one.
+const HEIGHT: usize = 20;
+const HEIGHT_MIN: usize = 5;
+const STEP: usize = 2;
+
+/// A time with one level, in milliseconds since 1970. `None`: the application had none, or the
+/// history does not say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Span {
+    from: i64,
+    to: i64,
+    level: Option<v1::Level>,
+    message: String,
+}
+
+/// Adds the strip. `events` are those of the last 24 hours, newest first; `is_whole` if none of
+/// them is missing. `now` has milliseconds.
+pub fn add(
+    html: &mut Html,
+    app: &v1::Application,
+    events: &[v1::StatusEvent],
+    is_whole: bool,
+    now: i64,
+) {
+    let spans = spans(app, events, is_whole, now);
+    html.raw("<figure class=\"strip\"><svg viewBox=\"0 0 288 20\" preserveAspectRatio=\"none\" ");
+    html.raw("role=\"img\" aria-labelledby=\"strip-title strip-sum\">");
+    html.raw("<title id=\"strip-title\">The last 24 hours</title>");
+    for (from, to, span) in bands(&spans, now) {
+        let height = span.level.map_or(1, height);
+        html.raw("<rect class=\"").text(span.level.map_or("none", level_word));
+        html.raw("\" x=\"").text(from).raw("\" width=\"").text(to - from);
+        html.raw("\" y=\"").text(HEIGHT - height).raw("\" height=\"").text(height);
+        html.raw("\"><title>").text(clock(span.from)).raw(" to ").text(clock(span.to));
+        html.raw(" UTC: ").text(span.level.map_or("no record", level_word));
+        if !span.message.is_empty() {
+            html.raw(": ").text(&span.message);
+        }
+        html.raw("</title></rect>");
+    }
+    html.raw("</svg><figcaption id=\"strip-sum\">24 h:");
+    for (level, shape) in LEVELS {
+        add_sum(html, &spans, Some(level), shape, level_word(level));
+    }
+    add_sum(html, &spans, None, "\u{2013}", "no record");
+    html.raw("</figcaption></figure>");
+}
+
+fn add_sum(
+    html: &mut Html,
+    spans: &[Span],
+    level: Option<v1::Level>,
+    shape: &'static str,
+    word: &'static str,
+) {
+    let own = spans.iter().filter(|span| span.level == level);
+    let millis: i64 = own.map(|span| span.to - span.from).sum();
+    if 0 < millis {
+        html.raw(" <span class=\"mark\"><span aria-hidden=\"true\">").raw(shape).raw("</span> ");
+        html.raw(word).raw(" ").text(length(millis / 1000)).raw("</span>");
+    }
+}
+
+/// Returns the levels of the last 24 hours, oldest first.
+fn spans(app: &v1::Application, events: &[v1::StatusEvent], is_whole: bool, now: i64) -> Vec<Span> {
+    let start = now - SECONDS * 1000;
+    let mut spans = Vec::new();
+    let mut to = now;
+    let derived = events.iter().filter(|event| event.kind() == v1::EventKind::Application);
+    let mut before = (Some(view::level(app)), String::new());
+    if let Some(status) = &app.status {
+        before.1.clone_from(&status.message);
+    }
+    for event in derived {
+        let from = event.time.as_ref().map_or(now, millis).clamp(start, to);
+        spans.push(Span { from, to, level: given(event.level()), message: event.message.clone() });
+        to = from;
+        before = (given(event.from_level()), String::new());
+    }
+    let since = app.status.as_ref().and_then(|status| status.since_time.as_ref());
+    let since = since.map_or(start, millis);
+    // Without an event the present level is known since its start; the time before a missing event
+    // is not known.
+    let known = match (is_whole, spans.is_empty()) {
+        (true, true) => since.clamp(start, to),
+        (true, false) => start,
+        (false, _) => to,
+    };
+    spans.push(Span { from: known, to, level: before.0, message: before.1 });
+    spans.push(Span { from: start, to: known, level: None, message: String::new() });
+    spans.retain(|span| span.from < span.to);
+    spans.reverse();
+    spans
+}
+
+fn given(level: v1::Level) -> Option<v1::Level> {
+    (level != v1::Level::Unspecified).then_some(level)
+}
+
+/// Returns the place of a level: worst first, nothing last.
+fn place(level: Option<v1::Level>) -> usize {
+    let found = LEVELS.iter().position(|(one, _)| Some(*one) == level);
+    found.unwrap_or(LEVELS.len())
+}
+
+fn height(level: v1::Level) -> usize {
+    HEIGHT_MIN + STEP * (LEVELS.len() - place(Some(level)))
+}
+
+/// Returns the bands: first slot, slot after the last, and what they show.
+fn bands(spans: &[Span], now: i64) -> Vec<(i64, i64, Span)> {
+    let start = now - SECONDS * 1000;
+    let mut bands: Vec<(i64, i64, Span)> = Vec::new();
+    for slot in 0..SLOTS {
+        let (from, to) = (start + slot * SLOT, start + (slot + 1) * SLOT);
+        let within = spans.iter().filter(|span| span.from < to && from < span.to);
+        let Some(worst) = within.min_by_key(|span| place(span.level)) else { continue };
+        match bands.last_mut() {
+            Some((_, end, last)) if last.level == worst.level && *end == slot => {
+                *end = slot + 1;
+                last.to = last.to.max(worst.to);
+                last.message.clone_from(&worst.message);
+            }
+            _ => bands.push((slot, slot + 1, worst.clone())),
+        }
+    }
+    bands
+}
+
+fn millis(time: &prost_types::Timestamp) -> i64 {
+    time.seconds * 1000 + i64::from(time.nanos / 1_000_000)
+}
+
+fn clock(millis: i64) -> String {
+    let minutes = millis.rem_euclid(SECONDS * 1000) / 60_000;
+    format!("{:02}:{:02}", minutes / 60, minutes % 60)
+}
+
+fn length(seconds: i64) -> String {
+    match (seconds / 3600, seconds % 3600 / 60) {
+        (0, 0) => format!("{seconds}s"),
+        (0, minutes) => format!("{minutes}m"),
+        (hours, 0) => format!("{hours}h"),
+        (hours, minutes) => format!("{hours}h {minutes}m"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use v1::Level::{Active, Blocked, Error, Unspecified, Waiting};
+
+    const NOW: i64 = 1_000_000_000_000;
+    const HOUR: i64 = 3600;
+
+    fn at(seconds: i64) -> Option<prost_types::Timestamp> {
+        Some(prost_types::Timestamp { seconds: NOW / 1000 - seconds, nanos: 0 })
+    }
+
+    fn app(level: v1::Level, since: i64) -> v1::Application {
+        let (level, since_time) = (level as i32, at(since));
+        let status = v1::AggregatedStatus { level, since_time, ..Default::default() };
+        v1::Application { status: Some(status), ..v1::Application::default() }
+    }
+
+    fn event(ago: i64, from: v1::Level, to: v1::Level) -> v1::StatusEvent {
+        v1::StatusEvent {
+            time: at(ago),
+            from_level: from as i32,
+            level: to as i32,
+            kind: v1::EventKind::Application as i32,
+            ..v1::StatusEvent::default()
+        }
+    }
+
+    /// A span as its start and end in seconds before now, and its level.
+    type Shown = (i64, i64, Option<v1::Level>);
+
+    fn shown(spans: &[Span]) -> Vec<Shown> {
+        spans.iter().map(|s| ((NOW - s.from) / 1000, (NOW - s.to) / 1000, s.level)).collect()
+    }
+
+    #[test]
+    fn a_level_lasts_until_the_next_event() {
+        let day = SECONDS;
+        let events = [event(HOUR, Active, Blocked), event(2 * HOUR, Waiting, Active)];
+        let cases: [(&[v1::StatusEvent], bool, i64, &[Shown]); 6] = [
+            (&[], true, 3 * day, &[(day, 0, Some(Blocked))]),
+            (&[], true, HOUR, &[(day, HOUR, None), (HOUR, 0, Some(Blocked))]),
+            (
+                &events,
+                true,
+                HOUR,
+                &[
+                    (day, 2 * HOUR, Some(Waiting)),
+                    (2 * HOUR, HOUR, Some(Active)),
+                    (HOUR, 0, Some(Blocked)),
+                ],
+            ),
+            (&events[..1], false, HOUR, &[(day, HOUR, None), (HOUR, 0, Some(Blocked))]),
+            (
+                &[event(HOUR, Unspecified, Blocked)],
+                true,
+                HOUR,
+                &[(day, HOUR, None), (HOUR, 0, Some(Blocked))],
+            ),
+            (
+                &[event(-5, Active, Blocked), event(2 * day, Error, Active)],
+                true,
+                0,
+                &[(day, 0, Some(Active))],
+            ),
+        ];
+        for (events, is_whole, since, expected) in cases {
+            let found = spans(&app(Blocked, since), events, is_whole, NOW);
+            assert_eq!(shown(&found), expected, "{events:?}");
+            assert_eq!(found.iter().map(|span| span.to - span.from).sum::<i64>(), SECONDS * 1000);
+        }
+    }
+
+    #[test]
+    fn a_short_trouble_is_a_band_and_many_are_few_bands() {
+        let short = [event(HOUR, Error, Active), event(HOUR + 1, Active, Error)];
+        let spans = spans(&app(Active, HOUR), &short, true, NOW);
+        let levels: Vec<_> = bands(&spans, NOW).iter().map(|(_, _, span)| span.level).collect();
+        assert_eq!(levels, [Some(Active), Some(Error), Some(Active)]);
+        let swings = |n: i64| [event(10 * n, Error, Active), event(10 * n + 5, Active, Error)];
+        let many: Vec<_> = (0..1000).flat_map(swings).collect();
+        let mut html = Html::default();
+        add(&mut html, &app(Active, 0), &many, true, NOW);
+        let text = html.finish();
+        assert!(text.matches("<rect").count() < 10 && text.contains("active 22h"), "{text}");
+        assert!(text.contains("UTC: error</title>"), "{text}");
+    }
+
+    #[test]
+    fn worse_is_higher_and_fits() {
+        let heights: Vec<usize> = LEVELS.iter().map(|(level, _)| height(*level)).collect();
+        assert!(heights.is_sorted_by(|worse, better| better < worse), "{heights:?}");
+        assert!(heights.iter().all(|height| *height <= HEIGHT), "{heights:?}");
+    }
+}
