@@ -139,7 +139,8 @@ pub fn server(
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX);
     let observe = observe::ObserveLayer::new(&parts.metrics);
     let intake = intake::IntakeLayer::new(options.requests(), Arc::from([gate.bytes()]));
-    let web = web::WebLayer::new(options.web(intake.clone()));
+    let has_callers = parts.protection.is_on();
+    let web = web::WebLayer::new(options.web(intake.clone(), has_callers, tls.is_some()));
     let guard = guard::GuardLayer::new(parts.protection.clone(), parts.metrics.clone());
     let account = account::AccountLayer::new(options.account);
     let calls = account.layer(intake.layer(routes(parts, options)));

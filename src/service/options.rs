@@ -120,12 +120,19 @@ impl Options {
     }
 
     /// Returns what the layer of the other protocols needs.
-    pub(super) fn web(&self, intake: intake::IntakeLayer) -> web::Options {
+    pub(super) fn web(
+        &self,
+        intake: intake::IntakeLayer,
+        has_callers: bool,
+        is_tls: bool,
+    ) -> web::Options {
         web::Options {
             intake,
             pool: pool(self.reflection),
             descriptors: self.reflection.then_some(proto::FILE_DESCRIPTOR_SET),
             origins: self.origins.clone(),
+            has_callers,
+            is_tls,
         }
     }
 

@@ -130,6 +130,8 @@ fn server(bytes_max: usize) -> edge::Server<Served> {
         pool: web::pool(&[&encoded]).unwrap(),
         descriptors: None,
         origins: Origins::default(),
+        has_callers: false,
+        is_tls: false,
     });
     let observe = ObserveLayer::new(&Metrics::disabled());
     let mut http1 = http1::Builder::new();

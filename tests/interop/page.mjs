@@ -1,11 +1,13 @@
 // The status page in Debian's chromium: first view, live change, why, filters in the URL, keys, a proof of the copy, a
-// server that goes away and comes back, 360 px, no scripts, 5,000 applications, and axe in both themes. Arguments: the
-// address of the server, the program, a folder for screenshots, and a part of the name of the only check to run.
-import { spawn } from 'node:child_process';
+// server that goes away and comes back, a session by a token, 360 px, no scripts, 5,000 applications, and axe in both
+// themes. Arguments: the address of the server, the program, a folder for screenshots, and a part of the name of the only
+// check to run.
+import { execFileSync, spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 const [address, binary, shots, only] = process.argv.slice(2);
@@ -41,9 +43,9 @@ function report(application, level, message = '', server = address) {
 }
 
 // A server of its own, to be ended and started again on the same port.
-async function start(port) {
+async function start(port, more = []) {
   const child = spawn(binary, ['serve', '--ephemeral', '--grpc-listen', `127.0.0.1:${port}`, '--ops-listen',
-    '127.0.0.1:0'], { stdio: 'ignore' });
+    '127.0.0.1:0', ...more], { stdio: 'ignore' });
   for (let left = DEADLINE; 0 < left; left -= 50) {
     const open = await new Promise((done) => {
       const socket = net.connect(port, '127.0.0.1', () => { socket.destroy(); done(true); });
@@ -210,6 +212,39 @@ const checks = {
       await page.locator('tr[data-key="default/web"] .status.error').waitFor();
     } finally {
       child.kill('SIGKILL');
+    }
+  },
+
+  async 'a token in the form starts a session, which ends with the token'() {
+    const folder = mkdtempSync(path.join(tmpdir(), 'bellwether-page-'));
+    const [tokens, roles] = ['tokens.toml', 'roles.toml'].map((name) => path.join(folder, name));
+    const token = (verb, id, ...more) =>
+      execFileSync(binary, ['token', verb, id, '--tokens', tokens, ...more], { stdio: 'pipe' }).toString().trim();
+    writeFileSync(roles, '[[grant]]\nrole = "reader"\nto = ["*"]\nnamespace = "*"\napplication = "*"\n');
+    const secrets = ['first', 'second'].map((id) => token('create', id, '--ttl', '1h'));
+    const port = await freePort();
+    const child = await start(port, ['--tokens', tokens, '--roles', roles]);
+    try {
+      const page = await open({}, '/?level=active', `127.0.0.1:${port}`);
+      for (const [secret, isRevoked] of [[secrets[0], true], [secrets[1], false]]) {
+        await page.locator('#token').fill('bw_wrong_00');
+        await page.getByRole('button', { name: 'Sign in' }).click();
+        await page.locator('.failed').waitFor();
+        await page.locator('#token').fill(secret);
+        await page.getByRole('button', { name: 'Sign in' }).click();
+        await page.locator('#sign-out').waitFor();
+        must(page.url().endsWith('/?level=active'), page.url());
+        await live(page, 'live');
+        const scripts = await page.evaluate(() => document.cookie);
+        must(scripts === '', 'no script reads the cookie');
+        if (isRevoked) token('revoke', 'first');
+        else await page.getByRole('button', { name: 'Sign out' }).click();
+        await page.locator('#token').waitFor();
+        must(!isRevoked || page.url().endsWith('/?level=active'), page.url());
+      }
+    } finally {
+      child.kill('SIGKILL');
+      rmSync(folder, { recursive: true });
     }
   },
 

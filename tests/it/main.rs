@@ -4,6 +4,7 @@ mod authority;
 mod candidate;
 mod load;
 mod page;
+mod page_session;
 mod pair;
 mod peer;
 mod principals;

@@ -4,13 +4,14 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Headers of HTTP and of the protocols, which mean nothing to a method.
-const OF_THE_PROTOCOL: [&str; 19] = [
+const OF_THE_PROTOCOL: [&str; 20] = [
     "accept",
     "accept-encoding",
     "connection",
     "content-encoding",
     "content-length",
     "content-type",
+    "cookie",
     "date",
     "expect",
     "host",

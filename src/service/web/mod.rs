@@ -8,6 +8,7 @@
 //!  application/grpc-web ---> tonic-web -------'
 //!  /health/... ------------> health ----------'
 //!  /, /page.css, /page.js -> page ------------'
+//!  /session ---------------> session ---------'   a cookie becomes the token of its session
 //!  /descriptor.binpb ------> the descriptor set
 //! ```
 //!
@@ -29,6 +30,7 @@ mod method;
 mod origin;
 mod page;
 mod query;
+mod session;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -51,6 +53,7 @@ pub use origin::Origins;
 
 use drain::Drained;
 use inner::Inner;
+use session::BrowserSessions;
 
 use crate::service::edge::Caller;
 use crate::service::intake::IntakeLayer;
@@ -99,6 +102,10 @@ pub struct Options {
     pub descriptors: Option<&'static [u8]>,
     /// Which web pages may call.
     pub origins: Origins,
+    /// Whether the server knows its callers, so that a browser needs a session.
+    pub has_callers: bool,
+    /// Whether its connections have TLS.
+    pub is_tls: bool,
 }
 
 /// Adds the other protocols to a gRPC service.
@@ -110,14 +117,17 @@ struct Shared {
     methods: Arc<Methods>,
     descriptors: Option<&'static [u8]>,
     origins: Origins,
+    /// `None`: the server does not know its callers.
+    sessions: Option<BrowserSessions>,
 }
 
 impl WebLayer {
     /// Creates the layer.
     pub fn new(options: Options) -> WebLayer {
-        let Options { intake, pool, descriptors, origins } = options;
+        let Options { intake, pool, descriptors, origins, has_callers, is_tls } = options;
         let methods = Arc::new(Methods::new(pool));
-        WebLayer(Arc::new(Shared { intake, methods, descriptors, origins }))
+        let sessions = has_callers.then(|| BrowserSessions::new(is_tls));
+        WebLayer(Arc::new(Shared { intake, methods, descriptors, origins, sessions }))
     }
 }
 
@@ -221,7 +231,7 @@ impl Shared {
             false => request,
         };
         let is_head = request.method() == Verb::HEAD;
-        let mut response = self.route(inner, request).await;
+        let mut response = self.in_session(inner, request).await;
         if is_head {
             let bytes = http_body::Body::size_hint(response.body()).exact();
             *response.body_mut() = WebBody::Whole(None);
@@ -233,10 +243,29 @@ impl Shared {
         response
     }
 
+    /// Answers a request with the token of its session, if it has one.
+    async fn in_session<S: GrpcService>(
+        &self,
+        inner: S,
+        mut request: Request<Body>,
+    ) -> Response<WebBody<S::Body>> {
+        let Some(sessions) = &self.sessions else { return self.route(inner, request, false).await };
+        let path = request.uri().path();
+        if [session::START, session::END].contains(&path) {
+            let meter = self.intake.meter(path, request.extensions().get::<Caller>());
+            return session::answer(sessions, &self.origins, inner, request, meter).await;
+        }
+        match sessions.apply(&mut request, &self.origins) {
+            Some(session) => session::until_end(self.route(inner, request, true).await, session),
+            None => self.route(inner, request, false).await,
+        }
+    }
+
     async fn route<S: GrpcService>(
         &self,
         inner: S,
         request: Request<Body>,
+        has_session: bool,
     ) -> Response<WebBody<S::Body>> {
         if is_grpc_type(&request) && request.version() < Version::HTTP_2 {
             let text = "gRPC needs HTTP/2; over HTTP/1.1 send application/json";
@@ -255,7 +284,7 @@ impl Shared {
             };
         }
         match [Verb::GET, Verb::HEAD].contains(request.method()) {
-            true => self.read(inner, request).await,
+            true => self.read(inner, request, has_session).await,
             false => self.unknown(inner, request).await,
         }
     }
@@ -265,6 +294,7 @@ impl Shared {
         &self,
         inner: S,
         request: Request<Body>,
+        has_session: bool,
     ) -> Response<WebBody<S::Body>> {
         let path = request.uri().path();
         let of_health = path.strip_prefix(HEALTH);
@@ -273,7 +303,7 @@ impl Shared {
         }
         let query = request.uri().query().unwrap_or_default();
         let inner = Inner::new(inner, &request);
-        if let Some(response) = page::answer(&inner, path, query).await {
+        if let Some(response) = page::answer(&inner, path, query, has_session).await {
             let accepted = request.headers().get(ACCEPT_ENCODING);
             return gzip::packed(response, accepted.is_some_and(gzip::is_accepted));
         }

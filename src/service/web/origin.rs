@@ -46,11 +46,14 @@ impl Origins {
                         host; use localhost, or configure allowed_origins");
         }
         let origin = request.headers().get(ORIGIN);
-        let is_allowed = |origin: &&HeaderValue| {
-            let origin = origin.to_str().unwrap_or_default();
-            self.allowed.iter().any(|allowed| allowed == origin)
-        };
+        let is_allowed =
+            |origin: &&HeaderValue| self.is_allowed(origin.to_str().unwrap_or_default());
         Ok(origin.filter(is_allowed).cloned())
+    }
+
+    /// Returns whether an origin is configured.
+    pub fn is_allowed(&self, origin: &str) -> bool {
+        self.allowed.iter().any(|allowed| allowed == origin)
     }
 
     fn is_own_host<T>(&self, request: &Request<T>) -> bool {

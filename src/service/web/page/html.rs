@@ -38,6 +38,11 @@ impl Html {
         self.raw(open).text(text).raw(close);
     }
 
+    /// Adds another piece.
+    pub fn append(&mut self, other: Html) {
+        self.0.push_str(&other.0);
+    }
+
     /// Returns the page.
     pub fn finish(self) -> String {
         self.0

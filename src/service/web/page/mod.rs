@@ -11,6 +11,7 @@ mod digest;
 mod html;
 mod list;
 mod parts;
+mod sign_in;
 mod strip;
 mod view;
 mod why;
@@ -48,9 +49,10 @@ const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 1
 const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
     <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
     <meta name=\"color-scheme\" content=\"light dark\"><title>Bellwether</title>\
-    <link rel=\"stylesheet\" href=\"/page.css\"><link rel=\"icon\" href=\"/page.svg\">\
-    <noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>\
-    <script src=\"/page.js\" defer></script></head><body>\
+    <link rel=\"stylesheet\" href=\"/page.css\"><link rel=\"icon\" href=\"/page.svg\">";
+/// Without scripts. A form that someone fills in stays.
+const REFRESH: &str = "<noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>";
+const HEADER: &str = "<script src=\"/page.js\" defer></script></head><body>\
     <header><h1><a href=\"/\">Bellwether</a></h1>\
     <p id=\"live\" role=\"status\" class=\"off\"><span aria-hidden=\"true\">\u{25cb}</span> \
     <span id=\"live-text\">as of this moment</span></p>\
@@ -63,14 +65,10 @@ pub async fn answer<S: GrpcService>(
     inner: &Inner<S>,
     path: &str,
     query: &str,
+    has_session: bool,
 ) -> Option<Response<WebBody<S::Body>>> {
     Some(match path {
-        "/" => {
-            let (status, text) = page(inner, &PageView::of(query)).await;
-            let mut response = served(text, "text/html; charset=utf-8", "no-store");
-            *response.status_mut() = status;
-            response
-        }
+        "/" => page(inner, &PageView::of(query), has_session).await,
         "/page.css" => served(STYLE.into(), "text/css; charset=utf-8", "no-cache"),
         "/page.js" => served(SCRIPT.into(), "text/javascript; charset=utf-8", "no-cache"),
         "/page.svg" => served(ICON.into(), "image/svg+xml", "no-cache"),
@@ -84,43 +82,98 @@ fn served<B>(text: String, kind: &'static str, cache: &'static str) -> Response<
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     let same_origin = HeaderValue::from_static("same-origin");
     headers.insert(HeaderName::from_static("cross-origin-opener-policy"), same_origin.clone());
     headers.insert(HeaderName::from_static("cross-origin-resource-policy"), same_origin);
     response
 }
 
+/// Returns a page around a main part.
+fn html<B>(status: StatusCode, refresh: &'static str, main: Html) -> Response<WebBody<B>> {
+    let text = [HEAD, refresh, HEADER, &main.finish(), FOOT].concat();
+    let mut response = served(text, "text/html; charset=utf-8", "no-store");
+    *response.status_mut() = status;
+    response
+}
+
+/// Returns the address of a view, from the address that a form sent. It never leads elsewhere.
+pub fn local(to: &str) -> String {
+    to.strip_prefix("/?").map_or_else(|| "/".into(), |query| PageView::of(query).url())
+}
+
+/// Returns the form for a token, after one that was refused.
+pub fn refused<B>(to: &str, status: &Status) -> Response<WebBody<B>> {
+    let view = PageView::of(to.strip_prefix("/?").unwrap_or_default());
+    let mut main = Html::default();
+    main.raw(">").element("<p class=\"failed\">", status.message(), "</p>");
+    sign_in::add_token(&mut main, &view);
+    html(connect::named(status.code()).0, "", main)
+}
+
 /// Returns the page of a view.
-async fn page<S: GrpcService>(inner: &Inner<S>, view: &PageView) -> (StatusCode, String) {
-    let mut html = Html::default();
-    html.raw(HEAD);
-    let shown = match applications(inner, &view.namespace).await {
-        Ok((mut apps, is_cut)) => {
-            // Of a part of the applications, a digest says nothing.
-            let digest = if is_cut { String::new() } else { digest::of(&apps) };
-            html.raw(" data-watch=\"").text(watched(&view.namespace));
-            html.raw("\" data-digest=\"").text(digest).raw("\">");
-            let why = add_why(inner, view, &mut html).await;
-            view::sort(&mut apps);
-            list::add(&mut html, view, &apps);
-            if is_cut {
-                html.raw("<p class=\"none\">There are more applications than this page reads: ");
-                html.text(APPLICATIONS_MAX).raw(".</p>");
-            }
-            why
-        }
-        Err(status) => {
-            if ![Code::Unauthenticated, Code::PermissionDenied].contains(&status.code()) {
-                // It may succeed later.
-                html.raw(" data-watch=\"").text(watched(&view.namespace)).raw("\"");
-            }
-            html.raw(">").element("<p class=\"failed\">", status.message(), "</p>");
-            connect::named(status.code()).0
-        }
+async fn page<S: GrpcService>(
+    inner: &Inner<S>,
+    view: &PageView,
+    has_session: bool,
+) -> Response<WebBody<S::Body>> {
+    let (mut apps, is_cut) = match applications(inner, &view.namespace).await {
+        Ok(read) => read,
+        Err(status) => return unlisted(inner, view, has_session, &status).await,
     };
-    html.raw(FOOT);
-    (shown, html.finish())
+    let mut main = Html::default();
+    // Of a part of the applications, a digest says nothing.
+    let digest = if is_cut { String::new() } else { digest::of(&apps) };
+    main.raw(" data-watch=\"").text(watched(&view.namespace));
+    main.raw("\" data-digest=\"").text(digest).raw("\">");
+    if has_session {
+        sign_in::add_end(&mut main);
+    }
+    let shown = add_why(inner, view, &mut main).await;
+    view::sort(&mut apps);
+    list::add(&mut main, view, &apps);
+    if is_cut {
+        main.raw("<p class=\"none\">There are more applications than this page reads: ");
+        main.text(APPLICATIONS_MAX).raw(".</p>");
+    }
+    html(shown, REFRESH, main)
+}
+
+/// Returns the page of a view whose applications cannot be listed. A caller that may read a single
+/// application sees that one.
+async fn unlisted<S: GrpcService>(
+    inner: &Inner<S>,
+    view: &PageView,
+    has_session: bool,
+    status: &Status,
+) -> Response<WebBody<S::Body>> {
+    let (mut main, mut part, mut refresh) = (Html::default(), Html::default(), REFRESH);
+    match status.code() {
+        Code::Unauthenticated => return refused(&view.url(), status),
+        Code::PermissionDenied => {
+            refresh = "";
+            if let (StatusCode::OK, Some((namespace, name))) =
+                (add_why(inner, view, &mut part).await, view.why.split_once('/'))
+            {
+                let watch = serde_json::json!({ "namespace": namespace, "applications": [name] });
+                main.raw(" data-watch=\"").text(watch).raw("\"");
+            }
+        }
+        // It may succeed later.
+        _ => {
+            main.raw(" data-watch=\"").text(watched(&view.namespace)).raw("\"");
+        }
+    }
+    main.raw(">");
+    if has_session {
+        sign_in::add_end(&mut main);
+    }
+    main.append(part);
+    main.element("<p class=\"failed\">", status.message(), "</p>");
+    if status.code() == Code::PermissionDenied {
+        sign_in::add_namespace(&mut main, view);
+    }
+    html(connect::named(status.code()).0, refresh, main)
 }
 
 /// Adds why an application has its status, if the view asks for it.
@@ -134,8 +187,8 @@ async fn add_why<S: GrpcService>(inner: &Inner<S>, view: &PageView, html: &mut H
                 status.message(),
                 "</p></section>",
             );
-            if status.code() == Code::NotFound {
-                return StatusCode::NOT_FOUND;
+            if [Code::NotFound, Code::PermissionDenied].contains(&status.code()) {
+                return connect::named(status.code()).0;
             }
         }
     }
@@ -190,8 +243,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_form_leads_to_a_view_and_nowhere_else() {
+        for (to, expected) in [
+            ("/?level=blocked&why=prod/web", "/?level=blocked&why=prod/web"),
+            ("/?next=//evil.example", "/?"),
+            ("//evil.example/?q=a", "/"),
+            ("https://evil.example", "/"),
+            ("/?q=a\r\nset-cookie: x", "/?q=a%0D%0Aset-cookie%3A%20x"),
+            ("", "/"),
+        ] {
+            assert_eq!(local(to), expected, "{to}");
+        }
+    }
+
+    #[test]
     fn the_page_is_small_and_names_no_other_host() {
-        let all = [HEAD, FOOT, STYLE, SCRIPT].concat();
+        let all = [HEAD, HEADER, FOOT, STYLE, SCRIPT].concat();
         assert!(all.len() < 60 << 10, "{}", all.len());
         assert!(!all.contains("http:") && !all.contains("https:") && !all.contains("innerHTML = "));
     }

@@ -39,6 +39,7 @@ function mark(next) {
     connecting: ['○', 'connecting', 'off'],
     reconnecting: ['◌', 'reconnecting', 'off'],
     stale: ['✖', `stale since ${clock}`, 'stale'],
+    idle: ['○', 'not live', 'off'],
     differs: ['≠', 'the copy differs, loading it again', 'stale'],
   }[next];
   byId('live').className = kind;
@@ -113,7 +114,7 @@ function compare(bookmark, isContinued) {
 
 // Starts the watch again with an empty copy.
 function again() {
-  source.close();
+  if (source) source.close();
   const pause = Math.min(AGAIN_MS * 2 ** restarts, AGAIN_MS_MAX);
   restarts += 1;
   setTimeout(() => { follow(); changed(); }, pause);
@@ -192,7 +193,12 @@ function follow() {
   copy = new Map();
   sum = 0n;
   doubts = 0;
-  if (!followed) return;
+  source = null;
+  if (!followed) {
+    byId('proof').hidden = true;
+    mark('idle');
+    return;
+  }
   const own = source = new EventSource(WATCH + encodeURIComponent(followed));
   // The page is live when the stream has reached the present.
   let isCurrent = false;
