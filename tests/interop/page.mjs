@@ -2,68 +2,17 @@
 // server that goes away and comes back, a session by a token, 360 px, no scripts, 5,000 applications, and axe in both
 // themes. Arguments: the address of the server, the program, a folder for screenshots, and a part of the name of the only
 // check to run.
-import { execFileSync, spawn } from 'node:child_process';
-import { createRequire } from 'node:module';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
-import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
+import { DEADLINE, fill, freePort, launch, live, must, report, require, start } from './browser.mjs';
+
 const [address, binary, shots, only] = process.argv.slice(2);
-const require = createRequire(path.resolve('.tools/browser/package.json'));
-const browserPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
-let chromium, axe;
-try {
-  chromium = require('playwright-core').chromium;
-  axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
-} catch {
-  process.exit(77);
-}
-if (!browserPath) process.exit(77);
-
-const DEADLINE = 20000;
-
-function must(holds, what) {
-  if (!holds) throw new Error(what);
-}
-
-async function call(server, method, message) {
-  const answer = await fetch(`http://${server}/bellwether.v1.${method}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(message),
-  });
-  must(answer.ok, `${method}: ${await answer.text()}`);
-}
-
-function report(application, level, message = '', server = address) {
-  const status = { level: `LEVEL_${level}`, message, action: message && `fix ${application}` };
-  return call(server, 'ReportService/ReportStatus', { application, unit: `${application}/0`, status });
-}
-
-// A server of its own, to be ended and started again on the same port.
-async function start(port, more = []) {
-  const child = spawn(binary, ['serve', '--ephemeral', '--grpc-listen', `127.0.0.1:${port}`, '--ops-listen',
-    '127.0.0.1:0', ...more], { stdio: 'ignore' });
-  for (let left = DEADLINE; 0 < left; left -= 50) {
-    const open = await new Promise((done) => {
-      const socket = net.connect(port, '127.0.0.1', () => { socket.destroy(); done(true); });
-      socket.on('error', () => done(false));
-    });
-    if (open) return child;
-    await new Promise((done) => setTimeout(done, 50));
-  }
-  throw new Error('the server does not start');
-}
-
-async function freePort() {
-  const server = net.createServer();
-  await new Promise((done) => server.listen(0, '127.0.0.1', done));
-  const { port } = server.address();
-  await new Promise((done) => server.close(done));
-  return port;
-}
+const browser = await launch();
+const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
 // A proxy in front of the server. `alter` gets each event of a watch, and returns what the browser gets instead.
 async function proxy(server, alter) {
@@ -93,12 +42,6 @@ async function proxy(server, alter) {
   return front;
 }
 
-const browser = await chromium.launch({
-  executablePath: browserPath,
-  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-    '--disable-component-update', '--disable-sync'],
-});
-
 async function open(options, url = '/', server = address) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
@@ -110,16 +53,13 @@ async function open(options, url = '/', server = address) {
   return page;
 }
 
-const live = (page, text) => page.waitForFunction((t) => document.getElementById('live-text').textContent.startsWith(t),
-  text);
-
 const checks = {
   async 'a change shows within a second, and why by one click'() {
-    await report('well', 'ACTIVE');
+    await report(address, 'well', 'ACTIVE');
     const page = await open({});
     await live(page, 'live');
     const at = Date.now();
-    await report('well', 'BLOCKED', '<b>no database</b>');
+    await report(address, 'well', 'BLOCKED', '<b>no database</b>');
     await page.locator('tr[data-key="default/well"] .status.blocked').waitFor();
     const took = Date.now() - at;
     must(took < 1000, `the change took ${took} ms`);
@@ -136,8 +76,8 @@ const checks = {
   },
 
   async 'filters are in the URL, and keys work'() {
-    await report('one', 'ERROR', 'broken');
-    await report('two', 'ACTIVE');
+    await report(address, 'one', 'ERROR', 'broken');
+    await report(address, 'two', 'ACTIVE');
     const page = await open({});
     await page.locator('#level-error').click();
     await page.locator('tr[data-key="default/two"]').waitFor({ state: 'detached' });
@@ -153,7 +93,7 @@ const checks = {
     await page.keyboard.press('Escape');
     await page.keyboard.press('j');
     must(await page.evaluate(() => document.activeElement.id) === 'app-default/one', 'j moves to the first row');
-    await report('one', 'BLOCKED', 'still');
+    await report(address, 'one', 'BLOCKED', 'still');
     await page.locator('tr[data-key="default/one"] .status.blocked').waitFor();
     must(await page.evaluate(() => document.activeElement.id) === 'app-default/one', 'the focus is kept');
     await page.keyboard.press('Enter');
@@ -161,7 +101,7 @@ const checks = {
   },
 
   async 'the page proves its copy, and replaces one that differs'() {
-    await report('proved', 'ACTIVE');
+    await report(address, 'proved', 'ACTIVE');
     let harm = null;
     const front = await proxy(address, (event) => {
       const isHarmed = harm && event.includes('"upserted"') && event.includes('"proved"');
@@ -179,10 +119,10 @@ const checks = {
       for (const [name, change] of Object.entries(harms)) {
         await live(page, 'live');
         await page.waitForFunction(() => document.getElementById('proof').textContent.startsWith('✓ verified'));
-        await report('proved', 'ACTIVE', name);
+        await report(address, 'proved', 'ACTIVE', name);
         await page.locator('tr[data-key="default/proved"] .status.active').waitFor();
         harm = change;
-        await report('proved', 'WAITING', name);
+        await report(address, 'proved', 'WAITING', name);
         await live(page, 'the copy differs');
         must(harm === null, `${name}: the event passed the proxy`);
         await live(page, 'live');
@@ -198,16 +138,16 @@ const checks = {
   async 'a server that goes away is seen, and so is its return'() {
     const port = await freePort();
     const server = `127.0.0.1:${port}`;
-    let child = await start(port);
+    let child = await start(binary, port);
     try {
-      await report('web', 'ACTIVE', '', server);
+      await report(server, 'web', 'ACTIVE');
       const page = await open({}, '/', server);
       await live(page, 'live');
       child.kill('SIGKILL');
       await live(page, 'reconnecting');
       await live(page, 'stale since');
-      child = await start(port);
-      await report('web', 'ERROR', 'back', server);
+      child = await start(binary, port);
+      await report(server, 'web', 'ERROR', 'back');
       await live(page, 'live');
       await page.locator('tr[data-key="default/web"] .status.error').waitFor();
     } finally {
@@ -223,7 +163,7 @@ const checks = {
     writeFileSync(roles, '[[grant]]\nrole = "reader"\nto = ["*"]\nnamespace = "*"\napplication = "*"\n');
     const secrets = ['first', 'second'].map((id) => token('create', id, '--ttl', '1h'));
     const port = await freePort();
-    const child = await start(port, ['--tokens', tokens, '--roles', roles]);
+    const child = await start(binary, port, ['--tokens', tokens, '--roles', roles]);
     try {
       const page = await open({}, '/?level=active', `127.0.0.1:${port}`);
       for (const [secret, isRevoked] of [[secrets[0], true], [secrets[1], false]]) {
@@ -249,7 +189,7 @@ const checks = {
   },
 
   async 'nothing is wider than 360 px, and the page works without scripts'() {
-    await report('a-long-name-'.repeat(5), 'WAITING', 'a-long-word-'.repeat(30));
+    await report(address, 'a-long-name-'.repeat(5), 'WAITING', 'a-long-word-'.repeat(30));
     const narrow = await open({ viewport: { width: 360, height: 740 } });
     const width = await narrow.evaluate(() => document.documentElement.scrollWidth);
     must(width <= 360, `the page is ${width} px wide`);
@@ -262,7 +202,7 @@ const checks = {
   },
 
   async 'axe finds nothing in both themes'() {
-    await report('late', 'MAINTENANCE', 'upgrade');
+    await report(address, 'late', 'MAINTENANCE', 'upgrade');
     for (const colorScheme of ['light', 'dark']) {
       const page = await open({ colorScheme, bypassCSP: true, reducedMotion: 'reduce' }, '/?why=default/late');
       await live(page, 'live');
@@ -276,13 +216,11 @@ const checks = {
 
   // A release shows it within a second; a debug build takes longer to render.
   async 'an update among 5,000 applications shows'() {
-    for (let n = 0; n < 5000; n += 100) {
-      await Promise.all(Array.from({ length: 100 }, (_, at) => report(`app-${n + at}`, 'ACTIVE')));
-    }
+    await fill(address, 5000);
     const page = await open({});
     await live(page, 'live');
     const at = Date.now();
-    await report('app-4242', 'ERROR', 'one of many');
+    await report(address, 'app-4242', 'ERROR', 'one of many');
     await page.locator('tr[data-key="default/app-4242"] .status.error').waitFor();
     const took = Date.now() - at;
     must(took < 3000, `the change took ${took} ms`);

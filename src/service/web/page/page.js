@@ -120,21 +120,57 @@ function again() {
   setTimeout(() => { follow(); changed(); }, pause);
 }
 
-// Replaces what differs, row by row.
+// Returns whether a row stays. Ages differ in every row, so they are copied alone.
+function stays(row, next) {
+  const [times, ages] = [row, next].map((one) => one.getElementsByTagName('time'));
+  for (let n = 0; n < times.length && n < ages.length; n += 1) {
+    if (times[n].dateTime === ages[n].dateTime && times[n].textContent !== ages[n].textContent) {
+      times[n].textContent = ages[n].textContent;
+    }
+  }
+  return row.innerHTML === next.innerHTML;
+}
+
+// Replaces the rows that differ, and moves those that moved. The others are not touched, so that
+// the browser need not lay them out again.
+function patch(body, next) {
+  const rows = new Map();
+  for (const row of body.rows) rows.set(row.dataset.key, row);
+  const isFirst = rows.size === 0;
+  const kept = new Set();
+  for (const row of next.rows) kept.add(row.dataset.key);
+  for (const [key, row] of rows) if (!kept.has(key)) row.remove();
+  const message = (one) => one.cells[0].textContent + one.cells[4].textContent;
+  let at = body.firstElementChild;
+  for (const row of [...next.rows]) {
+    const old = rows.get(row.dataset.key);
+    let use = old;
+    if (!old || !stays(old, row)) {
+      use = row;
+      if (!isFirst && (!old || message(old) !== message(row))) row.className = 'changed';
+      if (old === at && old) at = row;
+      if (old) old.replaceWith(row);
+    }
+    // The row at this place comes further below.
+    if (at && at !== use && at.nextElementSibling === use) at = use;
+    if (at === use) at = at.nextElementSibling;
+    else body.insertBefore(use, at);
+  }
+}
+
+// Takes over what a new page shows.
 function swap(now) {
   const main = byId('main');
   const focused = document.activeElement && document.activeElement.id;
   const typed = byId('q') && document.activeElement === byId('q') ? byId('q').value : null;
-  const rows = new Map();
-  for (const row of main.querySelectorAll('tr[data-key]')) rows.set(row.dataset.key, row);
-  const isFirst = rows.size === 0;
-  for (const row of now.querySelectorAll('tr[data-key]')) {
-    const before = rows.get(row.dataset.key);
-    const message = (one) => one.cells[0].textContent + one.cells[4].textContent;
-    if (before && before.innerHTML === row.innerHTML) row.replaceWith(before);
-    else if (!isFirst && (!before || message(before) !== message(row))) row.className = 'changed';
-  }
-  main.replaceChildren(...now.childNodes);
+  const [table, next] = [byId('apps'), now.querySelector('#apps')];
+  if (table && next) {
+    patch(table.tBodies[0], next.tBodies[0]);
+    while (main.firstChild !== table) main.firstChild.remove();
+    while (table.nextSibling) table.nextSibling.remove();
+    while (now.firstChild !== next) table.before(now.firstChild);
+    while (next.nextSibling) main.append(next.nextSibling);
+  } else main.replaceChildren(...now.childNodes);
   for (const name of ['watch', 'digest']) {
     if (name in now.dataset) main.dataset[name] = now.dataset[name];
     else delete main.dataset[name];
