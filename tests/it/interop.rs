@@ -1,6 +1,6 @@
 //! Clients in other languages: grpcurl, Python over reflection, the Python package,
-//! grpc_health_probe, a browser, plain HTTP. The programs are in `tests/interop/`; `tools/install`
-//! installs their dependencies.
+//! grpc_health_probe, buf, connect-go, connect-es, a browser, plain HTTP. The programs are in
+//! `tests/interop/`; `tools/install` installs their dependencies.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -111,6 +111,30 @@ fn a_browser_shows_the_status_page_live() {
     let said = String::from_utf8_lossy(&said);
     println!("{said}");
     assert!(output.status.success(), "{}", output.status);
+}
+
+#[test]
+fn buf_curl_calls_by_two_protocols() {
+    if have("buf") {
+        let script = root().join("tests/interop/buf_curl.sh");
+        run("bash", Some(script), &Server::ephemeral());
+    }
+}
+
+#[test]
+fn connect_go_calls_and_follows() {
+    if have("connect-go-client") {
+        run("connect-go-client", None, &Server::ephemeral());
+    }
+}
+
+#[test]
+fn connect_es_calls_and_follows() {
+    let library = root().join(".tools/connect-es/node_modules/@connectrpc/connect/package.json");
+    if have("node") && have(library.to_str().unwrap()) {
+        let script = root().join("tests/interop/connect_es.mjs");
+        run("node", Some(script), &Server::ephemeral());
+    }
 }
 
 #[test]
