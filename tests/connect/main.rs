@@ -1,8 +1,9 @@
 //! The layer of HTTP under the conformance suite of the Connect project, over real sockets.
 //!
 //! The suite (`connectconformance`, installed by `tools/install`) starts this program as its server
-//! and calls it by Connect, gRPC and gRPC-Web: 1,148 cases in some seconds. The program prints the
-//! counts. `known-failing.txt` lists the cases with another answer on purpose.
+//! and calls it by Connect, gRPC and gRPC-Web, with and without TLS: 2,204 cases in some seconds.
+//! The program prints the counts. `known-failing.txt` lists the cases with another answer on
+//! purpose.
 
 mod plain;
 mod service;
@@ -14,6 +15,8 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bellwether::security::Reloaded;
+use bellwether::security::tls::{ClientCertificates, Files, Port, Tls};
 use bellwether::service::edge::{self, Gate, Times};
 use bellwether::service::intake::{self, IntakeLayer};
 use bellwether::service::observe::{Observe, ObserveLayer};
@@ -29,7 +32,7 @@ use tower::Layer;
 
 use plain::Plain;
 use service::Conformance;
-use wire::{CompatRequest, CompatResponse};
+use wire::{CompatRequest, CompatResponse, TlsCreds};
 
 /// The argument with which the suite starts this program.
 const SERVE: &str = "serve-conformance";
@@ -95,17 +98,31 @@ async fn serve() {
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port().into();
-    let response = CompatResponse { host: "127.0.0.1".into(), port }.encode_to_vec();
+    let creds = request.server_creds.filter(|_| request.use_tls);
+    let tls = creds.as_ref().map(tls);
+    let pem_cert = creds.map(|creds| creds.cert).unwrap_or_default();
+    let response = CompatResponse { host: "127.0.0.1".into(), port, pem_cert }.encode_to_vec();
     let mut answer = (response.len() as u32).to_be_bytes().to_vec();
     answer.extend(response);
     std::io::stdout().write_all(&answer).unwrap();
     std::io::stdout().flush().unwrap();
-    edge::serve(listener, server(bytes_max), CancellationToken::new()).await;
+    edge::serve(listener, server(bytes_max, tls), CancellationToken::new()).await;
+}
+
+/// Returns TLS with a certificate of the suite.
+fn tls(creds: &TlsCreds) -> Tls {
+    let folder = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+    std::fs::write(&certificate, &creds.cert).unwrap();
+    std::fs::write(&key, &creds.key).unwrap();
+    let client_certificates = ClientCertificates::None;
+    let files = Files { certificate, key, client_ca: None, client_certificates };
+    Tls::new(Arc::new(Reloaded::open(files).unwrap()), Port::Grpc)
 }
 
 type Served = web::Web<Plain<Observe<intake::Intake<Conformance>>>>;
 
-fn server(bytes_max: usize) -> edge::Server<Served> {
+fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
     let file = "connectrpc/conformance/v1/service.proto";
     let set = protox::compile([file], [protos()]).unwrap();
     let set = FileDescriptorSet::decode(set.encode_to_vec().as_slice()).unwrap();
@@ -131,7 +148,7 @@ fn server(bytes_max: usize) -> edge::Server<Served> {
         descriptors: None,
         origins: Origins::default(),
         has_callers: false,
-        is_tls: false,
+        is_tls: tls.is_some(),
     });
     let observe = ObserveLayer::new(&Metrics::disabled());
     let mut http1 = http1::Builder::new();
@@ -140,5 +157,5 @@ fn server(bytes_max: usize) -> edge::Server<Served> {
     http2.timer(TokioTimer::new());
     let times = Times { handshake: Duration::from_secs(5), age_max: None };
     let service = web.layer(Plain(observe.layer(intake.layer(Conformance))));
-    edge::Server { service, gate, http2, http1, times, tls: None }
+    edge::Server { service, gate, http2, http1, times, tls }
 }

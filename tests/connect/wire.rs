@@ -5,8 +5,21 @@ use prost_types::Any;
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct CompatRequest {
+    #[prost(bool, tag = "4")]
+    pub use_tls: bool,
     #[prost(uint32, tag = "6")]
     pub message_receive_limit: u32,
+    #[prost(message, optional, tag = "7")]
+    pub server_creds: Option<TlsCreds>,
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TlsCreds {
+    #[prost(bytes = "vec", tag = "1")]
+    pub cert: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub key: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -15,6 +28,8 @@ pub struct CompatResponse {
     pub host: String,
     #[prost(uint32, tag = "2")]
     pub port: u32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub pem_cert: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
