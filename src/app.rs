@@ -123,19 +123,7 @@ impl App {
             config.session.clone(),
             metrics.clone(),
         );
-        let fleet = hub.clone();
-        metrics.observe_fleet(move || {
-            let counts = fleet.fleet();
-            FleetCounts {
-                applications: counts.applications,
-                units: counts.units,
-                statuses: counts.contributions,
-                faults: counts.faults,
-                silent_units: [counts.stale_units, counts.lost_units, counts.uncertain_units],
-            }
-        });
-        let (shown, count_max) = (hub.clone(), config.metrics_applications_max);
-        prometheus.observe_applications(move || ops::states(&shown, count_max));
+        observe(&hub, &metrics, &prometheus, config.metrics_applications_max);
         metrics.observe_limits(service::code::refused_by_limit);
         let rules = config.error_rules.as_ref().map_or_else(Rules::default, |(_, r)| r.clone());
         let error_rules = ErrorRules::new(rules, metrics.clone());
@@ -245,6 +233,23 @@ impl App {
         let _ = tokio::time::timeout(OPS_DEADLINE, ops).await;
         drained
     }
+}
+
+/// Lets the metrics read the state of the applications.
+fn observe(hub: &Arc<Hub>, metrics: &Metrics, prometheus: &Prometheus, count_max: usize) {
+    let fleet = hub.clone();
+    metrics.observe_fleet(move || {
+        let counts = fleet.fleet();
+        FleetCounts {
+            applications: counts.applications,
+            units: counts.units,
+            statuses: counts.contributions,
+            faults: counts.faults,
+            silent_units: [counts.stale_units, counts.lost_units, counts.uncertain_units],
+        }
+    });
+    let shown = hub.clone();
+    prometheus.observe_applications(move || ops::states(&shown, count_max));
 }
 
 /// Starts the tasks that fetch the keys of issuers; each ends when its handle is dropped.

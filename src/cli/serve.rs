@@ -42,8 +42,8 @@ pub struct Args {
 /// How long the last telemetry may take to reach a collector; it must not delay the exit further.
 const TELEMETRY_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Runs the server on its own runtime, with a thread for each core. `doubts` are sentences about the
-/// environment.
+/// Runs the server on its own runtime, with a thread for each core. `doubts` are sentences about
+/// the environment.
 pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
     let version = env!("CARGO_PKG_VERSION");
     let mut config = match Config::load(args.flags) {

@@ -149,12 +149,14 @@ mod tests {
             omitted: 3,
         });
         let text = prometheus.text();
+        let db = r#"app_namespace="prod",application="db""#;
+        let odd = r#"app_namespace="prod",application="we\"b\\\n""#;
         for line in [
-            r#"bellwether_application_status{app_namespace="prod",application="db",level="active"} 1"#,
-            r#"bellwether_application_status{app_namespace="prod",application="db",level="blocked"} 0"#,
-            r#"bellwether_application_status{app_namespace="prod",application="we\"b\\\n",level="blocked"} 1"#,
-            r#"bellwether_application_status_since_timestamp_seconds{app_namespace="prod",application="db"} 1700000000.5"#,
-            r#"bellwether_application_silent_units{app_namespace="prod",application="db",freshness="lost"} 2"#,
+            &format!("bellwether_application_status{{{db},level=\"active\"}} 1"),
+            &format!("bellwether_application_status{{{db},level=\"blocked\"}} 0"),
+            &format!("bellwether_application_status{{{odd},level=\"blocked\"}} 1"),
+            &format!("bellwether_application_status_since_timestamp_seconds{{{db}}} 1700000000.5"),
+            &format!("bellwether_application_silent_units{{{db},freshness=\"lost\"}} 2"),
             "bellwether_applications_omitted 3",
         ] {
             assert!(text.lines().any(|each| each == line), "no line {line:?} in\n{text}");

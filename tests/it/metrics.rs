@@ -73,9 +73,8 @@ async fn the_page_lists_every_metric_of_a_server() {
         text.contains("bellwether_rpc_streams_finished_total{").then_some(text)
     })
     .await;
-    assert!(text.contains(
-        r#"bellwether_application_status{app_namespace="default",application="web",level="active"} 1"#
-    ));
+    let labels = r#"app_namespace="default",application="web",level="active""#;
+    assert!(text.contains(&format!("bellwether_application_status{{{labels}}} 1")));
     let found = families(&text);
     for (name, family) in &found {
         assert!(!family.help.is_empty() && !family.kind.is_empty(), "{name}");

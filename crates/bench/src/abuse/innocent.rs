@@ -108,8 +108,8 @@ async fn live(url: &str, token: Option<&str>, phase: &AtomicU8) -> anyhow::Resul
 /// Reports and reads in turn.
 async fn call(channel: Channel, token: Option<&str>, number: u64) -> Result<(), Status> {
     let application = APPLICATION.to_string();
-    if number % 2 == 0 {
-        let level = if number % 4 == 0 { v1::Level::Active } else { v1::Level::Waiting };
+    if number.is_multiple_of(2) {
+        let level = if number.is_multiple_of(4) { v1::Level::Active } else { v1::Level::Waiting };
         let status = v1::StatusReport { level: level as i32, ..Default::default() };
         let report = v1::ReportStatusRequest {
             unit: format!("{application}/0"),

@@ -99,7 +99,7 @@ fn what_a_peer_holds_counts_beyond_its_connections() {
         drop(gate.admit(peer(n)).unwrap());
     }
     let again = finished(&gate, peer(1));
-    assert!(!again.caller().share(Kind::Session).grow(1, 0).is_ok());
+    assert!(again.caller().share(Kind::Session).grow(1, 0).is_err());
     drop(share);
     assert!(again.caller().share(Kind::Session).grow(1, 0).is_ok());
     assert!(gate.0.locked().peers.len() < 100, "those that have nothing are forgotten");
