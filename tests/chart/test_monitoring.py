@@ -9,7 +9,7 @@ import unittest
 
 import yaml
 from chart import CHART, HELMS, OPEN, ROOT, SECURED, one, render, workload
-from server import Server
+from server import Server, run
 
 ALERTS = CHART / "files/alerts.yaml"
 PROMTOOL = ROOT / ".tools/bin/promtool"
@@ -59,6 +59,17 @@ class Alerts(unittest.TestCase):
             self.assertEqual(rule["annotations"]["runbook_url"], f"docs/runbooks.md#{rule['alert'].lower()}")
             self.assertEqual(list(rule["annotations"]), ["summary", "description", "runbook_url"])
             self.assertIn(rule["labels"]["severity"], ("critical", "warning", "info"))
+
+    def test_the_commands_of_the_runbooks_exist(self):
+        texts = [(ROOT / "docs/runbooks.md").read_text(), ALERTS.read_text()]
+        commands = set(re.findall(r"`bellwether ([^`]*)`", "\n".join(texts)))
+        self.assertGreaterEqual(len(commands), 10)
+        words = {"APP/UNIT": "web/0", "APP": "web", "NAMESPACE": "a", "REASON": "SCOPE_DENIED", "ADDRESS": "127.0.0.1:1"}
+        with tempfile.TemporaryDirectory() as folder:
+            for command in commands - {"doctor"}:  # which would look for a store
+                arguments = [words.get(word, word) for word in command.split()]
+                code, text = run(*arguments, BELLWETHER_SERVER="http://127.0.0.1:1", BELLWETHER_DATA_DIR=folder)
+                self.assertNotEqual(code, 2, f"{command}: {text}")
 
     def test_the_rule_is_the_file(self):
         for helm in HELMS:
