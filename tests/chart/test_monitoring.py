@@ -32,8 +32,8 @@ def queries():
 
 def metrics_in(expression):
     """Names of metrics. Words in braces are labels, words before a parenthesis functions."""
-    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|\b(by|on) \([^)]*\)", "", expression)
-    return set(re.findall(r"\b((?:bellwether|rpc)_\w+)\b(?!\()", bare))
+    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|\b(?:by|on) \([^)]*\)", "", expression)
+    return set(re.findall(r"\b((?:bellwether|rpc|process)_\w+)\b(?!\()", bare))
 
 
 def promtool(*arguments):
