@@ -17,7 +17,15 @@ drain_deadline_seconds = {{ int64 $settings.drainDeadlineSeconds }}
 name = {{ .name | toJson }}
 issuer = {{ .issuer | toJson }}
 audience = {{ .audience | toJson }}
+{{- if .url }}
+keys = {{ .url | toJson }}
+{{- else }}
 keys = {{ printf "/etc/bellwether/jwt/%s/%s" .name .key | toJson }}
+{{- end }}
+{{- if .ofCluster }}
+keys_ca = "/etc/bellwether/cluster/ca.crt"
+keys_token_file = "/etc/bellwether/cluster/token"
+{{- end }}
 {{- with .algorithms }}
 algorithms = {{ toJson . }}
 {{- end }}
@@ -32,7 +40,12 @@ algorithms = {{ toJson . }}
 {{- $own := printf "%s-access" (include "bellwether.fullname" .) }}
 {{- $configMap := $accounts.configMap | default $own }}
 {{- $key := ternary $accounts.key "jwks.json" (ne $accounts.configMap "") }}
-{{- $issuer := dict "name" $accounts.name "issuer" $accounts.issuer "audience" $accounts.audience "configMap" $configMap "key" $key }}
+{{- $issuer := dict "name" $accounts.name "issuer" $accounts.issuer "audience" $accounts.audience }}
+{{- if or $accounts.jwks $accounts.configMap }}
+{{- $issuer = merge $issuer (dict "configMap" $configMap "key" $key) }}
+{{- else }}
+{{- $issuer = merge $issuer (dict "url" "https://kubernetes.default.svc/openid/v1/jwks" "ofCluster" true) }}
+{{- end }}
 {{- $issuers = prepend $issuers $issuer }}
 {{- end }}
 {{- toJson $issuers }}
@@ -99,7 +112,13 @@ group of the pod alone.
 {{- end }}
 {{- end }}
 {{- range include "bellwether.issuers" . | fromJsonArray }}
+{{- if .configMap }}
 {{- $files = append $files (dict "name" (printf "jwt-%s" .name) "path" (printf "jwt/%s" .name) "configMap" .configMap) }}
+{{- else if .ofCluster }}
+{{- $token := dict "serviceAccountToken" (dict "path" "token" "expirationSeconds" 3600) }}
+{{- $authority := dict "configMap" (dict "name" "kube-root-ca.crt" "items" (list (dict "key" "ca.crt" "path" "ca.crt"))) }}
+{{- $files = append $files (dict "name" "cluster" "path" "cluster" "projected" (list $token $authority)) }}
+{{- end }}
 {{- end }}
 {{- if .Values.redis.enabled }}
 {{- range $name, $secret := dict "store-password" .Values.redis.passwordSecret.name "store-ca" .Values.redis.tls.caSecret "store-certificate" .Values.redis.tls.certificateSecret }}

@@ -36,7 +36,7 @@
 {{- end }}
 
 {{- define "bellwether.serviceAccountTokens" -}}
-{{- with .Values.auth.serviceAccounts }}{{ if or .jwks .configMap }}true{{ end }}{{ end }}
+{{- with .Values.auth.serviceAccounts }}{{ if or .enabled .jwks .configMap }}true{{ end }}{{ end }}
 {{- end }}
 
 {{/* Whether callers have to prove who they are. */}}

@@ -261,6 +261,11 @@ exec:
     secretName: {{ .secret | quote }}
     # 0440
     defaultMode: 288
+  {{- else if .projected }}
+  projected:
+    sources:
+      {{- toYaml .projected | nindent 6 }}
+    defaultMode: 288
   {{- else }}
   configMap:
     name: {{ .configMap | quote }}

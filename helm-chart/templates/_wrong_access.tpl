@@ -44,6 +44,11 @@
 {{- if and $auth.serviceAccounts.jwks $auth.serviceAccounts.configMap }}
 {{- $wrong = append $wrong "auth.serviceAccounts.jwks and auth.serviceAccounts.configMap are both set: leave one of them out." }}
 {{- end }}
+{{- range $auth.jwt }}
+{{- if or (and .url .configMap) (not (or .url .configMap)) (and .configMap (not .key)) }}
+{{- $wrong = append $wrong (printf "the issuer %s of auth.jwt needs either url, or configMap and key, for its keys." .name) }}
+{{- end }}
+{{- end }}
 {{- $names := list }}
 {{- range include "bellwether.issuers" . | fromJsonArray }}{{ $names = append $names .name }}{{ end }}
 {{- if ne (len $names) (len (uniq $names)) }}

@@ -123,6 +123,29 @@ class Callers(unittest.TestCase):
         self.assertEqual(found["configMap"]["name"], access["metadata"]["name"])
         self.assertEqual(issuer["keys"], f"{path}/jwks.json")
 
+    def test_the_keys_of_the_cluster_are_fetched_with_a_token_without_rights(self):
+        values = {"tls__existingSecret": "tls", "auth__roles__configMap": "roles", "networkPolicy__enabled": True}
+        objects = render("helm4", auth__serviceAccounts__enabled=True, **values)
+        (issuer,) = tomllib.loads(one(objects, "ConfigMap", "-config")["data"]["bellwether.toml"])["jwt"]
+        self.assertEqual(issuer["keys"], "https://kubernetes.default.svc/openid/v1/jwks")
+        found, path = volume(objects, "cluster")
+        token, authority = found["projected"]["sources"]
+        self.assertEqual(issuer["keys_token_file"], f"{path}/{token['serviceAccountToken']['path']}")
+        self.assertNotIn("audience", token["serviceAccountToken"], "the API server wants its own")
+        self.assertEqual(authority["configMap"]["name"], "kube-root-ca.crt")
+        self.assertEqual(issuer["keys_ca"], f"{path}/ca.crt")
+        self.assertIs(pod_of(objects)["automountServiceAccountToken"], False)
+        egress = one(objects, "NetworkPolicy")["spec"]["egress"]
+        self.assertIn({"ports": [{"port": 443}, {"port": 6443}]}, egress)
+
+    def test_an_issuer_has_its_keys_behind_a_url(self):
+        people = {"name": "people", "issuer": "https://a", "audience": "b", "url": "https://a/keys"}
+        objects = render("helm4", auth__jwt=[people], **SECURED)
+        (issuer,) = tomllib.loads(one(objects, "ConfigMap", "-config")["data"]["bellwether.toml"])["jwt"]
+        self.assertEqual(issuer["keys"], "https://a/keys")
+        self.assertNotIn("keys_ca", issuer)
+        self.assertNotIn("jwt-people", [volume["name"] for volume in pod_of(objects)["volumes"]])
+
     def test_other_issuers_have_files_of_their_own(self):
         people = {"name": "people", "issuer": "https://a", "audience": "b", "configMap": "keys", "key": "a.pem"}
         objects = render("helm4", auth__jwt=[{**people, "algorithms": ["EdDSA"]}], **ACCOUNTS, **SECURED)

@@ -64,7 +64,7 @@ class Alerts(unittest.TestCase):
         texts = [(ROOT / "docs/runbooks.md").read_text(), ALERTS.read_text()]
         commands = set(re.findall(r"`bellwether ([^`]*)`", "\n".join(texts)))
         self.assertGreaterEqual(len(commands), 10)
-        words = {"APP/UNIT": "web/0", "APP": "web", "NAMESPACE": "a", "REASON": "SCOPE_DENIED", "ADDRESS": "127.0.0.1:1"}
+        words = {"APP/UNIT": "web/0", "APP": "web", "NAMESPACE": "a", "REASON": "A", "ADDRESS": "127.0.0.1:1"}
         with tempfile.TemporaryDirectory() as folder:
             for command in commands - {"doctor"}:  # which would look for a store
                 arguments = [words.get(word, word) for word in command.split()]

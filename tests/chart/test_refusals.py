@@ -207,6 +207,10 @@ class Refusals(unittest.TestCase):
             "the issuers are called k8s, k8s, but principals name their issuer: give each its own name.",
         ),
         (
+            {**SECURED, "auth__jwt": [{**ISSUER, "url": "https://a"}]},
+            "the issuer a of auth.jwt needs either url, or configMap and key, for its keys.",
+        ),
+        (
             {"tls__existingSecret": "tls"},
             "there is TLS, but every caller would be served: set auth.tokens.secret, auth.serviceAccounts, auth.jwt "
             "or tls.clientCA, or insecure=true if the network keeps strangers out.",

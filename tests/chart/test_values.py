@@ -22,6 +22,7 @@ CLIENTS = {"tls__existingSecret": "tls", "tls__clientCA__secret": "ca", "auth__r
 ACCOUNTS = {"tls__existingSecret": "tls", "auth__serviceAccounts__jwks": "{}", "auth__roles__secret": "roles"}
 ACCOUNT_FILE = {"tls__existingSecret": "tls", "auth__serviceAccounts__configMap": "c", "auth__roles__secret": "roles"}
 BACKED = {**SECURED, "gateway__backendTLSPolicy__enabled": True, "gateway__backendTLSPolicy__caConfigMap": "c"}
+CLUSTER_KEYS = {**SECURED, "auth__serviceAccounts__enabled": True}
 GRANT = {"role": "reader", "to": ["token:a"], "namespace": "*", "application": "*"}
 SECURE_SCRAPE = {**SECURED, "serviceMonitor__enabled": True, "scrape__tokenSecret__name": "t"}
 TESTED = {**SECURED, "helmTest__tokenSecret": "t"}
@@ -45,6 +46,7 @@ CHANGES = {
     "tls.clientCA.key": ("b", CLIENTS), "tls.clientCertificates": ("optional", CLIENTS),
     "tls.ops": (False, {**OPEN, "tls__existingSecret": "tls"}), "auth.tokens.secret": ("b", SECURED),
     "auth.tokens.key": ("b", SECURED), "auth.serviceAccounts.jwks": ("{}", SECURED),
+    "auth.serviceAccounts.enabled": (True, SECURED),
     "auth.serviceAccounts.configMap": ("b", SECURED), "auth.serviceAccounts.key": ("b", ACCOUNT_FILE),
     "auth.serviceAccounts.issuer": ("https://a", ACCOUNTS), "auth.serviceAccounts.audience": ("a", ACCOUNTS),
     "auth.serviceAccounts.name": ("a", ACCOUNTS),
@@ -103,6 +105,7 @@ CHANGES = {
     "networkPolicy.clients": ([{"podSelector": {}}], POLICY), "networkPolicy.scrapers": ([{"podSelector": {}}], POLICY),
     "networkPolicy.redisPorts": ([1], {**POLICY, **REDIS}),
     "networkPolicy.otlpPorts": ([1], {**POLICY, "otlp__endpoint": "http://a"}),
+    "networkPolicy.issuerPorts": ([1], {**CLUSTER_KEYS, "networkPolicy__enabled": True}),
     "networkPolicy.extraIngress": ([{"ports": [{"port": 1}]}], POLICY),
     "networkPolicy.extraEgress": ([{"ports": [{"port": 1}]}], POLICY),
     "resources": ({"limits": {"cpu": "9"}}, {}), "probes.liveness": ({"periodSeconds": 99}, {}),
