@@ -27,7 +27,7 @@ class Services(unittest.TestCase):
         wanted = {
             "loadBalancerClass": "example.com/lb", "loadBalancerSourceRanges": ["10.0.0.0/8"],
             "externalTrafficPolicy": "Local", "ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"],
-            "trafficDistribution": "PreferClose",
+            "trafficDistribution": "PreferClose", "sessionAffinity": "ClientIP",
         }  # fmt: skip
         values = {f"service__{key}": value for key, value in wanted.items()}
         spec = one(render("helm4", service__type="LoadBalancer", **values, **OPEN), "Service", "wether")["spec"]

@@ -85,6 +85,7 @@ CHANGES = {
     "service.appProtocol.http": ("a", {}), "service.appProtocol.metrics": ("a", {}),
     "service.nodePorts.grpc": (30001, NODES), "service.nodePorts.http": (30002, NODES),
     "service.loadBalancerClass": ("a", LOADED), "service.loadBalancerSourceRanges": (["10.0.0.0/8"], LOADED),
+    "service.sessionAffinity": ("ClientIP", {}),
     "service.externalTrafficPolicy": ("Local", LOADED), "service.ipFamilyPolicy": ("PreferDualStack", {}),
     "service.ipFamilies": (["IPv6"], {}), "service.trafficDistribution": ("PreferClose", {}),
     "ingress.http.enabled": (True, {**OPEN, "ingress__http__hosts": ["a"]}), "ingress.http.className": ("a", HTTP),
