@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the tests of clients/python against a running server.
+"""Runs the tests of clients/python and of examples/charm against a running server.
 
 usage: python_client.py HOST:PORT
 
@@ -8,12 +8,14 @@ skipped, and with CI set that is a failure. The tests of the ops layer need the 
 """
 
 import os
+import subprocess
 import sys
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "clients" / "python" / "tests"
+EXAMPLE = ROOT / "examples" / "charm" / "tests"
 PYTHON = ROOT / ".tools" / "venv" / "bin" / "python"
 
 
@@ -36,6 +38,10 @@ def main():
         sys.exit("the tests of clients/python failed")
     for test, why in result.skipped:
         print("!!! SKIPPED: {}: {}".format(test, why), file=sys.stderr)
+    # The modules of the example have names of their own.
+    example = [sys.executable, "-m", "unittest", "discover", "-s", str(EXAMPLE)]
+    if not result.skipped and subprocess.run(example).returncode != 0:
+        sys.exit("the tests of examples/charm failed")
     if result.skipped:
         sys.exit(1 if os.environ.get("CI") else 77)
 

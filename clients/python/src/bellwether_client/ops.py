@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 #: The option of a charm that has the address.
 ADDRESS_OPTION = "bellwether-address"
 SETTABLE = ("active", "waiting", "maintenance", "blocked")
+#: All calls of a hook; with the files and the last return it stays below 2 s.
+CALLS_SECONDS = 1.9
 #: Hooks in which a person may have removed the cause of an error.
 CHANGED = ("config-changed", "upgrade-charm", "secret-changed")
 
@@ -55,7 +57,7 @@ class StatusReporter:
         address: Optional[str] = None,
         *,
         application_status: str = "contribute",
-        timeout: float = 2.0,
+        timeout: float = CALLS_SECONDS,
         state_dir: Optional[str] = None,
         **settings: Any,
     ) -> None:
@@ -359,7 +361,9 @@ class StatusReporter:
 
     def _connect(self) -> Optional[Client]:
         address = self._address
-        if not address and ADDRESS_OPTION in self.charm.meta.config:
+        # Older versions of ops do not list the options of a charm.
+        options = getattr(self.charm.meta, "config", (ADDRESS_OPTION,))
+        if not address and ADDRESS_OPTION in options:
             address = str(self.charm.config.get(ADDRESS_OPTION) or "")
         address = address or os.environ.get("BELLWETHER_SERVER")
         if not address:
