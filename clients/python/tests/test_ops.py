@@ -204,6 +204,29 @@ class Errors(OpsCase):
         run(charm(work))
         self.assertEqual(server.faults("web", MODEL), [])
 
+    def test_any_exception_can_be_reported(self):
+        class Odd(Exception):
+            def __str__(self):
+                raise ValueError("no text")
+
+            @property
+            def response(self):
+                raise KeyError("no response")
+
+        class Long(Exception):
+            pass
+
+        Long.__qualname__ = "L" * 5000
+
+        def fail(charm, _):
+            for error in (Odd(), Long("\ud800" * 9000), KeyError("\x00\n"), RecursionError()):
+                with charm.status.attempt("\x00 db", "\x1b[31m{}\n".format(type(error))):
+                    raise error
+
+        server = self.start()
+        run(charm(fail))
+        self.assertEqual(len(server.faults("web", MODEL)), 4)
+
     def test_a_decorated_call_is_repeated_and_skipped_as_the_verdict_says(self):
         calls = []
 

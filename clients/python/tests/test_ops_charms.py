@@ -1,6 +1,7 @@
 """The ops layer on collect cycles of a real charm and generated ones; the cost of its import."""
 
 import json
+import logging
 import random
 import subprocess
 import sys
@@ -52,6 +53,41 @@ class Cycles(OpsCase):
             juju = self.collected(statuses)
             self.assertEqual(self.shown(server), juju, "cycle {}: {}".format(number, statuses))
             self.assertEqual(len(server.statuses("web/0", MODEL)), len(statuses))
+
+
+class Texts(OpsCase):
+    def test_the_server_refuses_nothing_that_a_charm_says(self):
+        dice = random.Random(5)
+
+        def text():
+            size = dice.choice((0, 1, 3, 40, 300, 5000))
+            ranges = ((0, 128), (0, 0x3000), (0xD800, 0xE000), (0x1F600, 0x1F601))
+            return "".join(chr(dice.randrange(*dice.choice(ranges))) for _ in range(size))
+
+        def collect(charm, event):
+            for make in (charm.status.waiting, charm.status.active) * dice.randrange(3):
+                names = ("key", "check", "action", "short", "reason")
+                more = dict({name: text() for name in names}, labels={text(): text()})
+                event.add_status(make(text(), text(), priority=10**9, **more))
+                event.add_status(ops.WaitingStatus(text()))
+
+        def body(charm, _):
+            ttl = dice.choice((None, 0, 1e12))
+            charm.status.push(text(), ops.ActiveStatus(text()), key=text(), ttl=ttl)
+            charm.status.clear(text(), dice.choice((None, text())))
+            with charm.status.attempt(text(), text(), action=text()):
+                raise ValueError(text())
+            with charm.status.operation(text(), text(), b"\x00") as operation:
+                operation.save(b"1", text())
+            charm.app.status = ops.WaitingStatus(text())
+
+        self.start()
+        with self.assertLogs("bellwether_client", "ERROR") as logs:
+            # assertLogs needs one line.
+            logging.getLogger("bellwether_client").error("the only one")
+            for _ in range(40):
+                run(charm(body, collect_unit=collect), leader=True)
+        self.assertEqual([one.getMessage() for one in logs.records], ["the only one"])
 
 
 class Import(unittest.TestCase):

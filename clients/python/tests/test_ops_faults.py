@@ -9,6 +9,23 @@ from pathlib import Path
 from charm import MODEL, OpsCase, charm, ops, run, testing
 from faulty import FAULTS, HOOK_SECONDS, Hooks
 
+#: A state of this version with a status that has nothing.
+PARTLY = json.dumps(
+    {
+        "version": 1,
+        "pull": [{}],
+        "application": {},
+        "pushes": {"kept ": {}},
+        "faults": {},
+        "operations": {},
+        "data": {},
+        "leads": False,
+        "hook_failed": None,
+        "resolved": [],
+        "restored": True,
+        "spool": [{}],
+    }
+)
 #: A hook without any call takes 10 ms; a loaded machine may take much longer.
 SLACK = 3.0
 
@@ -86,7 +103,14 @@ class Spool(OpsCase):
     def test_a_damaged_state_and_a_folder_that_cannot_be_written_fail_no_hook(self):
         server = self.start()
         kind = charm(lambda charm, _: charm.status.push("kept", ops.WaitingStatus("x")))
-        for damage in ["{", "[]", '{"version": 2}', '{"version": 1, "pull": 3}', "\x00\xff"]:
+        for damage in [
+            "{",
+            "[]",
+            '{"version": 2}',
+            '{"version": 1, "pull": 3}',
+            "\x00\xff",
+            PARTLY,
+        ]:
             run(kind)
             [path] = [one for one in Path(server.state_dir).iterdir() if one.suffix == ".json"]
             path.write_bytes(damage.encode("latin-1"))

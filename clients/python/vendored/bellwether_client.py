@@ -3175,21 +3175,17 @@ def _define_state():
                 return
             try:
                 found = json.loads(text, object_hook=_from_json)
+                checked = {name: _checked(found, name) for name in _fields(self)}
                 if found["version"] != VERSION:
-                    raise ValueError("version {}".format(found["version"]))
-                for name in _fields(self):
-                    expected, given = getattr(self, name), found.get(name)
-                    if expected is not None and not isinstance(given, type(expected)):
-                        raise ValueError("{} is {!r}".format(name, type(given)))
-                    setattr(self, name, given)
-            except (ValueError, TypeError, KeyError) as error:
-                logger.warning("the state %s is damaged and counts as empty: %s", self.path, error)
-                self.__dict__.update(State(self.path + ".none").__dict__, path=self.path)
+                    raise ValueError("version {!r}".format(found["version"]))
+            except (ValueError, TypeError, KeyError, RecursionError) as error:
+                logger.warning("the state %s is damaged and counts as empty: %r", self.path, error)
                 try:
                     os.replace(self.path, self.path + ".damaged")
                 except OSError:
                     pass
                 return
+            self.__dict__.update(checked)
             self._saved = text
 
         def put(
@@ -3240,8 +3236,74 @@ def _define_state():
                 logger.warning("%s calls to Bellwether do not fit into the spool: dropped", dropped)
 
 
+    _NUMBER = (int, float)
+    _STATUS: Dict[str, Any] = {
+        "component": str,
+        "key": str,
+        "level": str,
+        "message": str,
+        "observe_time": _NUMBER,
+    }
+    #: The types of the fields of a state, and of what every member of a field has.
+    SHAPES: Dict[str, Any] = {
+        "pull": list,
+        "application": dict,
+        "pushes": dict,
+        "faults": dict,
+        "operations": dict,
+        "data": dict,
+        "leads": bool,
+        "hook_failed": (bool, type(None)),
+        "resolved": list,
+        "restored": bool,
+        "spool": list,
+    }
+    SHAPES_OF_MEMBERS: Dict[str, Dict[str, Any]] = {
+        "pull": _STATUS,
+        "pushes": dict(_STATUS, expires=(int, float, type(None))),
+        "faults": {
+            "component": str,
+            "target": str,
+            "count": int,
+            "first": _NUMBER,
+            "next": (int, float, type(None)),
+            "report": dict,
+            "verdict": dict,
+        },
+        "operations": {
+            "id": str,
+            "to": str,
+            "payload": bytes,
+            "checkpoint": bytes,
+            "progress": str,
+            "fence": int,
+            "begun": bool,
+            "pushed": bool,
+        },
+        "spool": {
+            "identity": list,
+            "method": str,
+            "request": dict,
+            "said": _NUMBER,
+            "request_id": str,
+        },
+    }
     #: Identities of the calls that describe the present.
     CURRENT = ("pull", "application")
+
+
+    def _checked(found: Dict[str, Any], name: str) -> Any:
+        """Returns a value of a file, or raises ValueError: a file of another hand must not fail a hook."""
+        value, expected = found[name], SHAPES[name]
+        members = SHAPES_OF_MEMBERS.get(name)
+        if not isinstance(value, expected):
+            raise ValueError("{} is {!r}".format(name, type(value)))
+        if members is not None:
+            for one in value.values() if isinstance(value, dict) else value:
+                for key, kind in members.items():
+                    if not isinstance(one[key], kind):
+                        raise ValueError("{} has {!r} as {}".format(name, one[key], key))
+        return value
 
 
     def pair(first: str, second: str) -> str:
@@ -3289,6 +3351,7 @@ def _define_classify():
 
 
     DETAIL_BYTES_MAX = 60_000
+    CODE_BYTES_MAX = 253
     #: Classes whose instances had no answer of the target, by name: their packages are not imported.
     UNANSWERED = (
         "ChunkedEncodingError",
@@ -3329,8 +3392,19 @@ def _define_classify():
 
 
     def report_of(error: BaseException) -> Dict[str, Any]:
-        """Returns an `ErrorReport` without component and target."""
-        error = _last_attempt(error)
+        """Returns an `ErrorReport` without component and target. Never raises."""
+        try:
+            return _report_of(_last_attempt(error))
+        except Exception as odd:
+            # An exception may have any attributes, and texts that cannot be read.
+            kind = type(error)
+            code = _texts.cut("{}.{}".format(kind.__module__, kind.__qualname__), CODE_BYTES_MAX)
+            said = "{} ({} while it was read)".format(kind.__name__, type(odd).__name__)
+            report = {"system": "python", "code": code, "origin": "ERROR_ORIGIN_LOCAL"}
+            return dict(report, message=_texts.cut(said), internal_detail="")
+
+
+    def _report_of(error: BaseException) -> Dict[str, Any]:
         system, code, answered = _code(error)
         if answered:
             origin = "ERROR_ORIGIN_PEER"
@@ -3341,7 +3415,7 @@ def _define_classify():
         said = " ".join(str(error).split())
         report: Dict[str, Any] = {
             "system": system,
-            "code": code,
+            "code": _texts.cut(code, CODE_BYTES_MAX),
             "origin": origin,
             "message": _texts.cut(said or type(error).__name__),
             "internal_detail": _traceback(error),
@@ -4019,7 +4093,7 @@ def _define_work():
             self.verdict = self._reporter.report_error(
                 self.component, self.target, error, action=self._action
             )
-            logger.warning("%s: %s failed: %s", self.component, self.target, error)
+            logger.warning("%s: %s failed: %s", self.component, self.target, type(error).__name__)
             return True
 
         def __call__(self, function: Function) -> Function:
@@ -4051,7 +4125,8 @@ def _define_work():
             if len(payload) > PAYLOAD_BYTES_MAX:
                 raise ValueError("the payload has more than {} bytes".format(PAYLOAD_BYTES_MAX))
             self._reporter = reporter
-            self.name, self.to = _texts.name(name), _texts.cut(to, PROGRESS_BYTES_MAX)
+            self.name = _texts.name(name) or "operation"
+            self.to = _texts.cut(to, PROGRESS_BYTES_MAX)
             self._given = payload
             #: Whether an earlier hook began this operation.
             self.resumed = False
@@ -4091,7 +4166,7 @@ def _define_work():
             if not self.resumed:
                 unit = self._reporter.names["unit"].replace("/", "-")
                 self._reporter.state.operations[self.name] = {
-                    "id": "{}-{}-{}".format(self.name, unit, os.urandom(4).hex())[-250:],
+                    "id": "{}-{}-{}".format(self.name[:150], unit[:80], os.urandom(4).hex()),
                     "to": self.to,
                     "payload": self._given,
                     "checkpoint": b"",
@@ -4253,6 +4328,8 @@ def _define_hook():
                 reporter.flush()
             except Exception:
                 logger.exception("the statuses are not reported")
+                # The next hook compares with nothing of this one.
+                reporter.state.pull, reporter.state.application = [], {}
 
         def close(self, error: Optional[BaseException]) -> None:
             """Reports the exception that ends a hook before its commit. Never raises."""
@@ -4268,8 +4345,9 @@ def _define_hook():
             reporter, target = self._reporter, self._reporter.hook or HOOK
             try:
                 # Juju shows the error after one failure, and so does this.
-                said = "{} failed: {}: {}".format(target, type(error).__name__, error)
-                status = _charm.report("error", " ".join(said.split()), reason="HookFailed")
+                text = _classify.report_of(error)["message"]
+                said = "{} failed: {}: {}".format(target, type(error).__name__, text)
+                status = _charm.report("error", said, reason="HookFailed")
                 status.update(component=HOOK, key=_texts.name(target), kind="STATUS_KIND_PUSH")
                 status["observe_time"] = time.time()
                 request = {"unit": reporter.names["unit"], "status": status}
@@ -4643,7 +4721,12 @@ def _define_ops():
 
         def flush(self) -> None:
             """Delivers now what waits. Without this, the end of the hook does it."""
-            self.courier.flush(self.state, self.is_leader)
+            try:
+                self.courier.flush(self.state, self.is_leader)
+            except Exception:
+                # A call that cannot even be made must not stop those of all later hooks.
+                logger.exception("what waits for Bellwether cannot be delivered, and is dropped")
+                self.state.spool = []
             self.save()
 
         def say(

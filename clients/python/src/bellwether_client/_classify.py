@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, Optional, Tuple
 
 DETAIL_BYTES_MAX = 60_000
+CODE_BYTES_MAX = 253
 #: Classes whose instances had no answer of the target, by name: their packages are not imported.
 UNANSWERED = (
     "ChunkedEncodingError",
@@ -51,8 +52,19 @@ ACTIONS = {
 
 
 def report_of(error: BaseException) -> Dict[str, Any]:
-    """Returns an `ErrorReport` without component and target."""
-    error = _last_attempt(error)
+    """Returns an `ErrorReport` without component and target. Never raises."""
+    try:
+        return _report_of(_last_attempt(error))
+    except Exception as odd:
+        # An exception may have any attributes, and texts that cannot be read.
+        kind = type(error)
+        code = _texts.cut("{}.{}".format(kind.__module__, kind.__qualname__), CODE_BYTES_MAX)
+        said = "{} ({} while it was read)".format(kind.__name__, type(odd).__name__)
+        report = {"system": "python", "code": code, "origin": "ERROR_ORIGIN_LOCAL"}
+        return dict(report, message=_texts.cut(said), internal_detail="")
+
+
+def _report_of(error: BaseException) -> Dict[str, Any]:
     system, code, answered = _code(error)
     if answered:
         origin = "ERROR_ORIGIN_PEER"
@@ -63,7 +75,7 @@ def report_of(error: BaseException) -> Dict[str, Any]:
     said = " ".join(str(error).split())
     report: Dict[str, Any] = {
         "system": system,
-        "code": code,
+        "code": _texts.cut(code, CODE_BYTES_MAX),
         "origin": origin,
         "message": _texts.cut(said or type(error).__name__),
         "internal_detail": _traceback(error),

@@ -49,6 +49,8 @@ class HookEnd:
             reporter.flush()
         except Exception:
             logger.exception("the statuses are not reported")
+            # The next hook compares with nothing of this one.
+            reporter.state.pull, reporter.state.application = [], {}
 
     def close(self, error: Optional[BaseException]) -> None:
         """Reports the exception that ends a hook before its commit. Never raises."""
@@ -64,8 +66,9 @@ class HookEnd:
         reporter, target = self._reporter, self._reporter.hook or HOOK
         try:
             # Juju shows the error after one failure, and so does this.
-            said = "{} failed: {}: {}".format(target, type(error).__name__, error)
-            status = _charm.report("error", " ".join(said.split()), reason="HookFailed")
+            text = _classify.report_of(error)["message"]
+            said = "{} failed: {}: {}".format(target, type(error).__name__, text)
+            status = _charm.report("error", said, reason="HookFailed")
             status.update(component=HOOK, key=_texts.name(target), kind="STATUS_KIND_PUSH")
             status["observe_time"] = time.time()
             request = {"unit": reporter.names["unit"], "status": status}

@@ -77,21 +77,17 @@ class State:
             return
         try:
             found = json.loads(text, object_hook=_from_json)
+            checked = {name: _checked(found, name) for name in _fields(self)}
             if found["version"] != VERSION:
-                raise ValueError("version {}".format(found["version"]))
-            for name in _fields(self):
-                expected, given = getattr(self, name), found.get(name)
-                if expected is not None and not isinstance(given, type(expected)):
-                    raise ValueError("{} is {!r}".format(name, type(given)))
-                setattr(self, name, given)
-        except (ValueError, TypeError, KeyError) as error:
-            logger.warning("the state %s is damaged and counts as empty: %s", self.path, error)
-            self.__dict__.update(State(self.path + ".none").__dict__, path=self.path)
+                raise ValueError("version {!r}".format(found["version"]))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            logger.warning("the state %s is damaged and counts as empty: %r", self.path, error)
             try:
                 os.replace(self.path, self.path + ".damaged")
             except OSError:
                 pass
             return
+        self.__dict__.update(checked)
         self._saved = text
 
     def put(
@@ -142,8 +138,74 @@ class State:
             logger.warning("%s calls to Bellwether do not fit into the spool: dropped", dropped)
 
 
+_NUMBER = (int, float)
+_STATUS: Dict[str, Any] = {
+    "component": str,
+    "key": str,
+    "level": str,
+    "message": str,
+    "observe_time": _NUMBER,
+}
+#: The types of the fields of a state, and of what every member of a field has.
+SHAPES: Dict[str, Any] = {
+    "pull": list,
+    "application": dict,
+    "pushes": dict,
+    "faults": dict,
+    "operations": dict,
+    "data": dict,
+    "leads": bool,
+    "hook_failed": (bool, type(None)),
+    "resolved": list,
+    "restored": bool,
+    "spool": list,
+}
+SHAPES_OF_MEMBERS: Dict[str, Dict[str, Any]] = {
+    "pull": _STATUS,
+    "pushes": dict(_STATUS, expires=(int, float, type(None))),
+    "faults": {
+        "component": str,
+        "target": str,
+        "count": int,
+        "first": _NUMBER,
+        "next": (int, float, type(None)),
+        "report": dict,
+        "verdict": dict,
+    },
+    "operations": {
+        "id": str,
+        "to": str,
+        "payload": bytes,
+        "checkpoint": bytes,
+        "progress": str,
+        "fence": int,
+        "begun": bool,
+        "pushed": bool,
+    },
+    "spool": {
+        "identity": list,
+        "method": str,
+        "request": dict,
+        "said": _NUMBER,
+        "request_id": str,
+    },
+}
 #: Identities of the calls that describe the present.
 CURRENT = ("pull", "application")
+
+
+def _checked(found: Dict[str, Any], name: str) -> Any:
+    """Returns a value of a file, or raises ValueError: a file of another hand must not fail a hook."""
+    value, expected = found[name], SHAPES[name]
+    members = SHAPES_OF_MEMBERS.get(name)
+    if not isinstance(value, expected):
+        raise ValueError("{} is {!r}".format(name, type(value)))
+    if members is not None:
+        for one in value.values() if isinstance(value, dict) else value:
+            for key, kind in members.items():
+                if not isinstance(one[key], kind):
+                    raise ValueError("{} has {!r} as {}".format(name, one[key], key))
+    return value
 
 
 def pair(first: str, second: str) -> str:

@@ -71,7 +71,7 @@ class Attempt:
         self.verdict = self._reporter.report_error(
             self.component, self.target, error, action=self._action
         )
-        logger.warning("%s: %s failed: %s", self.component, self.target, error)
+        logger.warning("%s: %s failed: %s", self.component, self.target, type(error).__name__)
         return True
 
     def __call__(self, function: Function) -> Function:
@@ -103,7 +103,8 @@ class Operation:
         if len(payload) > PAYLOAD_BYTES_MAX:
             raise ValueError("the payload has more than {} bytes".format(PAYLOAD_BYTES_MAX))
         self._reporter = reporter
-        self.name, self.to = _texts.name(name), _texts.cut(to, PROGRESS_BYTES_MAX)
+        self.name = _texts.name(name) or "operation"
+        self.to = _texts.cut(to, PROGRESS_BYTES_MAX)
         self._given = payload
         #: Whether an earlier hook began this operation.
         self.resumed = False
@@ -143,7 +144,7 @@ class Operation:
         if not self.resumed:
             unit = self._reporter.names["unit"].replace("/", "-")
             self._reporter.state.operations[self.name] = {
-                "id": "{}-{}-{}".format(self.name, unit, os.urandom(4).hex())[-250:],
+                "id": "{}-{}-{}".format(self.name[:150], unit[:80], os.urandom(4).hex()),
                 "to": self.to,
                 "payload": self._given,
                 "checkpoint": b"",

@@ -248,7 +248,12 @@ class StatusReporter:
 
     def flush(self) -> None:
         """Delivers now what waits. Without this, the end of the hook does it."""
-        self.courier.flush(self.state, self.is_leader)
+        try:
+            self.courier.flush(self.state, self.is_leader)
+        except Exception:
+            # A call that cannot even be made must not stop those of all later hooks.
+            logger.exception("what waits for Bellwether cannot be delivered, and is dropped")
+            self.state.spool = []
         self.save()
 
     def say(
