@@ -23,8 +23,16 @@ class Charm(ops.CharmBase):
         super().__init__(framework)
         self.status = StatusReporter(self)
         framework.observe(self.on.config_changed, self.on_config)
+        if os.environ.get("COLLECT"):
+            framework.observe(self.on.collect_unit_status, self.collect)
+            framework.observe(self.on.collect_app_status, self.collect)
         if os.environ.get("CRASH") == "constructor":
             raise KeyError("constructor")
+
+    def collect(self, event):
+        event.add_status(ops.ActiveStatus("fine"))
+        event.add_status(self.status.waiting("db", "for a relation", action="integrate"))
+        event.add_status(ops.WaitingStatus("a later one"))
 
     def on_config(self, event):
         crash = os.environ.get("CRASH")
@@ -47,7 +55,7 @@ if __name__ == "__main__":
     ops.main(Charm)
 """
 COMMANDS = {
-    "is-leader": "echo false",
+    "is-leader": "echo ${LEADER:-false}",
     "config-get": "echo '{}'",
     "juju-log": "true",
     "status-set": "true",
@@ -103,6 +111,19 @@ class Processes(OpsCase):
         self.assertEqual(code, 0, said)
         self.assertEqual(self.unit(server), [("", "", "active", "works")])
         self.assertTrue((self.folder / ".bellwether-shop-web-0.json").is_file())
+
+    def test_a_collected_set_and_the_status_of_the_application_are_reported(self):
+        server = self.start()
+        code, said = self.run_hook(server, COLLECT="1", LEADER="true")
+        self.assertEqual(code, 0, said)
+        levels = sorted(one[2:] for one in self.unit(server))
+        collected = [("active", "fine"), ("waiting", "a later one"), ("waiting", "for a relation")]
+        self.assertEqual(levels, collected)
+        shown = server.application("web", MODEL)
+        self.assertEqual((shown["leader"], self.shown(server)[1]), ("web/0", "for a relation"))
+        with server.client() as client:
+            listed = client.list_statuses(application="web", namespace=MODEL)["statuses"]
+        self.assertEqual((listed[0]["unit"], listed[0]["report"]["action"]), ("", "integrate"))
 
     def test_every_crash_is_reported_and_ended_by_a_good_hook(self):
         for crash, message in [
