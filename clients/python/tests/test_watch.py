@@ -69,7 +69,8 @@ class Changes(ServerCase):
 
 class AppData(ServerCase):
     def test_a_watch_of_data_has_what_is_stored_and_then_changes(self):
-        client, app = self.client(), {"namespace": "python-data", "application": "web"}
+        namespace = "python-data-" + os.urandom(8).hex()
+        client, app = self.client(), {"namespace": namespace, "application": "web"}
         with client.watch_app_data(**app) as watch:
             self.assertEqual(next(watch).app_data["data"], {})
             config = {"external_leader": {"unit": "web/0"}}
