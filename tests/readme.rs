@@ -129,6 +129,13 @@ fn ending(command: &str) -> String {
     }
 }
 
+/// Returns whether `tools/install` has installed the framework of charms.
+fn has_ops(root: &Path) -> bool {
+    let python = root.join(".tools/venv/bin/python");
+    let import = Command::new(python).args(["-c", "import ops, scenario"]).output();
+    import.is_ok_and(|output| output.status.success())
+}
+
 /// The environment in which the blocks of one document run.
 struct Stage {
     _server: Option<Server>,
@@ -183,8 +190,14 @@ impl Stage {
             root.join(".tools/bin"),
         ];
         path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-        if script.contains("grpcurl ") && !path.iter().any(|dir| dir.join("grpcurl").exists()) {
-            return skipped(block.line, "grpcurl");
+        for program in ["grpcurl", "buf"] {
+            let is_called = script.contains(&format!("{program} "));
+            if is_called && !path.iter().any(|dir| dir.join(program).exists()) {
+                return skipped(block.line, program);
+            }
+        }
+        if script.contains("examples/charm/hook ") && !has_ops(root) {
+            return skipped(block.line, "Python's ops");
         }
         let output = Command::new("timeout")
             .args([&BLOCK_SECONDS.to_string(), "bash", "-e", "-c", &script])
