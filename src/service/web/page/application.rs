@@ -15,8 +15,8 @@ const OPERATIONS: &str = "/bellwether.v1.OperationService/ListOperations";
 const UNITS_MAX: i32 = 100;
 const OPERATIONS_MAX: i32 = 10;
 /// The strip reads this many pages of history at most, because each change renders it again.
-const EVENT_PAGES_MAX: usize = 2;
-const EVENT_PAGE_SIZE: i32 = 1000;
+const EVENT_PAGES_MAX: usize = 10;
+const EVENT_PAGE_SIZE: i32 = 200;
 
 /// An application with its reason and its parts. A part may fail alone.
 pub struct Details {
@@ -26,8 +26,8 @@ pub struct Details {
     pub units: Result<Vec<v1::Unit>, Status>,
     /// The latest operations, and whether there are more.
     pub operations: Result<(Vec<v1::Operation>, bool), Status>,
-    /// The events of the strip, newest first, and whether they are all.
-    pub events: Result<(Vec<v1::StatusEvent>, bool), Status>,
+    /// The events of the strip, newest first.
+    pub events: Result<Vec<v1::StatusEvent>, Status>,
 }
 
 /// Reads an application.
@@ -67,28 +67,29 @@ pub async fn read<S: GrpcService>(
     })
 }
 
-/// Returns the events of the strip, and whether they are all.
+/// Returns the events of the strip, and one from before it if there is one.
 async fn events<S: GrpcService>(
     inner: &Inner<S>,
     namespace: String,
     application: String,
-) -> Result<(Vec<v1::StatusEvent>, bool), Status> {
-    let after = prost_types::Timestamp { seconds: now() - strip::SECONDS, nanos: 0 };
+) -> Result<Vec<v1::StatusEvent>, Status> {
+    let start = now() - strip::SECONDS;
+    let is_before =
+        |event: &v1::StatusEvent| event.time.as_ref().is_some_and(|time| time.seconds < start);
     let mut request = v1::ListStatusEventsRequest {
         namespace,
         application,
         page_size: EVENT_PAGE_SIZE,
-        after_time: Some(after),
         ..v1::ListStatusEventsRequest::default()
     };
-    let mut all = Vec::new();
+    let mut all: Vec<v1::StatusEvent> = Vec::new();
     for _ in 0..EVENT_PAGES_MAX {
         let page: v1::ListStatusEventsResponse = inner.call(EVENTS, &request).await?;
         all.extend(page.events);
         request.page_token = page.next_page_token;
-        if request.page_token.is_empty() {
+        if request.page_token.is_empty() || all.last().is_some_and(is_before) {
             break;
         }
     }
-    Ok((all, request.page_token.is_empty()))
+    Ok(all)
 }

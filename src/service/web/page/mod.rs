@@ -159,6 +159,8 @@ async fn unlisted<S: GrpcService>(
                 main.raw(" data-watch=\"").text(watch).raw("\"");
             }
         }
+        // The filter of the address names nothing that exists.
+        Code::InvalidArgument => {}
         // It may succeed later.
         _ => {
             main.raw(" data-watch=\"").text(watched(&view.namespace)).raw("\"");

@@ -30,16 +30,10 @@ struct Span {
     message: String,
 }
 
-/// Adds the strip. `events` are those of the last 24 hours, newest first; `is_whole` if none of
-/// them is missing. `now` has milliseconds.
-pub fn add(
-    html: &mut Html,
-    app: &v1::Application,
-    events: &[v1::StatusEvent],
-    is_whole: bool,
-    now: i64,
-) {
-    let spans = spans(app, events, is_whole, now);
+/// Adds the strip. `events` are the latest ones, newest first; one from before the 24 hours shows
+/// that none of theirs is missing. `now` has milliseconds.
+pub fn add(html: &mut Html, app: &v1::Application, events: &[v1::StatusEvent], now: i64) {
+    let spans = spans(app, events, now);
     html.raw("<figure class=\"strip\"><svg viewBox=\"0 0 288 20\" preserveAspectRatio=\"none\" ");
     html.raw("role=\"img\" aria-labelledby=\"strip-title strip-sum\">");
     html.raw("<title id=\"strip-title\">The last 24 hours</title>");
@@ -79,7 +73,7 @@ fn add_sum(
 }
 
 /// Returns the levels of the last 24 hours, oldest first.
-fn spans(app: &v1::Application, events: &[v1::StatusEvent], is_whole: bool, now: i64) -> Vec<Span> {
+fn spans(app: &v1::Application, events: &[v1::StatusEvent], now: i64) -> Vec<Span> {
     let start = now - SECONDS * 1000;
     let mut spans = Vec::new();
     let mut to = now;
@@ -96,13 +90,10 @@ fn spans(app: &v1::Application, events: &[v1::StatusEvent], is_whole: bool, now:
     }
     let since = app.status.as_ref().and_then(|status| status.since_time.as_ref());
     let since = since.map_or(start, millis);
-    // Without an event the present level is known since its start; the time before a missing event
-    // is not known.
-    let known = match (is_whole, spans.is_empty()) {
-        (true, true) => since.clamp(start, to),
-        (true, false) => start,
-        (false, _) => to,
-    };
+    // The history keeps a number of events, so what was before the oldest one is not known.
+    let oldest = events.last().and_then(|event| event.time.as_ref()).map_or(start, millis);
+    let known = if spans.is_empty() { oldest.max(since) } else { oldest };
+    let known = known.clamp(start, to);
     spans.push(Span { from: known, to, level: before.0, message: before.1 });
     spans.push(Span { from: start, to: known, level: None, message: String::new() });
     spans.retain(|span| span.from < span.to);
@@ -200,36 +191,35 @@ mod tests {
     #[test]
     fn a_level_lasts_until_the_next_event() {
         let day = SECONDS;
-        let events = [event(HOUR, Active, Blocked), event(2 * HOUR, Waiting, Active)];
-        let cases: [(&[v1::StatusEvent], bool, i64, &[Shown]); 6] = [
-            (&[], true, 3 * day, &[(day, 0, Some(Blocked))]),
-            (&[], true, HOUR, &[(day, HOUR, None), (HOUR, 0, Some(Blocked))]),
+        let mut before = event(2 * day, Unspecified, Unspecified);
+        before.kind = v1::EventKind::Configuration as i32;
+        let cases: [(&[v1::StatusEvent], i64, &[Shown]); 7] = [
+            (&[], 3 * day, &[(day, 0, Some(Blocked))]),
+            (&[], HOUR, &[(day, HOUR, None), (HOUR, 0, Some(Blocked))]),
             (
-                &events,
-                true,
+                &[event(HOUR, Active, Blocked), before.clone()],
                 HOUR,
-                &[
-                    (day, 2 * HOUR, Some(Waiting)),
-                    (2 * HOUR, HOUR, Some(Active)),
-                    (HOUR, 0, Some(Blocked)),
-                ],
+                &[(day, HOUR, Some(Active)), (HOUR, 0, Some(Blocked))],
             ),
-            (&events[..1], false, HOUR, &[(day, HOUR, None), (HOUR, 0, Some(Blocked))]),
             (
-                &[event(HOUR, Unspecified, Blocked)],
-                true,
+                &[event(HOUR, Active, Blocked), event(2 * HOUR, Waiting, Active)],
+                HOUR,
+                &[(day, 2 * HOUR, None), (2 * HOUR, HOUR, Some(Active)), (HOUR, 0, Some(Blocked))],
+            ),
+            (
+                &[event(HOUR, Unspecified, Blocked), before.clone()],
                 HOUR,
                 &[(day, HOUR, None), (HOUR, 0, Some(Blocked))],
             ),
             (
                 &[event(-5, Active, Blocked), event(2 * day, Error, Active)],
-                true,
                 0,
                 &[(day, 0, Some(Active))],
             ),
+            (&[before], 3 * day, &[(day, 0, Some(Blocked))]),
         ];
-        for (events, is_whole, since, expected) in cases {
-            let found = spans(&app(Blocked, since), events, is_whole, NOW);
+        for (events, since, expected) in cases {
+            let found = spans(&app(Blocked, since), events, NOW);
             assert_eq!(shown(&found), expected, "{events:?}");
             assert_eq!(found.iter().map(|span| span.to - span.from).sum::<i64>(), SECONDS * 1000);
         }
@@ -237,14 +227,15 @@ mod tests {
 
     #[test]
     fn a_short_trouble_is_a_band_and_many_are_few_bands() {
-        let short = [event(HOUR, Error, Active), event(HOUR + 1, Active, Error)];
-        let spans = spans(&app(Active, HOUR), &short, true, NOW);
+        let older = event(2 * SECONDS, Error, Active);
+        let short = [event(HOUR, Error, Active), event(HOUR + 1, Active, Error), older.clone()];
+        let spans = spans(&app(Active, HOUR), &short, NOW);
         let levels: Vec<_> = bands(&spans, NOW).iter().map(|(_, _, span)| span.level).collect();
         assert_eq!(levels, [Some(Active), Some(Error), Some(Active)]);
         let swings = |n: i64| [event(10 * n, Error, Active), event(10 * n + 5, Active, Error)];
-        let many: Vec<_> = (0..1000).flat_map(swings).collect();
+        let many: Vec<_> = (0..1000).flat_map(swings).chain([older]).collect();
         let mut html = Html::default();
-        add(&mut html, &app(Active, 0), &many, true, NOW);
+        add(&mut html, &app(Active, 0), &many, NOW);
         let text = html.finish();
         assert!(text.matches("<rect").count() < 10 && text.contains("active 22h"), "{text}");
         assert!(text.contains("UTC: error</title>"), "{text}");

@@ -20,7 +20,7 @@ pub fn add(html: &mut Html, view: &PageView, details: &Details) {
     add_since(html, app.status.as_ref().and_then(|status| status.since_time.as_ref()));
     html.raw("</p>");
     match &details.events {
-        Ok((events, is_whole)) => strip::add(html, &app, events, *is_whole, now_millis()),
+        Ok(events) => strip::add(html, &app, events, now_millis()),
         Err(status) => html.element("<p class=\"failed\">", status.message(), "</p>"),
     }
     html.raw("<dl>");
