@@ -67,6 +67,8 @@ const RUNS: &[Run] = &[
     Run { row: 13, line: "written", quick: "--rate 100 --settle 0" },
     Run { row: 15, line: "repeats", quick: "--keys 1000 --calls 8" },
     Run { row: 16, line: "secured", quick: "--keys 1000 --calls 8" },
+    Run { row: 16, line: "json", quick: "--in-flight 8" },
+    Run { row: 18, line: "events", quick: "--watchers 200" },
 ];
 
 /// A row that takes longer counts as stuck.

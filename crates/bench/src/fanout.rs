@@ -322,7 +322,7 @@ pub fn create(watch_id: u64, watch: v1::WatchApplicationsRequest) -> v1::Multipl
 }
 
 /// Returns report number `sequence`. All have the same length.
-fn report(sequence: u64) -> v1::ReportStatusRequest {
+pub fn report(sequence: u64) -> v1::ReportStatusRequest {
     v1::ReportStatusRequest {
         application: "hot".to_string(),
         unit: "hot/0".to_string(),

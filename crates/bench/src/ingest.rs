@@ -67,7 +67,7 @@ pub enum Peer {
 }
 
 /// Applications that reports are spread over: enough that no single one is the bottleneck.
-const APPLICATIONS: u64 = 64;
+pub const APPLICATIONS: u64 = 64;
 /// Units of each. With one status each, there are as many keys as calls in flight by default: a
 /// unit reports again when its last report is acknowledged, as a worker does.
 const UNITS: u64 = 16;

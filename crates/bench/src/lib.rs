@@ -28,6 +28,7 @@ pub mod delay;
 pub mod echo;
 pub mod election;
 pub mod etcd;
+pub mod events;
 pub mod fanout;
 pub mod figure;
 pub mod fixture;
@@ -36,6 +37,7 @@ pub mod h2_readers;
 pub mod heartbeats;
 pub mod ingest;
 pub mod instructions;
+pub mod json;
 pub mod lease;
 pub mod load;
 pub mod loss;
@@ -122,6 +124,10 @@ pub enum BenchCommand {
     All(all::All),
     /// Events received per second by the watchers of one application, beside plain tonic and etcd
     Fanout(fanout::Fanout),
+    /// Memory and delay of many readers of Server-Sent Events over HTTP/1.1
+    Events(events::Events),
+    /// Unary calls per second with JSON by the Connect protocol, beside gRPC
+    Json(json::Json),
     /// Memory of an idle watch, of a stored status, and of a reader that has stopped
     Memory(memory::Memory),
     /// Time until all watchers are current after one of two replicas over one Redis is killed
@@ -219,6 +225,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Abuse(abuse) => abuse::run(abuse).await,
             BenchCommand::All(all) => all::run(all).await,
             BenchCommand::Fanout(fanout) => fanout::run(fanout).await,
+            BenchCommand::Events(events) => events::run(events).await,
+            BenchCommand::Json(json) => json::run(json).await,
             BenchCommand::Memory(memory) => memory::run(memory).await,
             BenchCommand::Storm(storm) => storm::run(storm).await,
             BenchCommand::EchoServer => echo::serve().await,

@@ -103,8 +103,8 @@ fn whole(file: &str) -> String {
         false => format!("{file}\n{SHARE}"),
     };
     format!(
-        "{file}\n[limits]\nconnections_per_peer_max = 1000000\ncalls_per_connection_max = 4096\n\
-         watch_streams_per_peer_max = 1000000\n"
+        "{file}\n[limits]\nconnections_max = 60000\nconnections_per_peer_max = 1000000\n\
+         calls_per_connection_max = 4096\nwatch_streams_per_peer_max = 1000000\n"
     )
 }
 

@@ -97,6 +97,18 @@ fn ingest_in_memory_beside_the_echo() {
 }
 
 #[test]
+fn json_beside_grpc() {
+    let report = measure(&["json", "--in-flight", "8", "--connections", "2"]);
+    for work in ["Unary ReportStatus as JSON", "Unary GetApplication as JSON"] {
+        let row = row(&report, work);
+        for side in ["ours", "peer"] {
+            assert!(positive(&row[side]["per_second"]), "{row}");
+        }
+        assert_eq!(row["target"], 0.5, "{row}");
+    }
+}
+
+#[test]
 fn ingest_on_two_stores_in_one_run() {
     if !available(&["redis-server", "etcd"]) {
         return;

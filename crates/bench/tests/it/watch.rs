@@ -22,6 +22,17 @@ fn a_change_to_many_watchers() {
 }
 
 #[test]
+fn readers_of_events_over_http() {
+    let report = measure(&["events", "--watchers", "100"]);
+    for work in ["Bytes of the server for each reader", "From a report to 99 of 100 readers"] {
+        let row = row(&report, work);
+        assert!(row["ours"]["value"].is_number() && row["target"]["at_most"].is_number(), "{row}");
+    }
+    assert!(positive(&row(&report, "From a report to 99")["ours"]["value"]), "{report}");
+    assert_eq!(report["sent"]["watchers"], 100);
+}
+
+#[test]
 fn one_shape_alone_needs_no_peer() {
     let report = measure(&["fanout", "--watchers", "100", "--shape", "single", "--alone"]);
     assert_eq!(report["rows"].as_array().unwrap().len(), 1);
