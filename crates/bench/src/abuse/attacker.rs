@@ -17,8 +17,9 @@ use super::attack::{Attack, DRIP_EVERY, Means, Turn};
 /// Addresses of this machine that the attack comes from: one address would meet the limits of one
 /// address alone.
 const ADDRESSES: usize = 16;
-/// Connections that are opened at the same time.
-const OPENING: usize = 64;
+/// Connections that are opened at the same time. While the queue of the listening socket is full, a
+/// new connection waits a second, and must not keep the others from trying.
+const OPENING: usize = 1024;
 /// Pause before a connection that was ended is opened again.
 const PAUSE: Duration = Duration::from_millis(1);
 
