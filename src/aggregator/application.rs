@@ -52,14 +52,14 @@ impl Handle {
 pub(super) struct Shared {
     /// Only the task writes this, after a commit.
     state: RwLock<AppState>,
-    progress: watch::Sender<Progress>,
+    pub(super) progress: watch::Sender<Progress>,
     /// Commits of all replicas that are not replayed yet.
     pub(super) remote_commits: RemoteCommits,
 }
 
 /// The progress of the state.
 #[derive(Clone)]
-enum Progress {
+pub(super) enum Progress {
     Loading,
     Failed(Error),
     At(Revision),
@@ -77,10 +77,10 @@ impl Shared {
         }
     }
 
-    /// Waits until the state has at least this revision.
+    /// Waits until the state has at least this revision, or the task has failed.
     pub(super) async fn reached(&self, revision: Revision) {
         let mut progress = self.progress.subscribe();
-        let there = |p: &Progress| matches!(p, Progress::At(at) if revision <= *at);
+        let there = |p: &Progress| !matches!(p, Progress::At(at) if *at < revision);
         // Cannot fail: the sender lives as long as `self`.
         let _ = progress.wait_for(there).await;
     }
@@ -97,10 +97,10 @@ impl Shared {
 
 /// The task of one application.
 pub(super) struct Application {
-    name: AppName,
+    pub(super) name: AppName,
     inner: Arc<Inner>,
     mailbox: mpsc::Receiver<Work>,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// The store may have newer commits: the task must read again before the next decision.
     behind: bool,
     /// The result of a commit is unknown. The state that the task reads back must not be

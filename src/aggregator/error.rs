@@ -43,6 +43,12 @@ pub enum Error {
         /// The cause.
         reason: String,
     },
+    /// The task of the application has panicked.
+    #[error(
+        "the server failed at this application, and its log says where; the request may have been \
+         applied"
+    )]
+    Failed,
     /// The server is stopping.
     #[error("server is stopping; connect again, to another replica if there is one")]
     Draining,

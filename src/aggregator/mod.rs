@@ -31,6 +31,7 @@ use crate::telemetry::Metrics;
 mod application;
 mod data_loss;
 pub mod error;
+mod failure;
 mod mailbox;
 mod outage;
 mod remote_commits;
@@ -138,8 +139,7 @@ impl Aggregator {
         let (answer, answered) = oneshot::channel();
         let ask = Ask::Apply(Requests::All(requests));
         permit.send(Work { ask, answer: Answer::All(answer) });
-        // Only a drain or a bug ends the task without an answer.
-        answered.await.map_err(|_| Error::Draining)
+        answered.await.map_err(|_| self.inner.unanswered())
     }
 
     /// Deletes an application with everything but its history.
@@ -158,6 +158,7 @@ impl Aggregator {
         let handle = self.inner.activate(app)?;
         handle.shared.loaded().await?;
         handle.shared.reached(min_revision).await;
+        handle.shared.loaded().await?;
         let state = handle.shared.state();
         match state.exists() {
             true => Ok(read(&state)),
@@ -190,8 +191,16 @@ impl Inner {
         permit.send(Work { ask, answer: Answer::One(answer) });
         match answered.await {
             Ok(answer) => answer,
-            // Only a drain or a bug ends the task without an answer.
-            Err(_) => Err(Error::Draining),
+            Err(_) => Err(self.unanswered()),
+        }
+    }
+
+    /// Returns the error of a request that its task did not answer: only a drain or a bug ends a
+    /// task so.
+    fn unanswered(&self) -> Error {
+        match self.draining.is_cancelled() {
+            true => Error::Draining,
+            false => Error::Failed,
         }
     }
 
@@ -228,7 +237,7 @@ impl Inner {
             self.check_applications(app, active.len())?;
         }
         let (application, handle) = Application::new(app.clone(), self);
-        self.tasks.spawn(application.run());
+        self.tasks.spawn(failure::run(self.clone(), application));
         active.insert(app.clone(), handle.clone());
         Ok(handle)
     }

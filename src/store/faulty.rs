@@ -26,6 +26,7 @@ pub struct FaultyStore {
     is_away: AtomicBool,
     hangs: watch::Sender<bool>,
     answers_to_lose: AtomicUsize,
+    panics: AtomicUsize,
     rivals: AtomicUsize,
     forgets_replicas: AtomicBool,
     data_losses: AtomicU32,
@@ -43,6 +44,7 @@ impl FaultyStore {
             is_away: AtomicBool::default(),
             hangs: watch::Sender::default(),
             answers_to_lose: AtomicUsize::default(),
+            panics: AtomicUsize::default(),
             rivals: AtomicUsize::default(),
             forgets_replicas: AtomicBool::default(),
             data_losses: AtomicU32::default(),
@@ -67,6 +69,11 @@ impl FaultyStore {
     /// learn it.
     pub fn lose_answers(&self, count: usize) {
         self.answers_to_lose.store(count, Ordering::SeqCst);
+    }
+
+    /// Panics in the next `count` commits, after they are applied.
+    pub fn panic_in_commits(&self, count: usize) {
+        self.panics.store(count, Ordering::SeqCst);
     }
 
     /// Lets each of the next `count` commits lose a race: another process commits a report before
@@ -178,6 +185,7 @@ impl Store for FaultyStore {
             self.conflicts.fetch_add(1, Ordering::SeqCst);
         }
         committed?;
+        assert!(take_one(&self.panics).is_none(), "a commit panics, as the test wants");
         match take_one(&self.answers_to_lose) {
             Some(_) => Err(unavailable(Applied::Maybe)),
             None => Ok(()),

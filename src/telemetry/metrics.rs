@@ -71,6 +71,15 @@ pub enum SecurityRefusal {
     Rights,
 }
 
+/// Where the server panicked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PanicPlace {
+    /// In the handler of a call.
+    Call,
+    /// In the task of an application.
+    Application,
+}
+
 /// The counts at each level, in the order of [`Level::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FleetCounts {
@@ -108,6 +117,7 @@ struct Instruments {
     observer_suspects: Arc<AtomicI64>,
     stale_files: Arc<AtomicI64>,
     security_refusals: Counters<2>,
+    panics: Counters<2>,
     limit_refusals: Refusals,
     fleet: Fleet,
     rpc: RpcInstruments,
@@ -167,6 +177,7 @@ impl Metrics {
                 "Calls that were refused: the caller is not known, or may not do it.",
                 Some(("reason", ["credentials", "rights"])),
             ),
+            panics: panics(meter),
             stale_files: up_down(
                 meter,
                 "bellwether.security.stale_files",
@@ -246,6 +257,11 @@ impl Metrics {
         self.0.security_refusals[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a panic that was caught.
+    pub fn panic(&self, place: PanicPlace) {
+        self.0.panics[place as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Sets the number of sets of security files that are invalid, so that an earlier set is in
     /// force.
     pub fn stale_files(&self, count: usize) {
@@ -323,6 +339,11 @@ fn up_down(meter: &Meter, name: &'static str, description: &'static str) -> Arc<
         .with_callback(move |observer| observer.observe(read.load(Ordering::Relaxed), &[]))
         .build();
     open
+}
+
+fn panics(meter: &Meter) -> Counters<2> {
+    let text = "Bugs of the server that ended a call or the task of an application.";
+    counters(meter, "bellwether.panics", text, Some(("place", ["call", "application"])))
 }
 
 fn limit_refusals(meter: &Meter) -> Refusals {

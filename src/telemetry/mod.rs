@@ -37,7 +37,8 @@ pub use applications::{ApplicationState, ApplicationStates};
 pub use context::{extract, inject};
 pub use error::{Error, ShutdownError};
 pub use metrics::{
-    CommitResult, ConnectionEnd, FleetCounts, Metrics, ReportResult, SecurityRefusal, WatchStream,
+    CommitResult, ConnectionEnd, FleetCounts, Metrics, PanicPlace, ReportResult, SecurityRefusal,
+    WatchStream,
 };
 pub use options::{LogFormat, Options};
 pub use prometheus::{CONTENT_TYPE, Prometheus};

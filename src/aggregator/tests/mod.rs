@@ -289,3 +289,30 @@ async fn while_the_store_is_away_reads_go_on_and_reports_are_refused() {
     assert_eq!(stale.await.unwrap(), 1);
     assert!(aggregator.apply(&app, worse).await.unwrap().changed);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_ends_a_task_and_the_next_request_starts_it_from_the_store() {
+    let store = mk_store();
+    let telemetry = crate::telemetry::Telemetry::local("").unwrap();
+    let aggregator =
+        Aggregator::start(store.clone(), Options::default(), telemetry.metrics().clone());
+    let (app, other) = (mk_app("web"), mk_app("other"));
+    let report = |level| mk_report("web/0", level, "", None);
+    aggregator.apply(&app, report(Level::Active)).await.unwrap();
+    let waiting = tokio::spawn({
+        let (aggregator, app) = (aggregator.clone(), app.clone());
+        async move { aggregator.read(&app, Revision(9), |_| ()).await }
+    });
+    tokio::task::yield_now().await;
+    store.panic_in_commits(1);
+    let failed = aggregator.apply(&app, report(Level::Blocked)).await;
+    assert_eq!(failed, Err(Error::Failed));
+    assert_eq!(waiting.await.unwrap(), Err(Error::Failed));
+    assert_eq!(level(&aggregator, &app).await, Level::Blocked, "as the store has it");
+    aggregator.apply(&app, report(Level::Waiting)).await.unwrap();
+    assert_eq!(level(&aggregator, &app).await, Level::Waiting);
+    aggregator.apply(&other, report(Level::Active)).await.unwrap();
+    let text = telemetry.prometheus_text();
+    assert!(text.contains("bellwether_panics_total{place=\"application\"} 1"), "{text}");
+    aggregator.drain().await;
+}

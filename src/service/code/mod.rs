@@ -92,6 +92,8 @@ pub enum Reason {
     Contention,
     /// A record cannot be read.
     RecordCorrupt,
+    /// A bug of the server.
+    Internal,
     /// Another unit leads.
     LeaseHeld,
     /// The data have changed since the caller read them.
@@ -128,9 +130,9 @@ impl Reason {
     /// Returns the code and the name of the reason.
     pub fn wire(self) -> (Code, &'static str) {
         use Code::{
-            Aborted, DataLoss, DeadlineExceeded, FailedPrecondition, InvalidArgument, NotFound,
-            OutOfRange, PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable,
-            Unimplemented,
+            Aborted, DataLoss, DeadlineExceeded, FailedPrecondition, Internal, InvalidArgument,
+            NotFound, OutOfRange, PermissionDenied, ResourceExhausted, Unauthenticated,
+            Unavailable, Unimplemented,
         };
         match self {
             Reason::InvalidName => (InvalidArgument, "INVALID_NAME"),
@@ -159,6 +161,7 @@ impl Reason {
             Reason::StoreUnavailable => (Unavailable, "STORE_UNAVAILABLE"),
             Reason::Draining => (Unavailable, "DRAINING"),
             Reason::Contention => (Unavailable, "CONTENTION"),
+            Reason::Internal => (Internal, "INTERNAL"),
             Reason::RecordCorrupt => (DataLoss, "RECORD_CORRUPT"),
             Reason::HeartbeatMissed => (DeadlineExceeded, "HEARTBEAT_MISSED"),
             Reason::MalformedRequest => (InvalidArgument, "MALFORMED_REQUEST"),
@@ -304,6 +307,7 @@ impl ApiError {
                 format!("{text}; delete the application and let its workers report again"),
             )
             .with("record", record),
+            Error::Failed => ApiError::new(Reason::Internal, text),
             Error::Draining => ApiError::draining(),
         };
         problem.about(app)

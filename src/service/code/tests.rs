@@ -13,7 +13,7 @@ use crate::watch::Expired;
 
 /// Every reason, each once. A new reason is added here and to `sample`, where the compiler requires
 /// it.
-const ALL: [Reason; 28] = [
+const ALL: [Reason; 29] = [
     Reason::InvalidName,
     Reason::MissingField,
     Reason::UnknownLevel,
@@ -42,6 +42,7 @@ const ALL: [Reason; 28] = [
     Reason::LeaseHeld,
     Reason::EtagMismatch,
     Reason::HeartbeatMissed,
+    Reason::Internal,
 ];
 
 fn rejected(rejected: impl Into<Rejected>) -> ApiError {
@@ -100,6 +101,7 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         Reason::Contention => {
             (ApiError::of(&app, aggregator::Error::Contention { attempts: 3 }), "attempts")
         }
+        Reason::Internal => (ApiError::of(&app, aggregator::Error::Failed), "application"),
         Reason::StoreUnavailable | Reason::RecordCorrupt => sample_of_store(reason),
         Reason::MalformedRequest
         | Reason::RequestTooLarge

@@ -14,7 +14,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::deadline::Deadline;
 use super::method::Method;
-use crate::telemetry::{self, OTHER_METHOD, code_name, exports_traces};
+use crate::telemetry::{self, OTHER_METHOD, PanicPlace, code_name, exports_traces};
 
 /// Clocks differ a little, so the cancel of a caller at its deadline may arrive before the server's
 /// own deadline.
@@ -111,6 +111,7 @@ impl Call {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let text = text.unwrap_or("of an unknown type");
+        self.method.panics.panic(PanicPlace::Call);
         self.span.in_scope(|| {
             tracing::error!(
                 rpc.method = self.method.name.as_str(),

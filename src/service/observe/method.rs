@@ -16,6 +16,8 @@ pub(super) struct Method {
     /// Whether machines call it all the time: its span has level debug.
     pub(super) is_quiet: bool,
     pub(super) metrics: RpcMethod,
+    /// Counts panics of all methods.
+    pub(super) panics: Metrics,
 }
 
 #[derive(Debug)]
@@ -33,6 +35,7 @@ impl Methods {
                 is_streaming: method.client_streaming() || method.server_streaming(),
                 is_quiet: name.starts_with("grpc."),
                 metrics: metrics.rpc_method(&name),
+                panics: metrics.clone(),
                 name,
             };
             (path, Arc::new(known))
@@ -43,6 +46,7 @@ impl Methods {
             is_streaming: false,
             is_quiet: false,
             metrics: metrics.rpc_method(OTHER_METHOD),
+            panics: metrics.clone(),
         };
         Self { by_path, other: Arc::new(other) }
     }

@@ -166,6 +166,8 @@ async fn a_panic_is_internal_and_the_connection_lives() {
     let mut broken = server.client.watch(ask("panic")).await.unwrap().into_inner();
     // The message before the panic is lost with its buffer.
     assert_eq!(broken.message().await.unwrap_err().code(), Code::Internal);
+    let text = server.telemetry.prometheus_text();
+    assert!(text.contains("bellwether_panics_total{place=\"call\"} 2"), "{text}");
 
     assert_eq!(server.check("").await, Code::Ok);
     let pending = tokio::time::timeout(Duration::from_millis(1), neighbour.message()).await;

@@ -1,0 +1,38 @@
+//! A panic in the task of an application ends that task alone. Its callers get an error, and the
+//! next request starts another task, which reads the application from the store.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+
+use super::application::{Application, Progress};
+use super::{Error, Inner};
+use crate::sync::lock;
+use crate::telemetry::PanicPlace;
+
+/// Runs the task of an application to its end.
+pub(super) async fn run(inner: Arc<Inner>, application: Application) {
+    let (app, shared) = (application.name.clone(), application.shared.clone());
+    // What a panic leaves inconsistent is the state of this task, which is dropped with it.
+    let Err(panic) = AssertUnwindSafe(application.run()).catch_unwind().await else { return };
+    inner.metrics.panic(PanicPlace::Application);
+    tracing::error!(
+        namespace = app.namespace(),
+        application = app.application(),
+        panic = text(panic.as_ref()),
+        "the task of an application panicked; the next request starts it again from the store"
+    );
+    shared.progress.send_replace(Progress::Failed(Error::Failed));
+    let mut active = lock(&inner.active);
+    if active.get(&app).is_some_and(|handle| Arc::ptr_eq(&handle.shared, &shared)) {
+        active.remove(&app);
+    }
+}
+
+fn text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("of an unknown type")
+}
