@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use bellwether::proto::v1::Level;
 
-use crate::server::{Server, command, get, mk_report};
+use crate::server::{DEADLINE, Server, command, get, mk_report};
 
 /// Sends a plain HTTP GET. Returns the status line and the body.
 pub fn fetch(address: SocketAddr, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -84,4 +85,18 @@ async fn it_stops_cleanly_with_a_client_that_never_reads() {
     server.terminate();
     assert_eq!(server.wait().code(), Some(0));
     assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+/// Places of the ops port that clients hold with half a request become free.
+#[test]
+fn half_requests_do_not_lock_a_probe_out() {
+    let server = Server::ephemeral();
+    let half = || {
+        let mut stream = TcpStream::connect(server.ops).unwrap();
+        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n").unwrap();
+        stream
+    };
+    let held: Vec<TcpStream> = (0..300).map(|_| half()).collect();
+    assert_eq!(fetch(server.ops, "/livez").1, "ok");
+    drop(held);
 }
