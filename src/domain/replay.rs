@@ -69,7 +69,11 @@ impl AppState {
         state.head = Arc::new(records.head);
         state.epoch_floor = records.epoch_floor;
         state.units = records.units.into_iter().collect();
-        state.units.values_mut().for_each(|unit| unit.last_seen_written = unit.last_seen);
+        for unit in state.units.values_mut() {
+            unit.last_seen_written = unit.last_seen;
+            // A store in memory has the record of the commit itself, with the bound of its writer.
+            unit.not_before = None;
+        }
         for (mut key, mut status) in records.statuses {
             if let Some((unit, _)) = state.units.get_key_value(&key.unit) {
                 // All records of a unit share one copy of its name: such names compare without
