@@ -29,7 +29,7 @@ use crate::service::{self, About, ErrorRules, Parts, listen};
 use crate::session::Sessions;
 use crate::store::embedded::{self, EmbeddedStore};
 use crate::store::redis::{self, RedisStore};
-use crate::store::{MemoryStore, OpenError, Store};
+use crate::store::{MemoryStore, OpenError, Space, Store, watch_space};
 use crate::telemetry::{FleetCounts, Metrics, Prometheus};
 use crate::watch::{Hub, Limits};
 
@@ -193,6 +193,7 @@ impl App {
         });
         let follow = AbortOnDropHandle::new(tokio::spawn(follow));
         let fetches = follow_issuers(&self.protection);
+        let space = follow_space(&self.store, &self.metrics);
         let about =
             About { store_kind: store_kind(&self.config.store), limits: self.config.limits() };
         let hub = self.hub;
@@ -228,7 +229,7 @@ impl App {
         self.aggregator.drain().await;
         self.store.close().await;
         stopped.cancel();
-        drop((follow, fetches));
+        drop((follow, fetches, space));
         // The ops port serves until the end, so that operators can observe the drain.
         let _ = tokio::time::timeout(OPS_DEADLINE, ops).await;
         drained
@@ -250,6 +251,15 @@ fn observe(hub: &Arc<Hub>, metrics: &Metrics, prometheus: &Prometheus, count_max
     });
     let shown = hub.clone();
     prometheus.observe_applications(move || ops::states(&shown, count_max));
+}
+
+/// Starts the task that measures the space of the store.
+fn follow_space(store: &Arc<dyn Store>, metrics: &Metrics) -> AbortOnDropHandle<()> {
+    let metrics = metrics.clone();
+    let space = watch_space(store.clone(), move |space| {
+        metrics.store_space(space.map(|Space { free, capacity, .. }| [free, capacity]));
+    });
+    AbortOnDropHandle::new(tokio::spawn(space))
 }
 
 /// Starts the tasks that fetch the keys of issuers; each ends when its handle is dropped.

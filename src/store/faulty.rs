@@ -15,8 +15,8 @@ use crate::domain::unit::presence::ReplicaId;
 
 use super::conformance::driver::{Driver, mk_report};
 use super::{
-    Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, ReadError, Store,
-    Version,
+    Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, ReadError, Space,
+    Store, Version,
 };
 
 /// A store that forwards each call to another store, and refuses, delays or loses it if the test
@@ -228,6 +228,10 @@ impl Store for FaultyStore {
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
         self.is_there()?;
         self.inner.broadcast(notice).await
+    }
+
+    async fn space(&self) -> Option<Space> {
+        self.inner.space().await
     }
 
     fn health(&self) -> Result<(), String> {

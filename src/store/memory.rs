@@ -20,7 +20,7 @@ use super::clock::Clock;
 use super::heads::{Heads, Observers};
 use super::{
     Applied, Broadcast, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
-    REPLICA_FORGOTTEN_AFTER, ReadError, Retention, Store, Version, random_store_id,
+    REPLICA_FORGOTTEN_AFTER, ReadError, Retention, Space, Store, Version, random_store_id,
 };
 
 /// A store in the memory of this process: one handle on it.
@@ -219,6 +219,10 @@ impl Store for MemoryStore {
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
         self.kept().observers.notify_broadcast(&notice);
         Ok(())
+    }
+
+    async fn space(&self) -> Option<Space> {
+        None
     }
 
     fn health(&self) -> Result<(), String> {

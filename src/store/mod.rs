@@ -33,10 +33,12 @@ mod broadcast;
 mod codec;
 mod heads;
 mod key;
+mod space;
 
 pub use broadcast::{Broadcast, BroadcastKind};
 pub use error::{Applied, CommitError, ConflictCause, OpenError, ReadError};
 pub use memory::MemoryStore;
+pub use space::{Space, watch_space};
 
 /// Stores applications, their histories, and the order in which applications change.
 ///
@@ -202,6 +204,9 @@ pub trait Store: Send + Sync + 'static {
     /// Broadcasts a message to the observers of every process that shares the store. The message is
     /// not stored: an observer that is added later does not receive it.
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError>;
+
+    /// Returns the space that is left for what is stored; `None` if the store does not know.
+    async fn space(&self) -> Option<Space>;
 
     /// Returns whether commits are expected to succeed now, and a sentence if not.
     fn health(&self) -> Result<(), String>;

@@ -15,6 +15,7 @@ use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider}
 
 use super::process;
 use super::rpc::{RpcInstruments, RpcMethod};
+use super::space::SpaceGauges;
 use crate::domain::classify::finding::Class;
 use crate::domain::level::{LEVELS, Level};
 
@@ -119,6 +120,7 @@ struct Instruments {
     security_refusals: Counters<2>,
     panics: Counters<2>,
     limit_refusals: Refusals,
+    space: SpaceGauges,
     fleet: Fleet,
     rpc: RpcInstruments,
 }
@@ -126,8 +128,7 @@ struct Instruments {
 impl Metrics {
     /// Registers every instrument with `meter`.
     pub fn new(meter: &Meter, version: &str) -> Self {
-        build_info(meter, version);
-        process::register(meter);
+        own_process(meter, version);
         let results = Some(("result", ["changed", "repeated", "rejected"]));
         let commit_results = Some(("result", ["ok", "conflict", "failed"]));
         let classes = Class::ALL.map(|class| class.name().to_ascii_lowercase());
@@ -190,6 +191,7 @@ impl Metrics {
                 None,
             ),
             limit_refusals: limit_refusals(meter),
+            space: SpaceGauges::new(meter),
             fleet: fleet(meter),
             rpc: RpcInstruments::new(meter),
         };
@@ -250,6 +252,11 @@ impl Metrics {
     pub fn observer_suspects(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.0.observer_suspects.store(count, Ordering::Relaxed);
+    }
+
+    /// Sets the free bytes of the store and its bytes in all; `None`: not known.
+    pub fn store_space(&self, space: Option<[u64; 2]>) {
+        self.0.space.set(space);
     }
 
     /// Counts a call that was refused before its handler.
@@ -411,7 +418,9 @@ fn fleet(meter: &Meter) -> Fleet {
     fleet
 }
 
-fn build_info(meter: &Meter, version: &str) {
+/// Registers what runs, and what it uses.
+fn own_process(meter: &Meter, version: &str) {
+    process::register(meter);
     let labels = [
         KeyValue::new("version", version.to_owned()),
         KeyValue::new("revision", env!("BELLWETHER_COMMIT")),

@@ -22,6 +22,7 @@ mod prometheus;
 mod provider;
 mod rpc;
 mod signal;
+mod space;
 
 use std::env;
 use std::sync::OnceLock;

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::io::{BufRead, BufReader};
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 
 use crate::ops::fetch;
-use crate::server::{Server, eventually, mk_report};
+use crate::redis::Redis;
+use crate::server::{DEADLINE, Server, command, eventually, mk_report};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
 const BEGIN: &str = "<!-- metrics: begin -->\n";
@@ -61,7 +63,8 @@ fn list(families: &BTreeMap<String, Family>) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_lists_every_metric_of_a_server() {
-    let server = Server::ephemeral();
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::on(directory.path());
     let mut reports = server.reports().await;
     reports.report_status(mk_report("web", "web/0", Level::Active, "a")).await.unwrap();
     let mut applications = server.applications().await;
@@ -70,7 +73,8 @@ async fn the_page_lists_every_metric_of_a_server() {
     drop(watch);
     let text = eventually("the watch has ended", async || {
         let text = fetch(server.ops, "/metrics").1;
-        text.contains("bellwether_rpc_streams_finished_total{").then_some(text)
+        let has_all = ["bellwether_rpc_streams_finished_total{", "bellwether_store_free_bytes "];
+        has_all.into_iter().all(|one| text.contains(one)).then_some(text)
     })
     .await;
     let labels = r#"app_namespace="default",application="web",level="active""#;
@@ -107,4 +111,43 @@ fn a_scraper_that_reads_gzip_gets_a_tenth() {
     let mut text = String::new();
     flate2::read::GzDecoder::new(&answer[at + 4..]).read_to_string(&mut text).unwrap();
     assert!(text.contains("bellwether_build_info") && answer.len() < plain.len() / 3);
+}
+
+fn number(server: &Server, name: &str) -> Option<f64> {
+    let text = fetch(server.ops, "/metrics").1;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    lines.next()?.parse().ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_space_of_the_store_is_a_metric_before_it_is_used_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::on(directory.path());
+    let [free, capacity] = ["bellwether_store_free_bytes", "bellwether_store_capacity_bytes"];
+    let free_bytes = eventually("the disk is measured", async || number(&server, free)).await;
+    assert!(0.0 < free_bytes && free_bytes <= number(&server, capacity).unwrap());
+    let Some(redis) = Redis::start(&["--maxmemory", "50mb"]) else { return };
+    let server = Server::start(&["--store", &redis.url()]);
+    let free_bytes = eventually("the memory is measured", async || number(&server, free)).await;
+    assert_eq!(number(&server, capacity), Some(50.0 * 1024.0 * 1024.0));
+    assert!(40.0e6 < free_bytes && free_bytes < 52.5e6, "{free_bytes}");
+    // A Redis without maxmemory has no bound to compare with.
+    let memory = Server::ephemeral();
+    assert_eq!(number(&memory, free), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_almost_full_is_a_warning() {
+    let Some(redis) = Redis::start(&["--maxmemory", "12mb"]) else { return };
+    redis.cli(&["setrange", "ballast", "9500000", "x"]);
+    let mut command = command(&["--store", &redis.url()]);
+    let mut child = command.spawn().unwrap();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let warned = tokio::task::spawn_blocking(move || {
+        stderr.lines().map_while(Result::ok).any(|line| line.contains("almost full"))
+    });
+    let warned = tokio::time::timeout(DEADLINE, warned).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(warned.expect("a warning in time").unwrap());
 }

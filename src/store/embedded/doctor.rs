@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use redb::{Builder, DatabaseError};
 use rustix::fs::{Access, access, statvfs};
 
-use crate::store::OpenError;
 use crate::store::doctor::{Finding, in_order};
+use crate::store::{OpenError, Space};
 
 use super::file::{Files, Location, panic_text};
 
@@ -60,9 +60,16 @@ fn cannot(found: String) -> Finding {
         .advise("give it to the user of the server, or name another one with --data-dir")
 }
 
-fn space(there: &Path) -> Option<Finding> {
+/// Returns the space of the disk that has this directory.
+pub(super) fn space_of(there: &Path) -> Option<Space> {
     let stat = statvfs(there).ok()?;
-    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let [free, capacity] =
+        [stat.f_bavail, stat.f_blocks].map(|blocks| blocks.saturating_mul(stat.f_frsize));
+    Some(Space { free, capacity, is_low: free < SPACE_LOW })
+}
+
+fn space(there: &Path) -> Option<Finding> {
+    let Space { free, .. } = space_of(there)?;
     let found = format!("{} MiB free", free >> 20);
     let why = "on a full disk every report is answered with STORE_UNAVAILABLE";
     Some(match free {

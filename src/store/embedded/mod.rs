@@ -15,7 +15,7 @@
 //! has reopened it from the files. The writer retries on its own.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
@@ -35,7 +35,7 @@ use super::clock::Clock;
 use super::heads::{Heads, Observers};
 use super::{
     Applied, Broadcast, CommitError, ConflictCause, Epoch, NumberedEvent, Observer, OpenError,
-    ReadError, Retention, Store, Version, random_store_id,
+    ReadError, Retention, Space, Store, Version, random_store_id,
 };
 
 use applier::SharedBacklog;
@@ -82,6 +82,7 @@ impl Default for Options {
 /// A store in a local directory.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
+    directory: PathBuf,
     room: Arc<Semaphore>,
     /// The queue of the writer; `None` after the store is closed.
     queue: Mutex<Option<Sender<Job>>>,
@@ -138,6 +139,7 @@ impl EmbeddedStore {
         let thread = thread.map_err(|source| OpenError::Io { path: dir.to_path_buf(), source })?;
         Ok(EmbeddedStore {
             shared,
+            directory: dir.to_path_buf(),
             room: Arc::new(Semaphore::new(QUEUE_MAX)),
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(thread)),
@@ -271,6 +273,11 @@ impl Store for EmbeddedStore {
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
         self.shared.published().observers.notify_broadcast(&notice);
         Ok(())
+    }
+
+    async fn space(&self) -> Option<Space> {
+        let directory = self.directory.clone();
+        tokio::task::spawn_blocking(move || doctor::space_of(&directory)).await.ok().flatten()
     }
 
     fn health(&self) -> Result<(), String> {

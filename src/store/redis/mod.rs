@@ -33,7 +33,7 @@ use crate::sync::lock;
 
 use super::{
     Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, OpenError, ReadError,
-    Retention, Store, Version, random_store_id,
+    Retention, Space, Store, Version, random_store_id,
 };
 
 use batch::{Batch, Mark};
@@ -59,6 +59,7 @@ mod reader;
 mod repair;
 mod reply;
 mod script;
+mod space;
 mod time;
 mod view;
 mod writer;
@@ -383,6 +384,10 @@ impl Store for RedisStore {
         pipeline.add_command(membership::broadcast(&self.shared.keys, bucket, &notice));
         self.read(bucket, &pipeline).await?;
         Ok(())
+    }
+
+    async fn space(&self) -> Option<Space> {
+        space::space(&self.shared).await
     }
 
     fn health(&self) -> Result<(), String> {

@@ -2,12 +2,12 @@
 
 use crate::store::doctor::Finding;
 use crate::store::redis::doctor::facts::{Facts, Server};
+use crate::store::redis::space::NEARLY_FULL_PERCENT;
 
 use super::{bytes, percent};
 
 /// The use of maxmemory, in percent.
 const FULL_PERCENT: u64 = 95;
-const NEARLY_FULL_PERCENT: u64 = 75;
 
 pub(super) fn eviction(_: &Facts, server: &Server) -> Option<Finding> {
     let found = match (server.info.text("maxmemory_policy"), server.info.number("maxmemory")) {
