@@ -56,6 +56,9 @@ pub struct Flags {
     /// Origins of web pages that may call from a browser, as `https://status.example.com`
     #[arg(long, env = "BELLWETHER_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub allowed_origins: Vec<String>,
+    /// Serve no gRPC reflection and no /descriptor.binpb
+    #[arg(long, env = "BELLWETHER_NO_REFLECTION")]
+    pub no_reflection: bool,
     /// Serve addresses beyond this machine even if any stranger there may call
     #[arg(long, env = "BELLWETHER_INSECURE")]
     pub insecure: bool,
@@ -76,6 +79,7 @@ struct File {
     data_dir: Option<PathBuf>,
     ephemeral: bool,
     insecure: bool,
+    no_reflection: bool,
     error_rules: Option<PathBuf>,
     tls_certificate: Option<PathBuf>,
     tls_key: Option<PathBuf>,
@@ -318,6 +322,7 @@ impl Config {
             ..Config::ephemeral()
         };
         file.set_numbers(&mut config);
+        config.service.reflection = !(flags.no_reflection || file.no_reflection);
         let mut origins = flags.allowed_origins;
         if origins.is_empty() {
             origins = std::mem::take(&mut file.allowed_origins);

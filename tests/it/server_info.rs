@@ -1,9 +1,14 @@
 //! The server's information about itself.
 
 use bellwether::proto::v1::{GetServerInfoRequest, GetServerInfoResponse, StoreKind};
+use http::uri::PathAndQuery;
+use tonic::client::Grpc;
+use tonic::{Code, Request};
+use tonic_prost::ProstCodec;
 
 use crate::redis::Redis;
 use crate::server::Server;
+use crate::web::{Version, get};
 
 async fn ask(server: &Server) -> GetServerInfoResponse {
     let answer = server.about().await.get_server_info(GetServerInfoRequest {}).await;
@@ -51,4 +56,27 @@ async fn the_epoch_is_of_the_store_and_the_replica_of_the_process() {
     assert_eq!(first.store_kind(), StoreKind::Embedded);
     assert_eq!(first.store_epoch, second.store_epoch);
     assert_ne!(first.replica_id, second.replica_id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reflection_can_be_turned_off() {
+    for (flags, is_on) in
+        [(&["--ephemeral"][..], true), (&["--ephemeral", "--no-reflection"], false)]
+    {
+        let server = Server::start(flags);
+        let features = ask(&server).await.features;
+        assert_eq!(features.iter().any(|feature| feature == "reflection"), is_on);
+        let answer = get(&server, Version::Http1, "/descriptor.binpb").await;
+        assert_eq!(answer.status == 200, is_on, "{}", answer.status);
+        let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+        let mut client = Grpc::new(server.channel().await);
+        client.ready().await.unwrap();
+        let codec: ProstCodec<(), ()> = ProstCodec::default();
+        let path = PathAndQuery::from_static(path);
+        let code = match client.server_streaming(Request::new(()), path, codec).await {
+            Ok(stream) => stream.into_inner().message().await.err().map(|status| status.code()),
+            Err(status) => Some(status.code()),
+        };
+        assert_eq!(code == Some(Code::Unimplemented), !is_on, "{code:?}");
+    }
 }
