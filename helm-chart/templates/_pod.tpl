@@ -184,6 +184,9 @@ exec:
 {{- if .Values.settings.errorRules }}
 - --error-rules=/etc/bellwether/config/error-rules.toml
 {{- end }}
+{{- if not .Values.settings.reflection }}
+- --no-reflection
+{{- end }}
 {{- with .Values.settings.allowedOrigins }}
 - {{ printf "--allowed-origins=%s" (join "," .) | quote }}
 {{- end }}

@@ -83,6 +83,33 @@ fn openssl(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
+/// What scanners of TLS look for: each cipher that `openssl` knows, one by one.
+#[test]
+fn only_ciphers_with_forward_secrecy_and_authentication_are_accepted() {
+    let authority = Authority::new();
+    let server = authority.serve(&[]);
+    let address = server.grpc.to_string();
+    let all = openssl(&["ciphers", "-s", "-tls1_2", "ALL:COMPLEMENTOFALL:@SECLEVEL=0"]);
+    let accepted: Vec<&str> = all
+        .trim()
+        .split(':')
+        .filter(|cipher| {
+            let cipher = format!("{cipher}:@SECLEVEL=0");
+            let line = ["s_client", "-connect", &address, "-tls1_2", "-cipher", &cipher];
+            !openssl(&line).contains("Cipher is (NONE)")
+        })
+        .collect();
+    assert!(30 < all.split(':').count(), "{all}");
+    assert_eq!(
+        accepted,
+        [
+            "ECDHE-ECDSA-AES256-GCM-SHA384",
+            "ECDHE-ECDSA-CHACHA20-POLY1305",
+            "ECDHE-ECDSA-AES128-GCM-SHA256",
+        ]
+    );
+}
+
 #[test]
 fn old_protocols_and_other_applications_are_refused() {
     let authority = Authority::new();
