@@ -6,6 +6,8 @@ use clap::Command;
 
 /// Variables of this program that are no flags.
 const OWN: &[&str] = &[
+    // Of the build; `cargo run` gives it to the program too.
+    "BELLWETHER_COMMIT",
     "BELLWETHER_COMPLETE",
     "BELLWETHER_CONTEXTS",
     "BELLWETHER_LOG",
@@ -124,6 +126,7 @@ mod tests {
             ("BELLWETHER_STOER", "x", "did you mean BELLWETHER_STORE?"),
             ("BELLWETHER_GIRAFFE", "x", "no setting has this name"),
             ("BELLWETHER_STORE", "x", ""),
+            ("BELLWETHER_COMMIT", "e245752", ""),
             ("BELLWETHER_STOER", "", ""),
             ("BELLWETHER_SERVICE_HOST", "10.0.0.1", ""),
             ("BELLWETHER_PORT_50051_TCP_ADDR", "10.0.0.1", ""),

@@ -187,6 +187,10 @@ fn list(contexts: &Contexts, settings: &Context) -> anyhow::Result<()> {
         let all: Vec<_> = contexts.all.iter().map(value).collect();
         return print_value(&json!({ "contexts": all }), settings.output);
     }
+    if contexts.all.is_empty() {
+        say("there are no contexts; save one: bellwether context set NAME --server URL");
+        return Ok(());
+    }
     let mut table = Table::new(&["Context", "Namespace", "Credentials", "Server"]);
     for (name, saved) in &contexts.all {
         let mark = if is_current(name) { "*" } else { "" };
