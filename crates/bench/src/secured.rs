@@ -211,7 +211,8 @@ impl Issuer {
         let issuer = Issuer(process::directory(parent)?);
         issuer.openssl(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 7 -subj /CN=bench \
-             -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout tls.key -out tls.pem",
+             -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
+             -addext basicConstraints=critical,CA:FALSE -keyout tls.key -out tls.pem",
             "",
         )?;
         issuer.openssl("genrsa -out jwt.key", "")?;

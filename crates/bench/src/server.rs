@@ -93,8 +93,8 @@ impl Server {
     }
 }
 
-/// Returns a configuration file with the shares of one address raised to the whole: all load comes
-/// from this machine.
+/// Returns a configuration file with the shares of one address and of one principal raised to the
+/// whole: all load comes from this machine.
 fn whole(file: &str) -> String {
     const SESSIONS: &str = "[sessions]\n";
     const SHARE: &str = "[sessions]\nsessions_per_peer_max = 1000000\n";
@@ -102,9 +102,18 @@ fn whole(file: &str) -> String {
         true => file.replacen(SESSIONS, SHARE, 1),
         false => format!("{file}\n{SHARE}"),
     };
+    // Without identities these would make the server count the calls of this machine too.
+    let principals = match file.contains("[[jwt]]") {
+        true => {
+            "connections_per_principal_max = 1000000\ncalls_per_principal_max = 1000000\n\
+             reports_per_second_per_principal_max = 100000000\n"
+        }
+        false => "",
+    };
     format!(
-        "{file}\n[limits]\nconnections_max = 60000\nconnections_per_peer_max = 1000000\n\
-         calls_per_connection_max = 4096\nwatch_streams_per_peer_max = 1000000\n"
+        "{file}\n[limits]\n{principals}connections_max = 60000\n\
+         connections_per_peer_max = 1000000\ncalls_per_connection_max = 4096\n\
+         watch_streams_per_peer_max = 1000000\n"
     )
 }
 
