@@ -19,6 +19,7 @@
 
 pub mod abuse;
 pub mod all;
+pub mod both_ways;
 pub mod campaign;
 pub mod candidacy;
 pub mod changes;

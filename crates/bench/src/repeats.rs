@@ -8,51 +8,34 @@ use std::sync::Arc;
 use bellwether::proto::v1::connect_request::Message as Inbound;
 use bellwether::proto::v1::report_service_client::ReportServiceClient;
 use bellwether::proto::v1::{ConnectRequest, ConnectResponse};
-use prost::Message;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
-use crate::Load;
+use crate::both_ways::{BothWays, Comparison};
 use crate::ingest;
 use crate::load::{self, Measured, Work};
 use crate::machine::Machine;
 use crate::pipelined::{Exchange, Messages};
 use crate::redis::{self, Fsync, Redis};
-use crate::report::{Report, Row, Sent, Side};
-use crate::rounds::{self, Contender, Progress};
+use crate::rounds::{Contender, Progress};
 use crate::server::{Place, Server};
 use crate::streams::{Reports, checked, pipelining};
 
 /// Flags of `repeats`.
 #[derive(Debug, clap::Args)]
 pub struct Repeats {
-    /// Streams on each connection, each of a worker of its own
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub streams: u32,
-    /// Unacknowledged reports on each stream
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub in_flight: u32,
-    /// Unary calls open at once on each connection
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub calls: u32,
-    /// Distinct statuses that are repeated on streams
-    #[arg(long, default_value_t = 10_000)]
-    #[arg(value_parser = clap::value_parser!(u64).range(64..=250_000))]
-    pub keys: u64,
-    /// The load of each measurement.
+    /// The load of both ways.
     #[command(flatten)]
-    pub load: Load,
+    pub both: BothWays,
 }
 
-/// Applications that workers are spread over.
-const APPLICATIONS: u64 = 64;
 /// The least ratios to repeats without comparison.
 const STREAMS_TARGET: f64 = 0.8;
 const UNARY_TARGET: f64 = 0.7;
 
 /// Runs the command: starts both sides, measures them in turn, prints the report.
 pub async fn run(args: Repeats) -> anyhow::Result<()> {
-    let site = args.load.site()?;
+    let site = args.both.load.site()?;
     let machine = Machine::look(&site.directory);
     // Checked before anything is started: a missing Redis is the likeliest failure.
     let binary = redis::find()?;
@@ -63,53 +46,39 @@ pub async fn run(args: Repeats) -> anyhow::Result<()> {
     let alone = Server::start(&Place::Memory, &site).await?;
     drop(progress);
     let sides = [("through Redis", compared.grpc), ("through the memory store", alone.grpc)];
-    let on_streams = sides.map(|(name, address)| args.on_streams(name, address));
-    let unary = sides.map(|(name, address)| args.unary(name, address));
-    let mut rows = Vec::new();
-    for (what, contenders, target) in [
-        ("Repeats on workers' streams", on_streams, STREAMS_TARGET),
-        ("Repeats by unary ReportStatus", unary, UNARY_TARGET),
-    ] {
-        let measured = rounds::alternate(&contenders, args.load.rounds).await?;
-        let names = contenders.iter().map(|contender| contender.name.as_str());
-        let sides = names.zip(&measured).map(|(name, rounds)| Side::of(name, rounds.iter()));
-        let mut sides = sides.collect::<anyhow::Result<Vec<Side>>>()?.into_iter();
-        let work = format!("{what}, compared with Redis {}, beside no comparison", redis.version);
-        if let Some(ours) = sides.next() {
-            rows.push(Row::compare(&work, ours, sides.next(), Some(target)));
-        }
-    }
-    Report { machine, sent: args.sent(), rows }.print(args.load.json)
+    let work =
+        |what: &str| format!("{what}, compared with Redis {}, beside no comparison", redis.version);
+    let on_streams = Comparison {
+        work: work("Repeats on workers' streams"),
+        sides: sides.map(|(name, address)| args.on_streams(name, address)),
+        target: STREAMS_TARGET,
+    };
+    let unary = Comparison {
+        work: work("Repeats by unary ReportStatus"),
+        sides: sides.map(|(name, address)| args.unary(name, address)),
+        target: UNARY_TARGET,
+    };
+    args.both.print(machine, [on_streams, unary]).await
 }
 
 impl Repeats {
     fn on_streams(&self, name: &str, address: SocketAddr) -> Contender<Measured> {
-        let streams = u64::from(self.streams * self.load.connections);
-        let reports =
-            Reports { streams, keys: self.keys, name: "streamed", applications: APPLICATIONS };
-        let plan = self.load.plan(self.in_flight);
-        pipelining(named(name), address, Repeated(reports), plan, self.streams as usize)
+        let plan = self.both.load.plan(self.both.in_flight);
+        pipelining(
+            named(name),
+            address,
+            Repeated(self.both.reports()),
+            plan,
+            self.both.streams as usize,
+        )
     }
 
     fn unary(&self, name: &str, address: SocketAddr) -> Contender<Measured> {
-        let plan = self.load.plan(self.calls);
+        let plan = self.both.load.plan(self.both.calls);
         Contender::new(named(name), move |first| {
             let url = format!("http://{address}");
             Box::pin(checked(load::run(Arc::new(Calls), url, plan.clone(), first)))
         })
-    }
-
-    fn sent(&self) -> Sent {
-        Sent {
-            request_bytes: ingest::report(0).encoded_len(),
-            keys: self.keys,
-            applications: APPLICATIONS,
-            connections: self.load.connections,
-            in_flight: self.in_flight * self.streams,
-            rounds: self.load.rounds,
-            seconds: self.load.seconds,
-            warm_up_seconds: self.load.warm_up,
-        }
     }
 }
 

@@ -10,46 +10,29 @@ use anyhow::{Context, ensure};
 use bellwether::proto::v1::report_service_client::ReportServiceClient;
 use bellwether::proto::v1::worker_service_client::WorkerServiceClient;
 use bellwether::proto::v1::{ConnectRequest, ConnectResponse};
-use prost::Message;
 use tempfile::TempDir;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Request, Status, Streaming};
 
-use crate::Load;
+use crate::both_ways::{BothWays, Comparison};
 use crate::ingest;
 use crate::load::{self, Measured, Work};
 use crate::machine::Machine;
 use crate::pipelined::{self, Exchange, Messages};
 use crate::process;
-use crate::report::{Report, Row, Sent, Side};
-use crate::rounds::{self, Contender, Progress};
+use crate::rounds::{Contender, Progress};
 use crate::server::{Place, Server};
 use crate::streams::{Reports, checked};
 
 /// Flags of `secured`.
 #[derive(Debug, clap::Args)]
 pub struct Secured {
-    /// Streams on each connection, each of a worker of its own
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub streams: u32,
-    /// Unacknowledged reports on each stream
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub in_flight: u32,
-    /// Unary calls open at once on each connection
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub calls: u32,
-    /// Distinct statuses that are reported on streams
-    #[arg(long, default_value_t = 10_000)]
-    #[arg(value_parser = clap::value_parser!(u64).range(64..=250_000))]
-    pub keys: u64,
-    /// The load of each measurement.
+    /// The load of both ways.
     #[command(flatten)]
-    pub load: Load,
+    pub both: BothWays,
 }
 
-/// Applications that workers are spread over.
-const APPLICATIONS: u64 = 64;
 /// The least ratios to the rates without TLS and JWT.
 const STREAMS_TARGET: f64 = 0.85;
 const UNARY_TARGET: f64 = 0.75;
@@ -58,7 +41,7 @@ const VALID_SECONDS: u64 = 7 * 86_400;
 
 /// Runs the command: starts both sides, measures them in turn, prints the report.
 pub async fn run(args: Secured) -> anyhow::Result<()> {
-    let site = args.load.site()?;
+    let site = args.both.load.site()?;
     let machine = Machine::look(&site.directory);
     let progress = Progress::new();
     progress.say("making certificates and starting servers");
@@ -78,33 +61,25 @@ pub async fn run(args: Secured) -> anyhow::Result<()> {
             String::new(),
         )?,
     ];
-    let on_streams = sides.each_ref().map(|side| args.on_streams(side));
-    let unary = sides.each_ref().map(|side| args.unary(side));
-    let mut rows = Vec::new();
-    for (what, contenders, target) in [
-        ("Reports on workers' streams", on_streams, STREAMS_TARGET),
-        ("Unary ReportStatus", unary, UNARY_TARGET),
-    ] {
-        let measured = rounds::alternate(&contenders, args.load.rounds).await?;
-        let names = contenders.iter().map(|contender| contender.name.as_str());
-        let sides = names.zip(&measured).map(|(name, rounds)| Side::of(name, rounds.iter()));
-        let mut sides = sides.collect::<anyhow::Result<Vec<Side>>>()?.into_iter();
-        let work = format!("{what}, memory store, with TLS 1.3 and a JWT, beside without");
-        if let Some(ours) = sides.next() {
-            rows.push(Row::compare(&work, ours, sides.next(), Some(target)));
-        }
-    }
-    Report { machine, sent: args.sent(), rows }.print(args.load.json)
+    let work = |what: &str| format!("{what}, memory store, with TLS 1.3 and a JWT, beside without");
+    let on_streams = Comparison {
+        work: work("Reports on workers' streams"),
+        sides: sides.each_ref().map(|side| args.on_streams(side)),
+        target: STREAMS_TARGET,
+    };
+    let unary = Comparison {
+        work: work("Unary ReportStatus"),
+        sides: sides.each_ref().map(|side| args.unary(side)),
+        target: UNARY_TARGET,
+    };
+    args.both.print(machine, [on_streams, unary]).await
 }
 
 impl Secured {
     fn on_streams(&self, side: &Caller) -> Contender<Measured> {
-        let streams = u64::from(self.streams * self.load.connections);
-        let reports =
-            Reports { streams, keys: self.keys, name: "streamed", applications: APPLICATIONS };
-        let exchange = Arc::new(Calling { reports, caller: side.clone() });
-        let (plan, endpoint) = (self.load.plan(self.in_flight), side.endpoint.clone());
-        let streams = self.streams as usize;
+        let exchange = Arc::new(Calling { reports: self.both.reports(), caller: side.clone() });
+        let (plan, endpoint) = (self.both.load.plan(self.both.in_flight), side.endpoint.clone());
+        let streams = self.both.streams as usize;
         Contender::new(side.named(), move |first| {
             let (exchange, endpoint) = (exchange.clone(), endpoint.clone());
             let load = pipelined::run_at(exchange, endpoint, plan.clone(), streams, first);
@@ -113,24 +88,11 @@ impl Secured {
     }
 
     fn unary(&self, side: &Caller) -> Contender<Measured> {
-        let (plan, caller) = (self.load.plan(self.calls), Arc::new(side.clone()));
+        let (plan, caller) = (self.both.load.plan(self.both.calls), Arc::new(side.clone()));
         Contender::new(side.named(), move |first| {
             let endpoint = caller.endpoint.clone();
             Box::pin(checked(load::run_at(caller.clone(), endpoint, plan.clone(), first)))
         })
-    }
-
-    fn sent(&self) -> Sent {
-        Sent {
-            request_bytes: ingest::report(0).encoded_len(),
-            keys: self.keys,
-            applications: APPLICATIONS,
-            connections: self.load.connections,
-            in_flight: self.in_flight * self.streams,
-            rounds: self.load.rounds,
-            seconds: self.load.seconds,
-            warm_up_seconds: self.load.warm_up,
-        }
     }
 }
 
