@@ -2,8 +2,7 @@
 //!
 //! The suite (`connectconformance`, installed by `tools/install`) starts this program as its server
 //! and calls it by Connect, gRPC and gRPC-Web, with and without TLS: 2,204 cases in some seconds.
-//! The program prints the counts. `known-failing.txt` lists the cases with another answer on
-//! purpose.
+//! The program prints the counts. Every case must pass.
 
 mod plain;
 mod service;
@@ -74,8 +73,6 @@ fn run() -> ExitCode {
     }
     let mut command = Command::new(suite);
     command.args(["--mode", "server", "--conf"]).arg(root().join("tests/connect/suite.yaml"));
-    command.arg("--known-failing");
-    command.arg(format!("@{}", root().join("tests/connect/known-failing.txt").display()));
     let own = std::env::current_exe().unwrap();
     let output = command.arg("--").arg(own).arg(SERVE).output().unwrap();
     let said = [output.stdout, output.stderr].concat();

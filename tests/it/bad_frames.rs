@@ -73,13 +73,13 @@ async fn what_is_no_request_is_the_clients_error_with_a_reason() {
     let two = [one.clone(), one.clone()].concat();
     let invalid = Code::InvalidArgument;
     let cases: [Case; 12] = [
-        (REPORT, vec![], None, invalid, "MALFORMED_REQUEST"),
+        (REPORT, vec![], None, Code::Unimplemented, "WRONG_MESSAGE_COUNT"),
         (REPORT, frame(0, 4, &[255; 4]), None, invalid, "MALFORMED_REQUEST"),
         (REPORT, frame(0, 100, &[0; 9]), None, invalid, "MALFORMED_REQUEST"),
         (REPORT, frame(5, 4, &[0; 4]), None, invalid, "MALFORMED_REQUEST"),
-        (REPORT, two, None, invalid, "MALFORMED_REQUEST"),
+        (REPORT, two, None, Code::Unimplemented, "WRONG_MESSAGE_COUNT"),
         (CONNECT, frame(0, 4, &[255; 4]), None, invalid, "MALFORMED_REQUEST"),
-        (REPORT, frame(1, 4, &[0; 4]), None, Code::Unimplemented, "UNSUPPORTED_ENCODING"),
+        (REPORT, frame(1, 4, &[0; 4]), None, Code::Internal, "UNANNOUNCED_COMPRESSION"),
         (REPORT, one.clone(), Some("gzip"), Code::Unimplemented, "UNSUPPORTED_ENCODING"),
         (REPORT, frame(0, 70_000, &[]), None, Code::ResourceExhausted, "REQUEST_TOO_LARGE"),
         (CONNECT, frame(0, 5 << 20, &[]), None, Code::ResourceExhausted, "REQUEST_TOO_LARGE"),

@@ -102,10 +102,14 @@ pub enum Reason {
     HeartbeatMissed,
     /// A request is not a message of its method.
     MalformedRequest,
+    /// A call has another number of messages than its method.
+    WrongMessageCount,
     /// A request exceeds its size limit.
     RequestTooLarge,
     /// A request has a compression that is not supported.
     UnsupportedEncoding,
+    /// A message is compressed, and the request names no compression.
+    UnannouncedCompression,
     /// The server has no such method.
     UnknownMethod,
     /// The rest of a request did not arrive in time.
@@ -165,8 +169,10 @@ impl Reason {
             Reason::RecordCorrupt => (DataLoss, "RECORD_CORRUPT"),
             Reason::HeartbeatMissed => (DeadlineExceeded, "HEARTBEAT_MISSED"),
             Reason::MalformedRequest => (InvalidArgument, "MALFORMED_REQUEST"),
+            Reason::WrongMessageCount => (Unimplemented, "WRONG_MESSAGE_COUNT"),
             Reason::RequestTooLarge => (ResourceExhausted, "REQUEST_TOO_LARGE"),
             Reason::UnsupportedEncoding => (Unimplemented, "UNSUPPORTED_ENCODING"),
+            Reason::UnannouncedCompression => (Internal, "UNANNOUNCED_COMPRESSION"),
             Reason::UnknownMethod => (Unimplemented, "UNKNOWN_METHOD"),
             Reason::RequestIncomplete => (DeadlineExceeded, "REQUEST_INCOMPLETE"),
             Reason::RevisionNotReached => (DeadlineExceeded, "REVISION_NOT_REACHED"),

@@ -104,8 +104,10 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         Reason::Internal => (ApiError::of(&app, aggregator::Error::Failed), "application"),
         Reason::StoreUnavailable | Reason::RecordCorrupt => sample_of_store(reason),
         Reason::MalformedRequest
+        | Reason::WrongMessageCount
         | Reason::RequestTooLarge
         | Reason::UnsupportedEncoding
+        | Reason::UnannouncedCompression
         | Reason::UnknownMethod
         | Reason::ServiceNotFound
         | Reason::CredentialsMissing

@@ -130,7 +130,8 @@ impl WholeBody {
         match prefix.flag {
             0 if prefix.length <= max => Ok(()),
             0 => Err(refusal::too_large(prefix.length, max)),
-            1 => Err(refusal::compressed()),
+            // tonic refuses a request that names a compression before it reads the body.
+            1 => Err(refusal::unannounced_compression("grpc-encoding")),
             flag => Err(refusal::malformed(format!("the flag of a message is {flag}, not 0"))),
         }
     }
@@ -138,7 +139,7 @@ impl WholeBody {
     /// Checks a complete message.
     fn check_whole(&self, message: &[u8]) -> Result<(), Status> {
         if self.has_message && self.takes.one_message {
-            return Err(refusal::malformed("there is more than one message; send one"));
+            return Err(refusal::wrong_count("there is more than one message; send one"));
         }
         match self.types.has_too_many(self.takes.input, message) {
             true => Err(refusal::too_many_parts()),
@@ -152,7 +153,7 @@ impl WholeBody {
             return Err(refusal::malformed("the request ends within a message"));
         }
         match self.takes.one_message && !self.has_message {
-            true => Err(refusal::malformed("there is no message; send one")),
+            true => Err(refusal::wrong_count("there is no message; send one")),
             false => Ok(()),
         }
     }

@@ -38,11 +38,17 @@ pub(in crate::service) fn too_many_parts() -> Status {
     ApiError::new(Reason::RequestTooLarge, text).with("max", PARTS_MAX).into()
 }
 
-/// The message is compressed.
-pub(super) fn compressed() -> Status {
+/// The call has another number of messages than its method.
+pub(super) fn wrong_count(text: &str) -> Status {
     refusals::note();
-    let text = "the message is compressed, which is not supported; send it uncompressed";
-    ApiError::new(Reason::UnsupportedEncoding, text).with("supported", "identity").into()
+    ApiError::new(Reason::WrongMessageCount, text).with("expected", 1).into()
+}
+
+/// A message is compressed, and the header with this name does not name the compression.
+pub(in crate::service) fn unannounced_compression(header: &str) -> Status {
+    refusals::note();
+    let text = format!("a message is compressed, but {header} names no compression");
+    ApiError::new(Reason::UnannouncedCompression, text).with("header", header).into()
 }
 
 /// There are too many bytes of incomplete messages.

@@ -117,13 +117,13 @@ async fn whole_messages_come_out_however_they_arrive() {
 async fn what_is_no_request_is_refused_in_any_pieces() {
     let two = [whole(3), whole(3)].concat();
     let cases: [(bool, Vec<u8>, &str); 9] = [
-        (true, vec![], "MALFORMED_REQUEST"),
-        (true, two.clone(), "MALFORMED_REQUEST"),
+        (true, vec![], "WRONG_MESSAGE_COUNT"),
+        (true, two.clone(), "WRONG_MESSAGE_COUNT"),
         (true, frame(0, 10, 9), "MALFORMED_REQUEST"),
         (false, frame(0, 10, 9), "MALFORMED_REQUEST"),
         (false, vec![0, 0], "MALFORMED_REQUEST"),
         (false, frame(7, 1, 1), "MALFORMED_REQUEST"),
-        (true, frame(1, 10, 10), "UNSUPPORTED_ENCODING"),
+        (true, frame(1, 10, 10), "UNANNOUNCED_COMPRESSION"),
         (true, frame(0, 101, 1), "REQUEST_TOO_LARGE"),
         (false, [two, frame(0, 4 << 20, 0)].concat(), "REQUEST_TOO_LARGE"),
     ];

@@ -8,12 +8,14 @@ use http::{HeaderMap, Request};
 use opentelemetry::trace::TraceContextExt;
 use tokio::time::Instant;
 use tonic::{Code, Status};
+use tonic_types::StatusExt;
 use tracing::field::Empty;
 use tracing::{Level, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::deadline::Deadline;
 use super::method::Method;
+use crate::service::code::Reason;
 use crate::telemetry::{self, OTHER_METHOD, PanicPlace, code_name, exports_traces};
 
 /// Clocks differ a little, so the cancel of a caller at its deadline may arrive before the server's
@@ -128,7 +130,7 @@ impl Call {
             return;
         }
         let elapsed = self.started.elapsed();
-        let server_error = self.is_server_error(code);
+        let server_error = self.is_server_error(code) && !status.is_some_and(is_client_error);
         if self.method.is_streaming {
             self.method.metrics.stream_finished(code, server_error);
         } else {
@@ -178,6 +180,12 @@ impl Call {
             _ => false,
         }
     }
+}
+
+/// Returns whether the error is the fault of the client, although its code is `INTERNAL`.
+fn is_client_error(status: &Status) -> bool {
+    let (_, reason) = Reason::UnannouncedCompression.wire();
+    status.get_details_error_info().is_some_and(|info| info.reason == reason)
 }
 
 impl Drop for Call {

@@ -54,11 +54,13 @@ fn blame(code: Code, text: &str) -> Option<(Reason, &'static str)> {
             if begins(&[
                 "failed to decode Protobuf message",
                 "protocol error: ",
-                "Missing request message",
                 "Unexpected EOF decoding stream",
             ]) =>
         {
             Some((Reason::MalformedRequest, "; send one message of the type of this method"))
+        }
+        Code::Internal if begins(&["Missing request message"]) => {
+            Some((Reason::WrongMessageCount, "; send one message"))
         }
         Code::OutOfRange if begins(&["Error, decoded message length too large"]) => {
             Some((Reason::RequestTooLarge, "; send less at once"))
@@ -94,7 +96,7 @@ mod tests {
     fn every_error_has_a_reason() {
         let cases = [
             (Status::internal("failed to decode Protobuf message: buffer underflow"), "MALFORMED"),
-            (Status::internal("Missing request message."), "MALFORMED_REQUEST"),
+            (Status::internal("Missing request message."), "WRONG_MESSAGE_COUNT"),
             (Status::out_of_range("Error, decoded message length too large: found 9"), "REQUEST_"),
             (Status::unimplemented("Content is compressed with `gzip` which"), "UNSUPPORTED_"),
             (Status::unimplemented(""), "UNKNOWN_METHOD"),

@@ -95,9 +95,7 @@ impl RequestBody {
         match flags {
             0 => self.translate(message, false).map(Some),
             COMPRESSED if self.is_gzip => self.translate(message, true).map(Some),
-            COMPRESSED => Err(refusal::malformed(
-                "a message is compressed, but connect-content-encoding names no compression",
-            )),
+            COMPRESSED => Err(refusal::unannounced_compression("connect-content-encoding")),
             _ => Err(refusal::malformed(format!("the flags of a message are {flags}, not 0 or 1"))),
         }
     }
