@@ -2,6 +2,7 @@
 
 use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
+use crate::cli::hook::HookArgs;
 use crate::cli::report::KindWord;
 use crate::cli::unit::UnitArgs;
 use crate::proto::v1::{ClearStatusRequest, StatusKind};
@@ -20,6 +21,8 @@ pub struct Args {
     /// Only statuses of this kind
     #[arg(long, value_enum)]
     kind: Option<KindWord>,
+    #[command(flatten)]
+    pub hook: HookArgs,
 }
 
 /// Clears the statuses, and prints how many there were.

@@ -1,6 +1,5 @@
 //! The settings that every command shares: server, namespace, output format, timeout.
 
-use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::io::{IsTerminal, Write};
@@ -12,6 +11,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::cli::json;
+use crate::cli::juju_hook::juju_hook;
 use crate::cli::output::Output;
 use crate::cli::render::{Screen, one_line, text};
 use crate::cli::target::shell_word;
@@ -114,20 +114,6 @@ pub fn command_in(namespace: &str, command: &str) -> String {
         "" | "default" => format!("bellwether {command}"),
         namespace => format!("bellwether -n {} {command}", shell_word(namespace)),
     }
-}
-
-/// The Juju hook that runs this process.
-pub struct JujuHook {
-    /// The unit that the hook belongs to.
-    pub unit: String,
-    /// The model, if Juju names it.
-    pub model: Option<String>,
-}
-
-/// Finds the hook by the variables that Juju sets for it.
-pub fn juju_hook() -> Option<JujuHook> {
-    let given = |name| env::var(name).ok().filter(|value| !value.is_empty());
-    Some(JujuHook { unit: given("JUJU_UNIT_NAME")?, model: given("JUJU_MODEL_NAME") })
 }
 
 /// Returns the width and the colours of stdout.

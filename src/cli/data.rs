@@ -10,11 +10,13 @@ use tokio::time::timeout;
 
 use crate::cli::context::{Context, print, print_plain, say};
 use crate::cli::exit::{Exit, NotFoundError, UsageError};
+use crate::cli::hook::HookArgs;
 use crate::cli::json;
+use crate::cli::juju_hook::{self, juju_hook};
 use crate::cli::leader::epoch_of;
 use crate::cli::render::{one_line, text};
-use crate::cli::target::shell_word;
-use crate::cli::unit::UnitArgs;
+use crate::cli::target::{UnitTarget, shell_word};
+use crate::cli::unit::AppArgs;
 use crate::proto::v1::watch_app_data_response::Event;
 use crate::proto::v1::{AppData, GetAppDataRequest, UpdateAppDataRequest, WatchAppDataRequest};
 
@@ -24,6 +26,8 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Data that the leader of an application shares with all units; not for secrets
 #[derive(clap::Args)]
 pub struct Args {
+    #[command(flatten)]
+    pub hook: HookArgs,
     #[command(subcommand)]
     action: Action,
 }
@@ -32,38 +36,43 @@ pub struct Args {
 enum Action {
     /// Print the data, or the value of one key as it is
     Get {
-        /// The application
-        #[arg(value_name = "APP", add = crate::cli::completion::applications())]
-        application: String,
-        /// The key
+        #[command(flatten)]
+        application: AppArgs,
+        /// The key; without APP write --key KEY
         #[arg(value_name = "KEY")]
         key: Option<String>,
+        /// The key
+        #[arg(long = "key", value_name = "KEY", conflicts_with = "key", id = "key_flag")]
+        key_flag: Option<String>,
     },
     /// Set values, as the leader
     Set {
-        #[command(flatten)]
-        unit: UnitArgs,
-        /// The values; @FILE takes the value from a file, an empty one removes the key
-        #[arg(value_name = "KEY=VALUE|KEY=@FILE", required = true, value_parser = assignment)]
-        set: Vec<(String, String)>,
+        /// The unit, as web/0 [default: the unit inside a Juju hook], then the values; @FILE takes
+        /// the value from a file, an empty one removes the key
+        #[arg(value_name = "[APP/UNIT] KEY=VALUE|KEY=@FILE", required = true)]
+        words: Vec<String>,
+        /// The application, for units without it in their name (pods)
+        #[arg(long, value_name = "APP")]
+        application: Option<String>,
         #[command(flatten)]
         condition: Condition,
     },
     /// Remove keys, as the leader
     Rm {
-        #[command(flatten)]
-        unit: UnitArgs,
-        /// The keys
-        #[arg(value_name = "KEY", required = true)]
-        keys: Vec<String>,
+        /// The unit, as web/0 [default: the unit inside a Juju hook], then the keys; the first word
+        /// is the unit if it has a `/`, or with --application
+        #[arg(value_name = "[APP/UNIT] KEY", required = true)]
+        words: Vec<String>,
+        /// The application, for units without it in their name (pods)
+        #[arg(long, value_name = "APP")]
+        application: Option<String>,
         #[command(flatten)]
         condition: Condition,
     },
     /// Follow the data: one JSON line for the current data, then one per change
     Watch {
-        /// The application
-        #[arg(value_name = "APP", add = crate::cli::completion::applications())]
-        application: String,
+        #[command(flatten)]
+        application: AppArgs,
     },
 }
 
@@ -77,10 +86,38 @@ struct Condition {
     etag: Option<String>,
 }
 
-fn assignment(text: &str) -> Result<(String, String), String> {
+fn assignment(text: &str) -> Result<(String, String), UsageError> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
-        _ => Err("write KEY=VALUE".to_string()),
+        _ => Err(UsageError(format!("`{text}` sets nothing: write KEY=VALUE"))),
+    }
+}
+
+/// Values with their keys, in the order of the command line.
+type Assignments = Vec<(String, String)>;
+
+/// Divides the words of `data set` into the unit and the values.
+fn unit_and_values(words: &[String]) -> Result<(Option<&str>, Assignments), UsageError> {
+    let (unit, values) = match words.split_first() {
+        Some((first, rest)) if !first.contains('=') => (Some(first.as_str()), rest),
+        _ => (None, words),
+    };
+    if values.is_empty() {
+        return Err(UsageError("no value to set: write KEY=VALUE".to_string()));
+    }
+    Ok((unit, values.iter().map(|word| assignment(word)).collect::<Result<_, _>>()?))
+}
+
+/// Divides the words of `data rm` into the unit and the keys.
+fn unit_and_keys(
+    mut words: Vec<String>,
+    is_pod: bool,
+) -> Result<(Option<String>, Vec<String>), UsageError> {
+    let has_unit = words.first().is_some_and(|first| is_pod || first.contains('/'));
+    let unit = has_unit.then(|| words.remove(0));
+    match words.is_empty() {
+        true => Err(UsageError("no key to remove: write KEY".to_string())),
+        false => Ok((unit, words)),
     }
 }
 
@@ -88,14 +125,21 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     match args.action {
-        Action::Get { application, key } => get(&client, application, key, context).await,
-        Action::Set { unit, set, condition } => {
-            update(&client, &unit, values(set)?, Vec::new(), condition, context).await
+        Action::Get { application, key, key_flag } => {
+            let application = application.name()?;
+            get(&client, application, key.or(key_flag), context).await
         }
-        Action::Rm { unit, keys, condition } => {
-            update(&client, &unit, BTreeMap::new(), keys, condition, context).await
+        Action::Set { words, application, condition } => {
+            let (unit, set) = unit_and_values(&words)?;
+            let target = juju_hook::unit(unit, application.as_deref(), juju_hook())?;
+            update(&client, target, values(set)?, Vec::new(), condition, context).await
         }
-        Action::Watch { application } => watch(&client, application, context).await,
+        Action::Rm { words, application, condition } => {
+            let (unit, keys) = unit_and_keys(words, application.is_some())?;
+            let target = juju_hook::unit(unit.as_deref(), application.as_deref(), juju_hook())?;
+            update(&client, target, BTreeMap::new(), keys, condition, context).await
+        }
+        Action::Watch { application } => watch(&client, application.name()?, context).await,
     }
 }
 
@@ -156,13 +200,12 @@ async fn get(
 
 async fn update(
     client: &Client,
-    unit: &UnitArgs,
+    target: UnitTarget,
     set: BTreeMap<String, Bytes>,
     delete: Vec<String>,
     condition: Condition,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let target = unit.target()?;
     let namespace = context.namespace();
     let lease_epoch = match condition.epoch {
         Some(epoch) => epoch,
@@ -259,9 +302,32 @@ mod tests {
 
     #[test]
     fn an_invalid_assignment_is_refused() {
-        assert_eq!(assignment("a=b=c"), Ok(("a".to_string(), "b=c".to_string())));
+        assert_eq!(assignment("a=b=c").unwrap(), ("a".to_string(), "b=c".to_string()));
         for text in ["a", "=b"] {
-            assert_eq!(assignment(text), Err("write KEY=VALUE".to_string()));
+            let error = assignment(text).unwrap_err().to_string();
+            assert!(error.ends_with("write KEY=VALUE"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_key_is_no_unit() {
+        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (unit, keys) = unit_and_keys(words(&["web/0", "a", "b"]), false).unwrap();
+        assert_eq!((unit.as_deref(), keys.len()), (Some("web/0"), 2));
+        let (unit, keys) = unit_and_keys(words(&["a", "b/c"]), false).unwrap();
+        assert_eq!((unit, keys.len()), (None, 2));
+        let (unit, keys) = unit_and_keys(words(&["web-7f9c", "a"]), true).unwrap();
+        assert_eq!((unit.as_deref(), keys.len()), (Some("web-7f9c"), 1));
+        assert!(unit_and_keys(words(&["web/0"]), false).is_err());
+    }
+
+    #[test]
+    fn the_first_word_may_be_the_unit() {
+        let words = ["web/0", "a=1", "b="].map(ToString::to_string);
+        let (unit, values) = unit_and_values(&words).unwrap();
+        assert_eq!((unit, values.len()), (Some("web/0"), 2));
+        let (unit, values) = unit_and_values(&words[1..]).unwrap();
+        assert_eq!((unit, values.len()), (None, 2));
+        assert!(unit_and_values(&words[..1]).is_err());
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::cli::context::{Context, print_plain, say};
 use crate::cli::evidence::EvidenceArgs;
 use crate::cli::exit::Exit;
+use crate::cli::hook::HookArgs;
 use crate::cli::render::faults::class_word;
 use crate::cli::render::one_line;
 use crate::cli::target::UnitTarget;
@@ -43,6 +44,8 @@ pub struct Args {
     /// Same id within 10 minutes: applied once
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     request_id: String,
+    #[command(flatten)]
+    pub hook: HookArgs,
 }
 
 /// Bytes of detail that are read from stdin; the server refuses more.

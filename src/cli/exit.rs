@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use bellwether_client::Error;
+use bellwether_client::{Error, Refusal};
 use tonic::Code;
 
 /// The table of codes that `--help` shows.
@@ -16,6 +16,8 @@ Exit codes:
   4    not authenticated, or denied
   5    the server cannot be reached, or does not answer
   6    wait: the condition can no longer be met (--fail-on)
+  7    not this unit: another one leads, holds the operation, or has replaced it
+  8    not yet: the server is busy, stopping or without its store; leader is: nobody leads
   10   status --exit-status: something waits or is in maintenance
   11   status --exit-status: something is blocked
   12   status --exit-status: something is in error
@@ -42,6 +44,10 @@ pub enum Exit {
     Unreachable = 5,
     /// The condition of a wait can no longer be met.
     Unmet = 6,
+    /// Another unit leads, holds the operation, or has replaced this one.
+    NotThisUnit = 7,
+    /// The same command may succeed later.
+    NotYet = 8,
     /// `status --exit-status`: waiting or maintenance.
     Busy = 10,
     /// `status --exit-status`: blocked.
@@ -86,12 +92,7 @@ impl Exit {
             Some(Error::Unreachable { .. } | Error::Handshake { .. } | Error::Silent { .. }) => {
                 Exit::Unreachable
             }
-            Some(Error::Refused(refusal)) => match refusal.code {
-                Code::NotFound => Exit::NotFound,
-                Code::Unauthenticated | Code::PermissionDenied => Exit::Denied,
-                Code::DeadlineExceeded => Exit::TimedOut,
-                _ => Exit::Failed,
-            },
+            Some(Error::Refused(refusal)) => of_refusal(refusal),
             None => Exit::Failed,
         }
     }
@@ -102,10 +103,21 @@ impl Exit {
     }
 }
 
+fn of_refusal(refusal: &Refusal) -> Exit {
+    match (refusal.reason.as_str(), refusal.code) {
+        ("NOT_LEADER" | "LEASE_HELD" | "OPERATION_HELD", _) => Exit::NotThisUnit,
+        ("STALE_FENCE" | "STALE_INCARNATION", _) => Exit::NotThisUnit,
+        ("RATE_LIMITED" | "TOO_MANY_STREAMS", _) | (_, Code::Unavailable) => Exit::NotYet,
+        (_, Code::NotFound) => Exit::NotFound,
+        (_, Code::Unauthenticated | Code::PermissionDenied) => Exit::Denied,
+        (_, Code::DeadlineExceeded) => Exit::TimedOut,
+        _ => Exit::Failed,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bellwether_client::Refusal;
 
     fn of_code(code: Code) -> Exit {
         let refusal = Refusal::from(tonic::Status::new(code, "no"));
@@ -125,8 +137,23 @@ mod tests {
     }
 
     #[test]
+    fn a_hook_can_tell_another_unit_and_a_later_time_from_a_failure() {
+        let of_reason = |code, reason: &str| {
+            let status = tonic::Status::new(code, "no");
+            let refusal = Refusal { reason: reason.into(), ..Refusal::from(status) };
+            Exit::of(&Error::Refused(Box::new(refusal)).into())
+        };
+        assert_eq!(of_reason(Code::FailedPrecondition, "NOT_LEADER"), Exit::NotThisUnit);
+        assert_eq!(of_reason(Code::FailedPrecondition, "LEASE_HELD"), Exit::NotThisUnit);
+        assert_eq!(of_reason(Code::Aborted, "STALE_FENCE"), Exit::NotThisUnit);
+        assert_eq!(of_reason(Code::Unavailable, "STORE_UNAVAILABLE"), Exit::NotYet);
+        assert_eq!(of_reason(Code::ResourceExhausted, "RATE_LIMITED"), Exit::NotYet);
+        assert_eq!(of_reason(Code::ResourceExhausted, "LIMIT_EXCEEDED"), Exit::Failed);
+    }
+
+    #[test]
     fn the_help_names_every_number() {
-        for exit in [0, 1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 124, 130] {
+        for exit in [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 124, 130] {
             assert!(EXIT_CODES.contains(&format!("\n  {exit} ")), "{exit}");
             let document = include_str!("../../docs/cli.md");
             assert!(document.contains(&format!("\n| {exit} | ")), "{exit}");

@@ -25,6 +25,18 @@ pub fn from_message(message: &impl prost::Message, name: &str) -> anyhow::Result
     Ok(dynamic.serialize_with_options(serde_json::value::Serializer, &options)?)
 }
 
+/// Reads a message of `bellwether.v1` from proto JSON.
+///
+/// # Errors
+/// If `name` is not the name of the message's type, or the value is not such a message.
+pub fn to_message<M: prost::Message + Default>(value: Value, name: &str) -> anyhow::Result<M> {
+    let descriptor = pool()?
+        .get_message_by_name(&format!("bellwether.v1.{name}"))
+        .with_context(|| format!("there is no message {name}"))?;
+    let dynamic = DynamicMessage::deserialize(descriptor, value)?;
+    Ok(dynamic.transcode_to()?)
+}
+
 /// Puts a field in front of the others.
 pub fn with_first(key: &str, value: impl Into<Value>, object: Value) -> Value {
     let mut fields = serde_json::Map::new();

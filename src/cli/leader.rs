@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::cli::context::{Context, print_plain, say};
 use crate::cli::exit::{Exit, UsageError};
+use crate::cli::hook::HookArgs;
 use crate::cli::span;
 use crate::cli::target::{Target, UnitTarget};
-use crate::cli::unit::UnitArgs;
+use crate::cli::unit::{AppArgs, UnitArgs};
 use crate::proto::v1::{
     ClaimLeadershipRequest, GetLeaderRequest, GetLeaderResponse, Lease, ReleaseLeadershipRequest,
     TransferLeadershipRequest,
@@ -18,15 +19,21 @@ use bellwether_client::Client;
 pub struct Args {
     #[command(subcommand)]
     action: Action,
+    #[command(flatten)]
+    pub hook: HookArgs,
 }
 
 #[derive(clap::Subcommand)]
 enum Action {
     /// Show the leader, and the units that wait to lead
     Get {
-        /// The application
-        #[arg(value_name = "APP", add = crate::cli::completion::applications())]
-        application: String,
+        #[command(flatten)]
+        application: AppArgs,
+    },
+    /// Exit with 0 if the unit leads, with 7 if another unit does, with 8 if no unit does yet
+    Is {
+        #[command(flatten)]
+        unit: UnitArgs,
     },
     /// Claim leadership for a unit without a session; while another unit leads, wait in line
     Claim {
@@ -57,11 +64,18 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let namespace = context.namespace();
     match args.action {
         Action::Get { application } => {
-            if Target::parse(&application)?.unit.is_some() {
-                let text = format!("`{application}` is a unit: name its application");
+            if let Some(given) = application.given()
+                && Target::parse(given)?.unit.is_some()
+            {
+                let text = format!("`{given}` is a unit: name its application");
                 return Err(UsageError(text).into());
             }
-            show(&leader(&client, namespace, &application).await?, context)?;
+            show(&leader(&client, namespace, &application.name()?).await?, context)?;
+        }
+        Action::Is { unit } => {
+            let target = unit.target()?;
+            let answer = leader(&client, namespace, &target.application).await?;
+            return is_leader(&target.unit, &answer, context);
         }
         Action::Claim { unit, lease } => {
             let target = unit.target()?;
@@ -93,6 +107,20 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Returns whether a unit leads, as an exit code, and prints the leader.
+fn is_leader(unit: &str, answer: &GetLeaderResponse, context: &Context) -> anyhow::Result<Exit> {
+    context.print_message(answer, "GetLeaderResponse")?;
+    match &answer.lease {
+        None => say("nobody leads yet"),
+        Some(lease) => say(&words(lease)),
+    }
+    Ok(match &answer.lease {
+        None => Exit::NotYet,
+        Some(lease) if lease.unit == unit => Exit::Ok,
+        Some(_) => Exit::NotThisUnit,
+    })
 }
 
 /// Releases leadership, and prints the result.

@@ -19,8 +19,10 @@ mod exit;
 mod explain;
 mod explain_error;
 mod health;
+mod hook;
 mod json;
 mod juju;
+mod juju_hook;
 mod leader;
 mod level;
 mod log;
@@ -30,8 +32,10 @@ mod outage;
 mod output;
 mod private_file;
 mod refusal;
+mod register;
 mod remove;
 mod render;
+mod replace;
 mod report;
 mod resolve;
 pub mod scrape;
@@ -132,6 +136,7 @@ enum ClientCommand {
     Status(status::Args),
     Why(why::Args),
     Report(report::Args),
+    Replace(replace::Args),
     Clear(clear::Args),
     Error(error::Args),
     Resolve(resolve::Args),
@@ -141,6 +146,7 @@ enum ClientCommand {
     Health(health::Args),
     Version(version::Args),
     Log(log::Args),
+    Register(register::Args),
     Remove(remove::Args),
     Delete(delete::Args),
     Leader(leader::Args),
@@ -274,20 +280,22 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
     match command {
         ClientCommand::Status(args) => status::run(args, context).await,
         ClientCommand::Why(args) => why::run(args, context).await,
-        ClientCommand::Report(args) => report::run(args, context).await,
-        ClientCommand::Clear(args) => clear::run(args, context).await,
-        ClientCommand::Error(args) => error::run(args, context).await,
-        ClientCommand::Resolve(args) => resolve::run(args, context).await,
+        ClientCommand::Report(args) => args.hook.clone().run(report::run(args, context)).await,
+        ClientCommand::Replace(args) => args.hook.clone().run(replace::run(args, context)).await,
+        ClientCommand::Clear(args) => args.hook.clone().run(clear::run(args, context)).await,
+        ClientCommand::Error(args) => args.hook.clone().run(error::run(args, context)).await,
+        ClientCommand::Resolve(args) => args.hook.clone().run(resolve::run(args, context)).await,
         ClientCommand::Watch(args) => watch::run(args, context).await,
         ClientCommand::Wait(args) => wait::run(args, context).await,
         ClientCommand::Check(args) => check::run(args, context).await,
         ClientCommand::Health(args) => health::run(args, context).await,
         ClientCommand::Version(args) => version::run(args, context).await,
         ClientCommand::Log(args) => log::run(args, context).await,
+        ClientCommand::Register(args) => args.hook.clone().run(register::run(args, context)).await,
         ClientCommand::Remove(args) => remove::run(args, context).await,
         ClientCommand::Delete(args) => delete::run(args, context).await,
-        ClientCommand::Leader(args) => leader::run(args, context).await,
-        ClientCommand::Data(args) => data::run(args, context).await,
+        ClientCommand::Leader(args) => args.hook.clone().run(leader::run(args, context)).await,
+        ClientCommand::Data(args) => args.hook.clone().run(data::run(args, context)).await,
         ClientCommand::Configure(args) => configure::run(args, context).await,
         ClientCommand::Ops(args) => ops::run(args, context).await,
         ClientCommand::Import(import) => juju::run(import, context).await,
@@ -318,6 +326,15 @@ mod tests {
             "bellwether report --level active",
             "bellwether report web-7f9c --application web --level active --priority -3",
             "bellwether clear web/0 --component database",
+            "bellwether clear --timeout 2s --best-effort",
+            "bellwether replace web/0 --component db --file set.json",
+            "bellwether replace --best-effort",
+            "bellwether register web/0 --ttl 6m --label zone=b --previous 3",
+            "bellwether leader is web/0",
+            "bellwether leader --timeout 1s is",
+            "bellwether data set web/0 a=1 b=@f --epoch 3",
+            "bellwether data set a=1",
+            "bellwether data get --key a",
             "bellwether -n prod watch web db",
             "bellwether error web/0 --component db --target pg:5432 --system grpc \
              --code UNAVAILABLE --origin transport --outcome not_applied -m away",

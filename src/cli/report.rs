@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::cli::context::{Context, JujuHook, juju_hook, say};
+use crate::cli::context::{Context, say};
 use crate::cli::exit::{Exit, UsageError};
+use crate::cli::hook::HookArgs;
+use crate::cli::juju_hook::{self, JujuHook, juju_hook};
 use crate::cli::level::LevelWord;
-use crate::cli::target::UnitTarget;
 use crate::cli::{level, span};
 use crate::proto::v1::{
     Level, ReportStatusRequest, ReportStatusResponse, StatusKind, StatusReport,
@@ -83,9 +84,12 @@ pub struct Args {
     /// Same id within 10 minutes: applied once
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     request_id: String,
+    #[command(flatten)]
+    pub hook: HookArgs,
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+/// Parses a label, as `KEY=VALUE`.
+pub fn label(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .filter(|(key, _)| !key.is_empty())
         .map(|(key, value)| (key.to_string(), value.to_string()))
@@ -114,10 +118,7 @@ fn request(
     namespace: String,
     hook: Option<JujuHook>,
 ) -> Result<ReportStatusRequest, UsageError> {
-    let unit = args.unit.or(hook.map(|h| h.unit)).ok_or_else(|| {
-        UsageError("no unit given outside of a Juju hook: write APP/UNIT".to_string())
-    })?;
-    let target = UnitTarget::parse(&unit, args.application.as_deref())?;
+    let target = juju_hook::unit(args.unit.as_deref(), args.application.as_deref(), hook)?;
     let ttl = args.ttl.map(prost_types::Duration::try_from).transpose();
     let status = StatusReport {
         component: args.component,

@@ -2,6 +2,7 @@
 
 use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
+use crate::cli::hook::HookArgs;
 use crate::cli::render::faults::class_word;
 use crate::cli::target::{UnitTarget, shell_word, unit_words};
 use crate::cli::unit::UnitArgs;
@@ -37,6 +38,8 @@ pub struct Args {
     /// Incarnation of the reporting unit
     #[arg(long, value_name = "N", conflicts_with_all = ["retry", "skip"])]
     incarnation: Option<u64>,
+    #[command(flatten)]
+    pub hook: HookArgs,
 }
 
 /// The most open errors that are listed when none matches.

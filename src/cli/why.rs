@@ -5,15 +5,14 @@ use jiff::Timestamp;
 use crate::cli::context::{Context, print, screen};
 use crate::cli::exit::Exit;
 use crate::cli::render;
-use crate::cli::target::Target;
+use crate::cli::unit::AppArgs;
 use crate::proto::v1::ExplainApplicationRequest;
 
 /// Say why an application is as it is: the status that won, the rule, what it beat, what to do
 #[derive(clap::Args)]
 pub struct Args {
-    /// The application
-    #[arg(value_name = "APP", add = crate::cli::completion::applications())]
-    application: String,
+    #[command(flatten)]
+    application: AppArgs,
 
     /// How many beaten statuses to list
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -23,11 +22,12 @@ pub struct Args {
 
 /// Asks the server and prints the explanation.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    // A unit names its application here.
+    let application = args.application.name()?;
     let client = context.connect().await?;
     let request = client.request(ExplainApplicationRequest {
         namespace: context.namespace(),
-        // A unit names its application here.
-        application: Target::parse(&args.application)?.application,
+        application,
         page_size: args.limit,
         ..ExplainApplicationRequest::default()
     });

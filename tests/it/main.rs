@@ -21,6 +21,7 @@ mod bad_input;
 mod cli;
 mod cli_commands;
 mod cli_contexts;
+mod cli_hooks;
 mod cli_leader;
 mod cli_ops;
 mod cli_words;

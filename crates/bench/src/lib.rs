@@ -139,6 +139,9 @@ pub enum BenchCommand {
     /// The work that `instructions` counts
     #[command(hide = true)]
     CountedReports(instructions::Counted),
+    /// The calls that `instructions` counts
+    #[command(hide = true)]
+    CountedCalls(instructions::CountedCalls),
 }
 
 /// The load of each measurement and the place of its data: the same for every side.
@@ -232,6 +235,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Storm(storm) => storm::run(storm).await,
             BenchCommand::EchoServer => echo::serve().await,
             BenchCommand::CountedReports(args) => instructions::run_counted(&args),
+            BenchCommand::CountedCalls(args) => instructions::run_calls(&args),
         }
     };
     tokio::select! {

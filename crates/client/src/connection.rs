@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// Returns the stub for the sessions of workers.
-    pub(crate) fn workers(&self) -> WorkerServiceClient<Transport> {
+    pub fn workers(&self) -> WorkerServiceClient<Transport> {
         WorkerServiceClient::new(self.transport())
     }
 

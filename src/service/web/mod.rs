@@ -146,6 +146,13 @@ pub struct Web<S> {
     shared: Arc<Shared>,
 }
 
+impl<S> Web<S> {
+    /// Returns the gRPC service behind the layer.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+}
+
 impl<S> Service<Request<Body>> for Web<S>
 where
     S: GrpcService,

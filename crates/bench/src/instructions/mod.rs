@@ -1,6 +1,8 @@
 //! `instructions`: the cost of a report in the core in instructions, counted by valgrind. The
 //! counts are the same on a busy machine, so they show a regression that times would hide.
 
+mod calls;
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -15,8 +17,10 @@ use crate::fixture::Fixture;
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::rounds::Progress;
-use crate::scalar::{ScalarRow, ScalarSide};
+use crate::scalar::{ScalarRow, ScalarSide, Target};
 use crate::{page, process, server};
+
+pub use calls::{CountedCalls, run as run_calls};
 
 /// Flags of `instructions`.
 #[derive(Debug, clap::Args)]
@@ -55,8 +59,10 @@ pub struct Counted {
 const BATCHES: [u64; 2] = [1, 64];
 /// The block of the page that holds the rows.
 const PAGE_BLOCK: &str = "bench instructions";
-/// Only instructions in [`counted_reports`] count.
-const COUNTED: &str = "*counted_reports*";
+/// Only instructions in functions with these names count.
+const COUNTED: [&str; 2] = ["*counted_reports*", "*counted_calls*"];
+/// How many times the instructions of a gRPC call the layer of the other protocols may cost.
+const LAYER_MAX: f64 = 1.01;
 /// The text of callgrind before the number of instructions.
 const COLLECTED: &str = "Collected :";
 
@@ -94,7 +100,7 @@ pub async fn run(args: Instructions) -> anyhow::Result<()> {
         let reports = args.reports.next_multiple_of(batch);
         let (valgrind, counted) = (&valgrind, Counted { statuses, reports, batch });
         async move {
-            let each = count(valgrind, &counted).await? as f64 / reports as f64;
+            let each = count(valgrind, &counted.arguments()).await? as f64 / reports as f64;
             let name = format!("{} statuses", thousands(statuses as f64));
             anyhow::Ok(ScalarSide::mean(&name, vec![each]))
         }
@@ -110,6 +116,17 @@ pub async fn run(args: Instructions) -> anyhow::Result<()> {
         let great = of.next().context("nothing was counted")?;
         rows.push(ScalarRow::compare(work, "instructions", great, of.next(), None));
     }
+    let (layered, bare) = tokio::try_join!(
+        call(&valgrind, args.reports, true),
+        call(&valgrind, args.reports, false)
+    )?;
+    rows.push(ScalarRow::compare(
+        "A gRPC call that changes a level, in all layers",
+        "instructions",
+        layered,
+        Some(bare),
+        Some(Target::RatioAtMost(LAYER_MAX)),
+    ));
     drop(progress);
     let sent = How { reports: args.reports, valgrind: version(&valgrind).await? };
     let report = Report { machine, sent, rows };
@@ -124,15 +141,31 @@ async fn version(valgrind: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
-/// Counts the instructions of all reports together.
-async fn count(valgrind: &Path, counted: &Counted) -> anyhow::Result<u64> {
+impl Counted {
+    fn arguments(&self) -> Vec<String> {
+        let Counted { statuses, reports, batch } = self;
+        let of = |flag: &str, value: &u64| [format!("--{flag}"), value.to_string()];
+        let flags = [of("statuses", statuses), of("reports", reports), of("batch", batch)];
+        [vec!["counted-reports".to_string()], flags.concat()].concat()
+    }
+}
+
+/// Counts the instructions of a gRPC call.
+async fn call(valgrind: &Path, calls: u64, is_layered: bool) -> anyhow::Result<ScalarSide> {
+    let mut arguments = vec!["counted-calls".to_string(), "--calls".into(), calls.to_string()];
+    arguments.extend(is_layered.then(|| "--layered".to_string()));
+    let each = count(valgrind, &arguments).await? as f64 / calls as f64;
+    let name = if is_layered { "with JSON, page and gRPC-Web" } else { "gRPC alone" };
+    Ok(ScalarSide::mean(name, vec![each]))
+}
+
+/// Counts the instructions of all reports or calls together.
+async fn count(valgrind: &Path, arguments: &[String]) -> anyhow::Result<u64> {
     let program = server::own_binary()?;
-    let Counted { statuses, reports, batch } = counted;
     let mut command = Command::new(valgrind);
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"]);
-    command.arg(format!("--toggle-collect={COUNTED}")).arg(program.get_program());
-    command.args(["counted-reports", "--statuses", &statuses.to_string()]);
-    command.args(["--reports", &reports.to_string(), "--batch", &batch.to_string()]);
+    command.args(COUNTED.map(|name| format!("--toggle-collect={name}")));
+    command.arg(program.get_program()).args(arguments);
     // It starts no processes of its own, so it may be killed.
     command.stdin(Stdio::null()).kill_on_drop(true);
     let output = command.output().await.context("start valgrind")?;

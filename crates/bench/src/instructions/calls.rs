@@ -1,0 +1,189 @@
+//! A gRPC call through all layers of a server in this process, without a socket: with the layer
+//! that serves the other protocols, and without it.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bellwether::aggregator::{self, Aggregator};
+use bellwether::domain::classify::Rules;
+use bellwether::proto::v1::{Level, ReportStatusRequest, StatusReport, StoreKind};
+use bellwether::security::Protection;
+use bellwether::security::identity::Authenticator;
+use bellwether::service::{self, About, Calls, ErrorRules, Parts, edge};
+use bellwether::session::{self, Sessions};
+use bellwether::store::{MemoryStore, Retention, Store};
+use bellwether::telemetry::Metrics;
+use bellwether::watch::{Hub, Limits};
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{Request, Version};
+use http_body::Frame;
+use prost::Message;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tower::Service;
+
+/// Flags of the command that valgrind runs.
+#[derive(Debug, clap::Args)]
+pub struct CountedCalls {
+    /// Calls that are counted
+    #[arg(long)]
+    pub calls: u64,
+    /// Whether the layer of the other protocols is in front
+    #[arg(long)]
+    pub layered: bool,
+}
+
+/// Statuses that the calls change in turn.
+const STATUSES: u64 = 64;
+
+/// Runs under valgrind: starts a server without a port, then calls it. One thread does all the
+/// work, and it is a new one, because the command itself runs in a runtime.
+pub fn run(args: &CountedCalls) -> anyhow::Result<()> {
+    let ended = std::thread::scope(|scope| scope.spawn(|| run_here(args)).join());
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn run_here(args: &CountedCalls) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let calls = runtime.block_on(async { calls() });
+    let (first, counted) = (requests(0, STATUSES), requests(1, args.calls));
+    if args.layered {
+        call_all(&runtime, calls.clone(), first)?;
+        counted_calls(&runtime, calls, counted)
+    } else {
+        call_all(&runtime, calls.inner().clone(), first)?;
+        counted_calls(&runtime, calls.inner().clone(), counted)
+    }
+}
+
+/// Returns the services and layers of a server in memory.
+fn calls() -> Calls {
+    let metrics = Metrics::disabled();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Retention::default()));
+    let hub = Hub::new(store.epoch(), store.buckets(), Limits::default()).with_time(store.now());
+    let hub = Arc::new(hub);
+    store.follow(hub.clone());
+    let aggregator =
+        Aggregator::start(store.clone(), aggregator::Options::default(), metrics.clone());
+    let sessions = Sessions::start(
+        store.clone(),
+        aggregator.clone(),
+        session::Options::default(),
+        metrics.clone(),
+    );
+    let authenticator = Authenticator { tokens: None, issuers: Vec::new(), certificates: None };
+    let parts = Parts {
+        aggregator,
+        hub,
+        sessions,
+        store,
+        error_rules: ErrorRules::new(Rules::default(), metrics.clone()),
+        protection: Arc::new(Protection::new(authenticator, None)),
+        about: About { store_kind: StoreKind::Memory, limits: Default::default() },
+        draining: CancellationToken::new(),
+        metrics: metrics.clone(),
+    };
+    let limits = edge::Limits {
+        connections_max: 1,
+        per_peer_max: 1,
+        unfinished_max: 1,
+        bytes_max: (1 << 20, 1 << 20, 1 << 20),
+    };
+    let gate = edge::Gate::new(limits, metrics);
+    service::server(parts, &service::Options::default(), gate, None).service
+}
+
+/// Returns reports that change the level of one status each.
+fn requests(turn: u64, count: u64) -> Vec<Request<Body>> {
+    let request = |number: u64| {
+        let levels = [Level::Active, Level::Waiting];
+        let level = levels[((turn + number / STATUSES) % 2) as usize];
+        let status = StatusReport {
+            key: format!("key-{:02}", number % STATUSES),
+            level: level.into(),
+            message: format!("serving, turn {number:06}"),
+            ..StatusReport::default()
+        };
+        let message = ReportStatusRequest {
+            application: "web".into(),
+            unit: "web/0".into(),
+            status: Some(status),
+            ..ReportStatusRequest::default()
+        };
+        let message = message.encode_to_vec();
+        let mut frame = BytesMut::with_capacity(5 + message.len());
+        frame.put_u8(0);
+        frame.put_u32(message.len() as u32);
+        frame.put_slice(&message);
+        let body = Body::new(Full(Some(frame.freeze())));
+        Request::post("/bellwether.v1.ReportService/ReportStatus")
+            .version(Version::HTTP_2)
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(body)
+            .expect("the request is constant")
+    };
+    (0..count).map(request).collect()
+}
+
+/// A body of one message.
+struct Full(Option<Bytes>);
+
+impl http_body::Body for Full {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.take().map(|data| Ok(Frame::data(data))))
+    }
+}
+
+/// Calls the service with each request. Valgrind finds this function by its name.
+#[inline(never)]
+fn counted_calls<S, B>(
+    runtime: &Runtime,
+    service: S,
+    requests: Vec<Request<Body>>,
+) -> anyhow::Result<()>
+where
+    S: Service<Request<Body>, Response = http::Response<B>, Error: std::fmt::Debug>,
+    B: http_body::Body<Data = Bytes, Error: std::fmt::Debug> + Unpin,
+{
+    call_all(runtime, service, requests)
+}
+
+fn call_all<S, B>(
+    runtime: &Runtime,
+    mut service: S,
+    requests: Vec<Request<Body>>,
+) -> anyhow::Result<()>
+where
+    S: Service<Request<Body>, Response = http::Response<B>, Error: std::fmt::Debug>,
+    B: http_body::Body<Data = Bytes, Error: std::fmt::Debug> + Unpin,
+{
+    runtime.block_on(async {
+        for request in requests {
+            let response = service.call(request).await;
+            let mut body = response.map_err(|error| anyhow::anyhow!("{error:?}"))?.into_body();
+            let mut status = None;
+            let next = async |body: &mut B| {
+                std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await
+            };
+            while let Some(frame) = next(&mut body).await {
+                let frame = frame.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+                if let Ok(trailers) = frame.into_trailers() {
+                    status = trailers.get("grpc-status").cloned();
+                }
+            }
+            let status = status.ok_or_else(|| anyhow::anyhow!("the answer has no status"))?;
+            anyhow::ensure!(status == "0", "the call failed with {status:?}");
+        }
+        Ok(())
+    })
+}

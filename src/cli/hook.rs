@@ -1,0 +1,71 @@
+//! The options of commands for hooks and other short scripts: a limit on the time of the whole
+//! command, and an end without an error.
+
+use std::time::Duration;
+
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::cli::{refusal, span};
+
+/// Flags of the commands for hooks.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct HookArgs {
+    /// How long the whole command may take, connecting included: 2s
+    #[arg(long, value_name = "SPAN", value_parser = span::parse, help_heading = "Hook options")]
+    timeout: Option<Duration>,
+    /// Exit with 0 when the server refuses, is away or does not answer in time; say so on stderr
+    #[arg(long, help_heading = "Hook options")]
+    best_effort: bool,
+}
+
+impl HookArgs {
+    /// Runs a command within these limits.
+    ///
+    /// # Errors
+    /// Those of the command; with `--best-effort` only those of the command line.
+    pub async fn run(
+        self,
+        command: impl Future<Output = anyhow::Result<Exit>>,
+    ) -> anyhow::Result<Exit> {
+        let ended = match self.timeout {
+            None => command.await,
+            Some(limit) => match tokio::time::timeout(limit, command).await {
+                Ok(ended) => ended,
+                Err(_elapsed) => {
+                    say(&format!("error: not done within {limit:?} (--timeout)"));
+                    Ok(Exit::TimedOut)
+                }
+            },
+        };
+        match ended {
+            Err(error) if self.best_effort && Exit::of(&error) != Exit::Usage => {
+                say(&format!("ignored (--best-effort): {}", refusal::sentence(&error)));
+                Ok(Exit::Ok)
+            }
+            Ok(exit) if self.best_effort && exit != Exit::Ok => {
+                say(&format!("exit code {} becomes 0 (--best-effort)", exit as u8));
+                Ok(Exit::Ok)
+            }
+            ended => ended,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::exit::UsageError;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_command_ends_in_time_and_without_an_error_if_asked() {
+        let within = |best_effort| HookArgs { timeout: Some(Duration::from_secs(2)), best_effort };
+        let never = || std::future::pending::<anyhow::Result<Exit>>();
+        assert_eq!(within(false).run(never()).await.unwrap(), Exit::TimedOut);
+        assert_eq!(within(true).run(never()).await.unwrap(), Exit::Ok);
+        let fails = async || anyhow::bail!("the server is away");
+        assert!(within(false).run(fails()).await.is_err());
+        assert_eq!(within(true).run(fails()).await.unwrap(), Exit::Ok);
+        let mistyped = async || Err(UsageError("no unit".into()).into());
+        assert!(within(true).run(mistyped()).await.is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! `bellwether replace APP/UNIT`: replaces the pull statuses of a unit by a set in JSON.
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use crate::cli::context::{Context, say};
+use crate::cli::exit::{Exit, UsageError};
+use crate::cli::hook::HookArgs;
+use crate::cli::json;
+use crate::cli::unit::UnitArgs;
+use crate::proto::v1::{ReplaceStatusesRequest, ReplaceStatusesResponse};
+
+/// Replace the pull statuses of a unit by a set: a JSON list of statuses, the most important first
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Args {
+    #[command(flatten)]
+    unit: UnitArgs,
+    /// The file with the set, or - for stdin
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    file: String,
+    /// Replace the set of this component only
+    #[arg(long)]
+    component: Option<String>,
+    /// Incarnation of the reporting unit
+    #[arg(long, value_name = "N")]
+    incarnation: Option<u64>,
+    /// Same id within 10 minutes: applied once
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    request_id: String,
+    #[command(flatten)]
+    pub hook: HookArgs,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  echo '[{\"component\": \"database\", \"level\": \"waiting\", \"message\": \"no endpoint yet\"},
+         {\"level\": \"active\"}]' | bellwether replace web/0
+Fields: component, key, level, message, shortMessage, reason, check, action, priority,
+precedence, labels, ttl (\"90s\"), observeTime";
+
+/// Bytes of a set that are read; the server refuses more by default.
+const SET_BYTES_MAX: u64 = 4 << 20;
+
+/// Replaces the set, and prints what changed.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let target = args.unit.target()?;
+    let request = ReplaceStatusesRequest {
+        namespace: context.namespace(),
+        application: target.application,
+        unit: target.unit.clone(),
+        incarnation: args.incarnation,
+        component: args.component,
+        request_id: args.request_id,
+        ..set(&read(&args.file)?)?
+    };
+    let count = request.statuses.len();
+    let client = context.connect().await?;
+    let request = client.request(request);
+    let answer = client.answer(client.reports().replace_statuses(request).await)?;
+    context.print_message(&answer, "ReplaceStatusesResponse")?;
+    say(&outcome(&target.unit, count, &answer));
+    for advice in &answer.advice {
+        say(&format!("advice: {advice}"));
+    }
+    Ok(Exit::Ok)
+}
+
+fn read(file: &str) -> anyhow::Result<String> {
+    let (name, mut source): (&str, Box<dyn std::io::Read>) = match file {
+        "-" => ("stdin", Box::new(std::io::stdin())),
+        file => {
+            (file, Box::new(std::fs::File::open(file).with_context(|| format!("open {file}"))?))
+        }
+    };
+    let mut text = String::new();
+    let read = source.by_ref().take(SET_BYTES_MAX + 1).read_to_string(&mut text);
+    read.with_context(|| format!("read {name}"))?;
+    if u64::try_from(text.len())? > SET_BYTES_MAX {
+        return Err(UsageError(format!("{name} has more than {SET_BYTES_MAX} bytes")).into());
+    }
+    Ok(text)
+}
+
+/// Reads `[{...}]` or `{"statuses": [{...}]}`.
+fn set(text: &str) -> Result<ReplaceStatusesRequest, UsageError> {
+    let refused = |error: &dyn std::fmt::Display| {
+        UsageError(format!("the set is no JSON list of statuses: {error}"))
+    };
+    let value: Value = serde_json::from_str(text).map_err(|error| refused(&error))?;
+    let statuses = match value {
+        Value::Array(statuses) => statuses,
+        Value::Object(mut object) if object.len() == 1 => match object.remove("statuses") {
+            Some(Value::Array(statuses)) => statuses,
+            _ => return Err(refused(&"the only field of an object is `statuses`, a list")),
+        },
+        _ => return Err(refused(&"write [{\"level\": \"active\"}]")),
+    };
+    let read = |(place, status)| {
+        json::to_message(with_names(status), "StatusReport")
+            .map_err(|error| UsageError(format!("statuses[{place}]: {error}")))
+    };
+    let statuses = statuses.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    Ok(ReplaceStatusesRequest { statuses, ..ReplaceStatusesRequest::default() })
+}
+
+/// Writes the words of levels and kinds as proto JSON names them: `blocked` as `LEVEL_BLOCKED`.
+fn with_names(mut status: Value) -> Value {
+    for (field, prefix) in [("level", "LEVEL_"), ("kind", "STATUS_KIND_")] {
+        let Some(Value::String(word)) = status.get_mut(field) else { continue };
+        if !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase()) {
+            *word = format!("{prefix}{}", word.to_ascii_uppercase());
+        }
+    }
+    status
+}
+
+/// Formats `web/0 has 3 statuses, 1 removed (revision 12)`.
+fn outcome(unit: &str, count: usize, answer: &ReplaceStatusesResponse) -> String {
+    let statuses = if count == 1 { "1 status".to_string() } else { format!("{count} statuses") };
+    let revision = answer.revision;
+    match (answer.changed, answer.removed_count) {
+        (false, _) => format!("no change: {unit} had these {statuses} (revision {revision})"),
+        (true, 0) => format!("{unit} has {statuses} (revision {revision})"),
+        (true, gone) => format!("{unit} has {statuses}, {gone} removed (revision {revision})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::{Level, StatusKind};
+
+    #[test]
+    fn a_set_is_a_list_with_words_or_names() {
+        let text = r#"[{"component": "db", "level": "blocked", "kind": "pull", "ttl": "90s"},
+            {"level": "LEVEL_ACTIVE", "labels": {"a": "b"}}]"#;
+        let statuses = set(text).unwrap().statuses;
+        assert_eq!(statuses[0].level(), Level::Blocked);
+        assert_eq!(statuses[0].kind(), StatusKind::Pull);
+        assert_eq!(statuses[0].ttl.unwrap().seconds, 90);
+        assert_eq!(statuses[1].level(), Level::Active);
+        assert_eq!(set(&format!(r#"{{"statuses": {text}}}"#)).unwrap().statuses, statuses);
+        assert!(set("[]").unwrap().statuses.is_empty());
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_its_cause() {
+        for (text, cause) in [
+            ("", "EOF"),
+            ("7", "write [{"),
+            ("{}", "write [{"),
+            (r#"{"status": []}"#, "`statuses`"),
+            (r#"{"unit": "web/1", "statuses": []}"#, "write [{"),
+            (r#"[{"levl": "active"}]"#, "levl"),
+            (r#"[{"level": "busy"}]"#, "LEVEL_BUSY"),
+            (r#"[{"message": 7}]"#, "statuses[0]: "),
+        ] {
+            let error = set(text).unwrap_err().to_string();
+            assert!(error.contains(cause), "{text}: {error}");
+        }
+    }
+}
