@@ -31,6 +31,8 @@ mod ops;
 mod outage;
 mod output;
 mod private_file;
+#[cfg(test)]
+mod reference;
 mod refusal;
 mod register;
 mod remove;

@@ -4,25 +4,28 @@ use std::collections::BTreeSet;
 
 use clap::Command;
 
-/// Variables of this program that are no flags.
-const OWN: &[&str] = &[
-    // Of the build; `cargo run` gives it to the program too.
-    "BELLWETHER_COMMIT",
-    "BELLWETHER_COMPLETE",
-    "BELLWETHER_CONTEXTS",
-    "BELLWETHER_LOG",
-    "BELLWETHER_STORE_PASSWORD",
-    // What `watch --exec` gives to its command.
-    "BELLWETHER_APPLICATION",
-    "BELLWETHER_EVENT",
-    "BELLWETHER_LEVEL",
-    "BELLWETHER_LEVEL_FROM",
-    "BELLWETHER_MESSAGE",
-    "BELLWETHER_REVISION",
+/// Variables of this program that are no flags, with their meaning.
+pub(super) const OWN: &[(&str, &str)] = &[
+    // `cargo run` gives it to the program too.
+    ("BELLWETHER_COMMIT", "Of the build: the commit that `bellwether version` names."),
+    ("BELLWETHER_COMPLETE", "Set by the scripts of `bellwether completion`: asks for completions."),
+    ("BELLWETHER_CONTEXTS", "The file in which `bellwether context` saves contexts."),
+    (
+        "BELLWETHER_LOG",
+        "The filter of the log: a level, or `target=level` pairs separated by commas. Without it, \
+         `RUST_LOG` is read. Default: `info`.",
+    ),
+    ("BELLWETHER_STORE_PASSWORD", "The password of Redis."),
+    ("BELLWETHER_APPLICATION", "Set by `watch --exec`: the name of the application."),
+    ("BELLWETHER_EVENT", "Set by `watch --exec`: `upserted` or `removed`."),
+    ("BELLWETHER_LEVEL", "Set by `watch --exec`: the new level."),
+    ("BELLWETHER_LEVEL_FROM", "Set by `watch --exec`: the level before, if it has changed."),
+    ("BELLWETHER_MESSAGE", "Set by `watch --exec`: the message, on one line."),
+    ("BELLWETHER_REVISION", "Set by `watch --exec`: the revision of the application."),
 ];
 
 /// Variables of OpenTelemetry that have an effect here, without those of single signals.
-const OTEL: &[&str] = &[
+pub(super) const OTEL: &[&str] = &[
     "OTEL_BLRP_EXPORT_TIMEOUT",
     "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE",
     "OTEL_BLRP_MAX_QUEUE_SIZE",
@@ -46,7 +49,7 @@ const OTEL: &[&str] = &[
 ];
 
 /// The settings of the OTLP exporters, for all signals or for one.
-const EXPORTER: &[&str] =
+pub(super) const EXPORTER: &[&str] =
     &["COMPRESSION", "ENDPOINT", "HEADERS", "INSECURE", "PROTOCOL", "TIMEOUT"];
 
 /// Names that differ in so many letters, added, left out or swapped, may be meant as the same.
@@ -57,7 +60,8 @@ pub fn without_effect(
     command: &Command,
     variables: impl Iterator<Item = (String, String)>,
 ) -> Vec<String> {
-    let mut known: BTreeSet<String> = OWN.iter().chain(OTEL).map(ToString::to_string).collect();
+    let own = OWN.iter().map(|(name, _)| name);
+    let mut known: BTreeSet<String> = own.chain(OTEL).map(ToString::to_string).collect();
     collect(command, &mut known);
     for signal in ["", "TRACES_", "METRICS_", "LOGS_"] {
         known.extend(EXPORTER.iter().map(|last| format!("OTEL_EXPORTER_OTLP_{signal}{last}")));

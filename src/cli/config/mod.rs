@@ -105,7 +105,7 @@ fn rows(config: &Config, sources: &Sources<'_>) -> Vec<Row> {
 
 /// Returns the flags that have a value even if none is given. The URL of a Redis is printed as it
 /// was given.
-fn in_force(config: &Config) -> Vec<(&'static str, String)> {
+pub(super) fn in_force(config: &Config) -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("grpc_listen", config.grpc_listen.to_string()),
         ("ops_listen", config.ops_listen.to_string()),
