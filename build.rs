@@ -1,5 +1,6 @@
 //! Compiles `proto/` without a system protoc: writes the traits of the services and the descriptor
-//! set that reflection serves. Finds the commit that `bellwether version` and `GetServerInfo` name.
+//! set that reflection serves. Finds the commit that `bellwether version` and `GetServerInfo` name,
+//! and its date.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,8 +32,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .extern_path(".grpc.health.v1", "::bellwether_client::proto::health")
         .extern_path(".google.rpc", "::tonic_types::pb")
         .compile_fds(compiler.file_descriptor_set())?;
-    println!("cargo:rerun-if-env-changed=BELLWETHER_COMMIT");
+    for name in ["BELLWETHER_COMMIT", "BELLWETHER_DATE"] {
+        println!("cargo:rerun-if-env-changed={name}");
+    }
     println!("cargo:rustc-env=BELLWETHER_COMMIT={}", commit().unwrap_or_default());
+    println!("cargo:rustc-env=BELLWETHER_DATE={}", date().unwrap_or_default());
     Ok(())
 }
 
@@ -44,18 +48,36 @@ fn commit() -> Option<String> {
     if !given.is_empty() {
         return Some(given);
     }
-    if std::env::var("PROFILE").as_deref() != Ok("release") {
-        return None;
-    }
-    // The repository may belong to a program that vendors this source.
-    let top = PathBuf::from(git(&["rev-parse", "--show-toplevel"])?);
-    let source = std::env::var("CARGO_MANIFEST_DIR").ok()?;
-    if top.canonicalize().ok()? != Path::new(&source).canonicalize().ok()? {
+    if !has_repository()? {
         return None;
     }
     // This file changes with each commit and each checkout.
     println!("cargo:rerun-if-changed={}", git(&["rev-parse", "--git-path", "logs/HEAD"])?);
     git(&["rev-parse", "HEAD"])
+}
+
+/// Returns the day of the commit, `2026-11-22`: `BELLWETHER_DATE` if it is set, else what git
+/// reports. The day of the build would differ between two builds of one source.
+fn date() -> Option<String> {
+    let given = std::env::var("BELLWETHER_DATE").unwrap_or_default();
+    if !given.is_empty() {
+        return Some(given);
+    }
+    if !has_repository()? {
+        return None;
+    }
+    git(&["log", "-1", "--format=%cs"])
+}
+
+/// Returns whether this is a release build in its own repository. The repository may belong to a
+/// program that vendors this source.
+fn has_repository() -> Option<bool> {
+    if std::env::var("PROFILE").as_deref() != Ok("release") {
+        return Some(false);
+    }
+    let top = PathBuf::from(git(&["rev-parse", "--show-toplevel"])?);
+    let source = std::env::var("CARGO_MANIFEST_DIR").ok()?;
+    Some(top.canonicalize().ok()? == Path::new(&source).canonicalize().ok()?)
 }
 
 /// Returns the output of git; `None` without git or outside of a repository.

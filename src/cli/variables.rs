@@ -6,8 +6,9 @@ use clap::Command;
 
 /// Variables of this program that are no flags, with their meaning.
 pub(super) const OWN: &[(&str, &str)] = &[
-    // `cargo run` gives it to the program too.
+    // `cargo run` gives these to the program too.
     ("BELLWETHER_COMMIT", "Of the build: the commit that `bellwether version` names."),
+    ("BELLWETHER_DATE", "Of the build: the day of that commit."),
     ("BELLWETHER_COMPLETE", "Set by the scripts of `bellwether completion`: asks for completions."),
     ("BELLWETHER_CONTEXTS", "The file in which `bellwether context` saves contexts."),
     (

@@ -11,6 +11,9 @@ use crate::proto::v1::{GetServerInfoRequest, GetServerInfoResponse};
 /// Commit of the source, from `build.rs`; empty if unknown at the build.
 const COMMIT: &str = env!("BELLWETHER_COMMIT");
 
+/// Day of that commit, as `2026-11-22`; empty if unknown at the build.
+const DATE: &str = env!("BELLWETHER_DATE");
+
 /// Print the versions of this program and of the server
 #[derive(clap::Args)]
 pub struct Args {
@@ -26,14 +29,16 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         false => Some(ask(context).await),
     };
     if context.is_structured() {
-        let own = json!({ "version": env!("CARGO_PKG_VERSION"), "commit": COMMIT });
+        let own = json!({
+            "version": env!("CARGO_PKG_VERSION"), "commit": COMMIT, "commit_date": DATE,
+        });
         let mut value = json!({ "client": own });
         if let Some(Ok(info)) = &asked {
             value["server"] = json::from_message(info, "GetServerInfoResponse")?;
         }
         print_value(&value, context.output)?;
     } else {
-        print_plain(&format!("client  {}\n", named(env!("CARGO_PKG_VERSION"), COMMIT)))?;
+        print_plain(&format!("client  {}\n", named(env!("CARGO_PKG_VERSION"), COMMIT, DATE)))?;
         if let Some(Ok(info)) = &asked {
             print_plain(&server(info, &context.server))?;
         }
@@ -58,14 +63,16 @@ async fn ask(context: &Context) -> anyhow::Result<GetServerInfoResponse> {
 fn server(info: &GetServerInfoResponse, url: &str) -> String {
     let store = info.store_kind().as_str_name().trim_start_matches("STORE_KIND_");
     let store = store.to_lowercase().replace('_', " ");
-    format!("server  {}, store {store}, at {url}\n", named(&info.version, &info.commit))
+    format!("server  {}, store {store}, at {url}\n", named(&info.version, &info.commit, ""))
 }
 
-/// Formats `0.1.0 (8131854)`.
-fn named(version: &str, commit: &str) -> String {
-    match commit.get(..7) {
-        Some(short) => format!("{version} ({short})"),
-        None => version.to_string(),
+/// Formats `0.1.0 (8131854, 2026-11-22)`, with what is known.
+fn named(version: &str, commit: &str, date: &str) -> String {
+    let parts = [commit.get(..7).unwrap_or_default(), date];
+    let known: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    match known.is_empty() {
+        true => version.to_string(),
+        false => format!("{version} ({})", known.join(", ")),
     }
 }
 
@@ -84,6 +91,8 @@ mod tests {
         };
         let expected = "server  0.1.0 (8131854), store redis sentinel, at http://h:1\n";
         assert_eq!(server(&info, "http://h:1"), expected);
-        assert_eq!(named("0.1.0", ""), "0.1.0");
+        let named_with = named("0.1.0", &info.commit, "2026-11-22");
+        assert_eq!(named_with, "0.1.0 (8131854, 2026-11-22)");
+        assert_eq!(named("0.1.0", "", ""), "0.1.0");
     }
 }
