@@ -27,6 +27,7 @@ mod leader;
 mod level;
 mod log;
 mod man;
+mod notify;
 mod ops;
 mod outage;
 mod output;

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::{Addresses, App, Drained};
 use crate::cli::context::{say, say_lines};
 use crate::cli::exit::Exit;
+use crate::cli::notify::Notifier;
 use crate::config;
 use crate::config::{Config, StoreChoice};
 use crate::service::ErrorRules;
@@ -72,7 +73,12 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let is_open = !config.callers.has_tokens()
             && !config.tls.as_ref().is_some_and(config::TlsChoice::asks_clients);
-        let has_files = rules_file.is_some() || config.tls.is_some() || config.callers.has_tokens();
+        let manager = Notifier::from_env();
+        // A service manager may send SIGHUP as its reload, with files or without.
+        let has_files = rules_file.is_some()
+            || config.tls.is_some()
+            || config.callers.has_tokens()
+            || manager.is_managed();
         let app = App::build(config, metrics, prometheus).await?;
         let addresses = app.addresses()?;
         if has_files {
@@ -87,8 +93,13 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
             tracing::info!("every caller on this machine is served: no caller is known");
         }
         tracing::info!(version, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
+        manager.ready(&format!("serving {scheme}://{}", addresses.grpc));
+        let stopped = async move {
+            stop.cancelled_owned().await;
+            manager.stopping();
+        };
         tokio::select! {
-            drained = app.run(stop.cancelled_owned()) => anyhow::Ok(Some(drained?)),
+            drained = app.run(stopped) => anyhow::Ok(Some(drained?)),
             () = stop_now.cancelled() => anyhow::Ok(None),
         }
     });
