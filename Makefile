@@ -5,7 +5,8 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 CARGO ?= cargo
 ARGS ?=
 
-.PHONY: help run test check check-long fix bench bench-core instructions tools fmt-check clippy doc proto chart deny advisories
+.PHONY: help run test check check-long fix bench bench-core instructions tools fmt-check clippy doc proto chart deny \
+	advisories release packages-test
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -21,12 +22,14 @@ test: tools ## Install what the tests need, then run them all
 
 check: tools fmt-check proto chart deny clippy test doc ## The gate: format, protos, chart, crates, lints, tests, documentation; changes no source file
 
-check-long: tools ## The soaks, and the chart on a real kube-apiserver; about 30 minutes with the builds
+check-long: tools ## The soaks, the chart on a real kube-apiserver, the packages; about an hour with the builds
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 	BELLWETHER_EACH_STEP=1 $(CARGO) test --locked --lib -- a_crash_between_two_steps
 	@tools/install kube
 	BELLWETHER_CLUSTER=1 $(MAKE) chart
+	$(MAKE) packages-test
+	tools/release-check
 
 fix: ## Format, generate the wire types, apply what clippy knows how to fix, and list the values of the chart again
 	UPDATE=1 $(CARGO) test --locked --workspace --test generated
@@ -60,6 +63,12 @@ deny: ## Check licences, sources, duplicates and bans of the crates (deny.toml)
 advisories: ## Look for known vulnerabilities in DB=FOLDER, a clone of github.com/rustsec/advisory-db
 	@tools/install deny
 	@tools/deny-check advisories "$(DB)"
+
+release: ## Make the archive, .deb, image, chart, checksums and bill of materials in target/release-artefacts
+	tools/release
+
+packages-test: release ## Install each artefact of the release, and run the first screen of the README against it
+	PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover --start-directory tests/packages --verbose
 
 fmt-check:
 	$(CARGO) fmt --all --check

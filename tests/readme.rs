@@ -38,6 +38,15 @@ const LEFT_OUT: &[&str] = &[
     "git clone ",
     "cd ",
     "#",
+    // `tests/packages` installs the artefacts of a release.
+    "sha256sum --check SHA256SUMS",
+    "tar -xzf bellwether-",
+    "sudo install bellwether-",
+    "sudo apt install ./bellwether_",
+    "systemctl status bellwether",
+    "docker load --input bellwether-",
+    "docker run -p 127.0.0.1:50051:50051 bellwether:",
+    "docker compose --file bellwether-",
     // Measurements of a release build, for a quiet machine.
     "cargo build --release --workspace --bins",
     "target/release/bellwether-bench ",
