@@ -6,7 +6,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .PHONY: help run test check check-long fix bench bench-core instructions tools fmt-check clippy doc proto chart deny \
-	advisories release packages-test
+	advisories release packages-test book
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -21,7 +21,7 @@ test: tools ## Install what the tests need, then run them all
 	$(CARGO) test --locked --workspace
 	@tools/say-missing
 
-check: tools fmt-check proto chart deny clippy test doc ## The gate: format, protos, chart, crates, lints, tests, documentation; changes no source file
+check: tools fmt-check proto chart deny clippy test doc book ## The gate: format, protos, chart, crates, lints, tests, documentation; changes no source file
 
 check-long: tools ## The soaks, the chart on a real kube-apiserver, the packages; about an hour with the builds
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
@@ -64,6 +64,10 @@ deny: ## Check licences, sources, duplicates and bans of the crates (deny.toml)
 advisories: ## Look for known vulnerabilities in DB=FOLDER, a clone of github.com/rustsec/advisory-db
 	@tools/install deny
 	@tools/deny-check advisories "$(DB)"
+
+book: ## Render the documents as a book into target/book, and check its links
+	@tools/install book
+	tools/book
 
 release: ## Make the archive, .deb, image, chart, checksums and bill of materials in target/release-artefacts
 	tools/release
