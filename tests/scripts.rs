@@ -9,6 +9,7 @@
 //! configure policy=openstack leader=web/0 lost_units=blocked lost_after=60s default_ttl=90s
 //! configure latch=db:3,*:2 damp=- calm_after=60s          (none: take it away)
 //! set-application web/0 override blocked "frozen" ttl=60s        clear-application web/0
+//! replace-application web/0 ; db blocked "no database" ; cache waiting "warming up"
 //! connect web/0 session=1.7        disconnect web/0 silent session=1.7 ttl=30s        orphan 1
 //! register web/0 ttl=30s stateless=blue        depart web/0 session=1.7 ttl=30s
 //! claim web/0        release web/0 epoch=1        transfer web/0
@@ -323,6 +324,7 @@ fn contribution(one: &Contribution) -> String {
     let mut out = match (one.rank.origin, key.unit.as_str()) {
         (Origin::Leader, _) => "the leader".to_string(),
         (Origin::Operation, _) => "the".to_string(),
+        (_, "") => "(application)".to_string(),
         (_, unit) => unit.to_string(),
     };
     for name in [&key.component, &key.key] {
@@ -350,9 +352,14 @@ fn event(event: &StatusEvent) -> String {
         Some(subject) if subject.component == PartName::operation() => {
             write!(out, "operation {}", subject.key.as_str()).unwrap();
         }
-        Some(subject) if subject.unit.is_application() => out.push_str("the leader"),
+        Some(subject) if subject.unit.is_application() && subject.kind.is_none() => {
+            out.push_str("the leader");
+        }
         Some(subject) => {
-            write!(out, "{}", subject.unit).unwrap();
+            match subject.unit.as_str() {
+                "" => out.push_str("(application)"),
+                unit => out.push_str(unit),
+            }
             for name in [&subject.component, &subject.key] {
                 if !name.as_str().is_empty() {
                     write!(out, " {}", name.as_str()).unwrap();

@@ -8,6 +8,7 @@ use crate::domain::leadership::apply::{
     claim_leadership, lapse_leadership, release_leadership, renew_leadership, step_back,
     transfer_leadership,
 };
+use crate::domain::leadership::own_set::replace_application_statuses;
 use crate::domain::leadership::set_status::{clear_application_status, set_application_status};
 use crate::domain::operation::apply::operate;
 use crate::domain::policy::apply::configure;
@@ -38,6 +39,9 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         }
         Command::Configure(patch) => configure(draft, patch)?,
         Command::SetApplicationStatus(claim, new) => set_application_status(draft, claim, new)?,
+        Command::ReplaceApplicationStatuses(claim, component, set) => {
+            replace_application_statuses(draft, claim, component.as_ref(), set)?
+        }
         Command::ClearApplicationStatus(claim) => clear_application_status(draft, claim)?,
         Command::RemoveUnit(name) => remove_unit(draft, name)?,
         Command::ClaimLeadership(reporter, duration) => {

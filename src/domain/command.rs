@@ -64,6 +64,9 @@ pub enum Command {
     Configure(Box<ConfigPatch>),
     /// Sets the status of the application as a whole.
     SetApplicationStatus(Claim, NewApplicationStatus),
+    /// Replaces the set of statuses that the leader keeps for the application, or of one component
+    /// of the set. Each (component, key) occurs once.
+    ReplaceApplicationStatuses(Claim, Option<PartName>, Vec<NewStatus>),
     /// Withdraws the status of the application as a whole.
     ClearApplicationStatus(Claim),
     /// Removes a unit with its statuses.
@@ -184,6 +187,7 @@ impl Command {
             | Command::ReportError { reporter, .. }
             | Command::ResolveError { reporter, .. } => Some(&reporter.unit),
             Command::SetApplicationStatus(claim, _)
+            | Command::ReplaceApplicationStatuses(claim, ..)
             | Command::ClearApplicationStatus(claim)
             | Command::RenewLeadership(claim)
             | Command::ReleaseLeadership(claim)

@@ -8,6 +8,7 @@ use crate::domain::damping::apply::calm;
 use crate::domain::draft::Draft;
 use crate::domain::fault::apply::move_fault;
 use crate::domain::history::Cause;
+use crate::domain::leadership::remove_own::remove_own;
 use crate::domain::leadership::set_status::expire_application_status;
 use crate::domain::leadership::succession::expire_lease;
 use crate::domain::limits::EXPIRED_PER_COMMIT_MAX;
@@ -33,6 +34,11 @@ pub fn expire(draft: &mut Draft<'_>) {
                 let Some(status) = status.filter(passed) else {
                     continue;
                 };
+                if key.unit.is_application() {
+                    // No unit could repeat it.
+                    remove_own(draft, [key].into(), Cause::Expired);
+                    continue;
+                }
                 let stale = Status {
                     stale: true,
                     update_time: now,

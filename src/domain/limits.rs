@@ -16,6 +16,10 @@ pub const CHANGE_BYTES_MAX: usize = 256;
 /// Characters of a short message: the width of `juju status` and narrow tables.
 pub const SHORT_MESSAGE_CHARS_MAX: usize = 40;
 
+/// Statuses of an application itself, beside those of its units: a charm has some ten for each of
+/// its components.
+pub const OWN_STATUSES_MAX: usize = 1024;
+
 /// Labels of a status: as many as Kubernetes tools show without folding.
 pub const LABELS_MAX: usize = 64;
 

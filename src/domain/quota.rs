@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::command::NewStatus;
 use crate::domain::draft::Draft;
+use crate::domain::limits::OWN_STATUSES_MAX;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::operation::command::{OperationAction, OperationCommand};
 use crate::domain::status::{Kind, StatusKey, size_of};
@@ -110,6 +111,23 @@ pub(super) fn check_quota(
         within("keys_per_component_max", max, kept + more, what)?;
     }
     Ok(())
+}
+
+/// Checks the limits for a set of the application's own statuses, which replaces those that leave.
+pub(super) fn check_own_quota(
+    draft: &Draft<'_>,
+    keys: impl IntoIterator<Item = StatusKey>,
+    leaving: &BTreeSet<Arc<StatusKey>>,
+) -> Result<(), LimitExceeded> {
+    let added = keys.into_iter().filter(|key| draft.status(key).is_none()).count();
+    if added == 0 {
+        return Ok(());
+    }
+    let all = draft.usage.kept().statuses + added as u64;
+    check_total(draft, Total::Statuses, all.saturating_sub(leaving.len() as u64))?;
+    let kept = draft.keys_of(&UnitName::application(), None).len() - leaving.len();
+    let what = || "statuses of the application itself".to_string();
+    within("own_statuses_max", OWN_STATUSES_MAX, kept + added, what)
 }
 
 /// Checks the limits for one more unit.

@@ -125,7 +125,7 @@ pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
 impl Rank {
     /// Returns whether the contribution is of the application itself, not of a unit.
     fn is_own(&self) -> bool {
-        matches!(self.origin, Origin::Leader | Origin::Operation)
+        self.key.unit.is_application()
     }
 }
 

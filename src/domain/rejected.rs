@@ -4,7 +4,8 @@ use crate::domain::app::ApplicationNotFound;
 use crate::domain::data::refused::{EtagMismatch, UpdateError, ValueTooLarge};
 use crate::domain::delete::Error as DeleteError;
 use crate::domain::leadership::refused::{
-    ClaimError, LeaderIsExternal, LeaseError, LeaseHeld, NotLeader, TransferError, UnitNotThere,
+    ClaimError, LeaderIsExternal, LeaseError, LeaseHeld, NotLeader, OwnSetError, TransferError,
+    UnitNotThere,
 };
 use crate::domain::operation::refused::{OperateError, Refused};
 use crate::domain::quota::LimitExceeded;
@@ -71,6 +72,7 @@ flatten! {
     LeaseError: Application | NotLeader;
     LookupError: Application | Unit;
     OperateError: Refused | Quota;
+    OwnSetError: NotLeader | Quota;
     ReportError: Identity | Quota;
     ReporterError: Lookup | Identity;
     TransferError: Lookup | External | NotThere;

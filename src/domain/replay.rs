@@ -441,6 +441,7 @@ impl AppState {
         self.index = super::index::Index::default();
         let units: Vec<UnitName> = self.units.keys().cloned().collect();
         units.iter().for_each(|unit| self.index_unit(unit));
+        self.index_unit(&UnitName::application());
         own_ranks(&self.head).for_each(|rank| self.index.insert(rank));
         self.due.clear();
         self.collect_due();

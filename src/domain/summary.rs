@@ -206,6 +206,9 @@ fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> Strin
             name(&winner.unit),
             name(&other.unit)
         ),
+        Criterion::Place if winner.unit.is_application() => {
+            "same level and priority; the order of the set that the leader set".to_string()
+        }
         Criterion::Place => {
             "same level, priority and unit; the order of the set that the unit reported".to_string()
         }

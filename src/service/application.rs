@@ -18,6 +18,7 @@ use crate::service::convert::{self, PAGE_BYTES_MAX, Page, PageToken};
 use crate::service::guard::Access;
 use crate::service::observe::Deadline;
 use crate::service::reads::Reads;
+use crate::service::report::advice_of;
 use crate::service::{collect, command, faults};
 use crate::session::Sessions;
 use crate::store::Store;
@@ -276,6 +277,22 @@ impl ApplicationService for Applications {
         }))
     }
 
+    async fn replace_application_statuses(
+        &self,
+        request: Request<v1::ReplaceApplicationStatusesRequest>,
+    ) -> Result<Response<v1::ReplaceApplicationStatusesResponse>, Status> {
+        let (access, wire) = Access::open(request);
+        let (app, request) = convert::read(&access, wire, convert::replace_application_statuses)?;
+        let advice = advice_of(&request.command);
+        let outcome = command::apply(&self.aggregator, &app, request).await?;
+        Ok(Response::new(v1::ReplaceApplicationStatusesResponse {
+            revision: outcome.revision.0,
+            changed: outcome.changed,
+            removed_count: outcome.removed as i32,
+            advice,
+        }))
+    }
+
     async fn clear_application_status(
         &self,
         request: Request<v1::ClearApplicationStatusRequest>,
@@ -356,13 +373,19 @@ fn statuses(
         key: PartName::default(),
         kind: Kind::Pull,
     });
-    let wants_own = unit.is_application() && after.is_none();
-    let own = convert::leader_record(state).filter(|_| wants_own);
+    let is_next = |key: &StatusKey| unit.is_application() && after.is_none_or(|after| after < key);
+    let mut own = convert::leader_record(state).filter(|(key, _)| is_next(key));
     let wanted = |key: &StatusKey| unit.is_application() || key.unit == *unit;
     let found = state.statuses_from(&first).take_while(|(key, _)| wanted(key));
     let found = found.filter(|(key, _)| after != Some(&***key));
     let found = found.map(|(key, status)| ((**key).clone(), convert::record(state, key, status)));
-    convert::fill(own.into_iter().chain(found), count_max)
+    let mut found = found.peekable();
+    let all = std::iter::from_fn(|| match (&own, found.peek()) {
+        (Some((own, _)), Some((key, _))) if key < own => found.next(),
+        (Some(_), _) => own.take(),
+        (None, _) => found.next(),
+    });
+    convert::fill(all, count_max)
 }
 
 fn units(

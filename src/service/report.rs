@@ -146,10 +146,12 @@ fn held(command: &Command) -> impl FnOnce(&AppState) -> i32 + use<> {
 }
 
 /// Returns each advice once, even if it applies to several statuses of a set.
-fn advice_of(command: &Command) -> Vec<String> {
+pub(super) fn advice_of(command: &Command) -> Vec<String> {
     let reports: Vec<_> = match command {
         Command::Report(_, _, new) => vec![&new.report],
-        Command::Replace(_, _, set) => set.iter().map(|new| &new.report).collect(),
+        Command::Replace(_, _, set) | Command::ReplaceApplicationStatuses(_, _, set) => {
+            set.iter().map(|new| &new.report).collect()
+        }
         _ => Vec::new(),
     };
     let mut all: Vec<String> = reports.into_iter().flat_map(|report| advice(report)).collect();

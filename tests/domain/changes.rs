@@ -122,6 +122,10 @@ impl Model {
                 self.leads(claim.unit.as_str())?;
                 Ok((self.leader_sets(new, now), 0))
             }
+            Command::ReplaceApplicationStatuses(claim, component, set) => {
+                self.leads(claim.unit.as_str())?;
+                Ok(self.own_set(component.as_ref(), set, now))
+            }
             Command::ClearApplicationStatus(claim) => {
                 self.leads(claim.unit.as_str())?;
                 let had = self.leader_says.take().is_some();
@@ -184,6 +188,50 @@ impl Model {
         let moved = self.leader_says.as_ref() != Some(&says);
         self.leader_says = Some(says);
         moved
+    }
+
+    /// Replaces the statuses of the application itself: no unit, no limit, nothing held.
+    fn own_set(
+        &mut self,
+        component: Option<&PartName>,
+        set: &[NewStatus],
+        now: u64,
+    ) -> (bool, u32) {
+        let count = self.statuses.len();
+        let named = |s: &Status| set.iter().any(|new| new.is(&s.component, &s.key));
+        self.statuses
+            .retain(|s| !s.unit.is_empty() || named(s) || !matches(component, &s.component));
+        let removed = (count - self.statuses.len()) as u32;
+        let (mut moved, mut last) = (0 < removed, 0);
+        for new in set {
+            let is_it = |s: &Status| s.unit.is_empty() && new.is(&s.component, &s.key);
+            let old = self.statuses.iter().position(is_it).map(|n| self.statuses.remove(n));
+            let of_component = component.is_some();
+            let was = old.as_ref().and_then(|old| old.place);
+            let stays = was.filter(|was| was.0 == of_component && last < was.1);
+            last = stays.map_or(last + 1, |was| was.1);
+            let observed = new.observe_time.map(|t| t.0).filter(|t| *t <= now);
+            let same_level = old.as_ref().filter(|old| old.report.level == new.report.level);
+            let same = old.as_ref().filter(|old| old.report == *new.report);
+            let ends = new.report.ttl.map(|ttl| now + millis(ttl));
+            let place = Some((of_component, last));
+            moved |= same.is_none_or(|same| same.place != place);
+            self.statuses.push(Status {
+                unit: String::new(),
+                component: new.component.as_str().to_string(),
+                key: new.key.as_str().to_string(),
+                kind: Kind::Pull,
+                report: (*new.report).clone(),
+                incarnation: 0,
+                since: same_level.map_or(observed.unwrap_or(now), |old| old.since),
+                ends: ends.max(same.and_then(|same| same.ends)),
+                stale: false,
+                results: Vec::new(),
+                held: None,
+                place,
+            });
+        }
+        (moved, removed)
     }
 
     /// Handles a report of a unit: removes what `leaves` selects, and adds `set`. `pull_set` says
@@ -360,6 +408,9 @@ impl Model {
     pub fn expire(&mut self, now: u64) -> bool {
         let mut moved = false;
         let calm_at = |s: &Status| Some(s.held.as_ref()?.flapping.as_ref()?.calm);
+        let is_over = |s: &Status| s.unit.is_empty() && s.ends.is_some_and(|t| t <= now);
+        moved |= self.statuses.iter().any(is_over);
+        self.statuses.retain(|s| !is_over(s));
         for status in self.statuses.iter_mut().filter(|s| !s.stale) {
             status.stale = status.ends.is_some_and(|t| t <= now);
             moved |= status.stale;

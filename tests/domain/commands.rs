@@ -99,6 +99,7 @@ fn command() -> impl Strategy<Value = Command> {
         2 => (claim(), application_status())
             .prop_map(|(c, s)| Command::SetApplicationStatus(c, s)),
         1 => claim().prop_map(Command::ClearApplicationStatus),
+        3 => (claim(), option::of(component()), vec(new_status(), 0..4)).prop_map(replace_own),
         1 => unit().prop_map(Command::RemoveUnit),
         2 => (reporter(), vec((kind(), new_status()), 0..4))
             .prop_map(|(s, set)| Command::ReportAll(s, set)),
@@ -168,12 +169,21 @@ fn patience() -> impl Strategy<Value = Duration> {
 fn replace(
     (reporter, component, mut set): (Reporter, Option<PartName>, Vec<NewStatus>),
 ) -> Command {
-    if let Some(component) = &component {
+    normalize(component.as_ref(), &mut set);
+    Command::Replace(reporter, component, set)
+}
+
+fn replace_own((claim, component, mut set): (Claim, Option<PartName>, Vec<NewStatus>)) -> Command {
+    normalize(component.as_ref(), &mut set);
+    Command::ReplaceApplicationStatuses(claim, component, set)
+}
+
+fn normalize(component: Option<&PartName>, set: &mut Vec<NewStatus>) {
+    if let Some(component) = component {
         set.iter_mut().for_each(|new| new.component = component.clone());
     }
     let mut seen = std::collections::BTreeSet::new();
     set.retain(|new| seen.insert((new.component.clone(), new.key.clone())));
-    Command::Replace(reporter, component, set)
 }
 
 pub fn unit() -> impl Strategy<Value = UnitName> {

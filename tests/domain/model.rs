@@ -226,8 +226,7 @@ impl Model {
         }
         for status in &self.statuses {
             let level = status.report.level;
-            let unit = self.unit(&status.unit).unwrap();
-            let believed = unit.lost_since.is_none() && unit.uncertain_since.is_none();
+            let believed = self.unit(&status.unit).is_none_or(Unit::is_believed);
             if believed || level == Level::Error || level == Level::Terminated {
                 let origin = match status.kind {
                     Kind::Pull => "pull",
@@ -342,8 +341,8 @@ impl Model {
 
     /// Returns whether a status was pulled from an earlier incarnation.
     pub fn is_outlived(&self, status: &Status) -> bool {
-        let unit = self.unit(&status.unit).unwrap();
-        status.kind == Kind::Pull && status.incarnation < unit.incarnation
+        let is_newer = |unit: &Unit| status.incarnation < unit.incarnation;
+        status.kind == Kind::Pull && self.unit(&status.unit).is_some_and(is_newer)
     }
 
     /// Returns the number of units with a session, by replica.

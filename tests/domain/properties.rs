@@ -24,7 +24,7 @@ use proptest::prelude::*;
 
 use crate::commands::{Step, new_status, patch, steps, unit};
 use crate::holds::{Damped, Flapping, Reported};
-use crate::model::{Contribution, Counts, Status};
+use crate::model::{Contribution, Counts, Status, Unit};
 use crate::world::{World, app_name, ranked};
 
 proptest! {
@@ -256,8 +256,9 @@ fn check_statuses(world: &World) {
         assert_eq!(found.expire_time.map(|t| t.0), expected.ends, "{key:?}");
         assert_eq!(found.stale, expected.stale);
         assert_eq!(found.incarnation, expected.incarnation);
-        let unit = world.state.unit(&key.unit).unwrap();
-        assert_eq!(unit.has_outlived(key, found), world.model.is_outlived(expected));
+        let outlived =
+            world.state.unit(&key.unit).is_some_and(|unit| unit.has_outlived(key, found));
+        assert_eq!(outlived, world.model.is_outlived(expected));
         assert_eq!(held(found), expected.held, "{key:?}");
         let mut bits = expected.results.clone();
         bits.splice(0..0, [false; 20]);
@@ -412,14 +413,13 @@ fn check_repeat(world: &World, pick: usize) {
     let state = &world.state;
     let first = StatusKey::first_of(&UnitName::application());
     let believed = |s: &Status| {
-        let unit = world.model.unit(&s.unit).unwrap();
+        let is_heard =
+            |unit: &Unit| unit.is_believed() && unit.quiet_since.is_none() && !unit.departed;
         !s.stale
             && s.held.is_none()
             // A status that is reported alone leaves its set.
             && s.place.is_none()
-            && unit.is_believed()
-            && unit.quiet_since.is_none()
-            && !unit.departed
+            && world.model.unit(&s.unit).is_some_and(is_heard)
     };
     let statuses = world.model.statuses.iter().filter(|s| believed(s));
     let statuses: Vec<&Status> = statuses.collect();

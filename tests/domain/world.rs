@@ -162,7 +162,8 @@ impl World {
 
     fn say_again(&mut self, pick: usize, other: Option<Report>) {
         let count = self.model.statuses.len();
-        let Some(status) = self.model.statuses.get(pick % count.max(1)) else {
+        let status = self.model.statuses.get(pick % count.max(1));
+        let Some(status) = status.filter(|status| !status.unit.is_empty()) else {
             return;
         };
         let unit = UnitName::new(&status.unit).unwrap();

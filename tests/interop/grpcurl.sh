@@ -106,6 +106,10 @@ call ApplicationService/SetApplicationStatus "{$app, \"unit\": \"web/0\", \"leve
   \"message\": \"migrating\", \"mode\": \"APPLICATION_STATUS_MODE_OVERRIDE\", \"ttl\": \"60s\"}" '"changed": true'
 call ApplicationService/GetApplication "{$app}" '"leaderSet": true' migrating
 call ApplicationService/ClearApplicationStatus "{$app, \"unit\": \"web/0\"}" '"changed": true'
+call ApplicationService/ReplaceApplicationStatuses "{$app, \"unit\": \"web/0\", \"statuses\": [
+  {\"component\": \"tls\", \"level\": \"LEVEL_WAITING\", \"short_message\": \"no key\"}]}" '"changed": true'
+call ApplicationService/ListStatuses "{$app}" '"shortMessage": "no key"'
+call ApplicationService/ReplaceApplicationStatuses "{$app, \"unit\": \"web/0\"}" '"removedCount": 1'
 call ReportService/ClearStatus "{$app, \"unit\": \"web/0\", \"component\": \"database\"}" '"clearedCount": 1'
 call ApplicationService/ListStatusEvents "{$app}" '"events"' LEVEL_BLOCKED Reported Cleared
 

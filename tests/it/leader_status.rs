@@ -1,4 +1,4 @@
-//! The status that a leader sets for its application appears in the list beside those of the units.
+//! The statuses that a leader sets for its application appear beside those of the units.
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
@@ -17,19 +17,23 @@ async fn list(server: &Server, unit: &str, page_token: String) -> v1::ListStatus
     server.applications().await.list_statuses(request).await.unwrap().into_inner()
 }
 
-#[tokio::test]
-async fn the_status_of_the_application_is_the_first_of_the_list() {
-    let server = Server::ephemeral();
-    let mut reports = server.reports().await;
-    reports.report_status(mk_report("web", "web/0", Level::Active, "")).await.unwrap();
-    let leader = v1::ExternalLeader { unit: "web/0".into() };
+async fn lead_outside(server: &Server, unit: &str) {
+    let leader = v1::ExternalLeader { unit: unit.into() };
     let configure = v1::ConfigureApplicationRequest {
         application: "web".into(),
         config: Some(v1::ApplicationConfig { external_leader: Some(leader), ..Default::default() }),
         ..Default::default()
     };
+    server.applications().await.configure_application(configure).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_status_of_the_application_is_the_first_of_the_list() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    reports.report_status(mk_report("web", "web/0", Level::Active, "")).await.unwrap();
+    lead_outside(&server, "web/0").await;
     let mut applications = server.applications().await;
-    applications.configure_application(configure).await.unwrap();
     let set = v1::SetApplicationStatusRequest {
         application: "web".into(),
         unit: "web/0".into(),
@@ -79,4 +83,139 @@ async fn a_short_message_is_shown_where_its_status_decides() {
     let request = v1::ExplainApplicationRequest { application: "web".into(), ..Default::default() };
     let why = applications.explain_application(request).await.unwrap().into_inner();
     assert_eq!(why.winner.unwrap().short_message, "db password");
+}
+
+fn mk_status(component: &str, level: Level, message: &str, short: &str) -> v1::StatusReport {
+    let action = if level == Level::Blocked { format!("mend {component}") } else { String::new() };
+    v1::StatusReport {
+        component: component.into(),
+        level: level.into(),
+        message: message.into(),
+        short_message: short.into(),
+        check: format!("{component} answers"),
+        labels: [("running".to_string(), "async".to_string())].into(),
+        action,
+        ..Default::default()
+    }
+}
+
+async fn replace(
+    server: &Server,
+    unit: &str,
+    statuses: Vec<v1::StatusReport>,
+) -> Result<v1::ReplaceApplicationStatusesResponse, tonic::Status> {
+    let request = v1::ReplaceApplicationStatusesRequest {
+        application: "web".into(),
+        unit: unit.into(),
+        statuses,
+        ..Default::default()
+    };
+    let answer = server.applications().await.replace_application_statuses(request).await;
+    answer.map(tonic::Response::into_inner)
+}
+
+/// A status without component and key, from the set and from `SetApplicationStatus`: the pages
+/// have both.
+#[tokio::test]
+async fn the_statuses_of_the_application_are_a_set_with_details() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    let disk = mk_report("web", "web/1", Level::Blocked, "the disk is full");
+    reports.report_status(disk).await.unwrap();
+    lead_outside(&server, "web/0").await;
+    let refused = replace(&server, "web/1", vec![]).await.unwrap_err();
+    assert_eq!(crate::server::reason(&refused), "NOT_LEADER");
+    let set = vec![
+        mk_status("db", Level::Blocked, "no database for the application", "no db"),
+        mk_status("", Level::Blocked, "a whole", ""),
+        mk_status("cache", Level::Waiting, "cache starts", ""),
+    ];
+    let answer = replace(&server, "web/0", set.clone()).await.unwrap();
+    assert!(answer.changed && answer.advice.is_empty(), "{answer:?}");
+    assert!(!replace(&server, "web/0", set).await.unwrap().changed);
+    let whole = v1::SetApplicationStatusRequest {
+        application: "web".into(),
+        unit: "web/0".into(),
+        level: Level::Active.into(),
+        ..Default::default()
+    };
+    server.applications().await.set_application_status(whole).await.unwrap();
+    let (mut token, mut seen) = (String::new(), Vec::new());
+    loop {
+        let page = list(&server, "", token).await;
+        for record in page.statuses {
+            let report = record.report.unwrap();
+            let labels = report.labels.len();
+            seen.push((record.unit, report.component.clone(), report.kind(), labels));
+        }
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    let row = |unit: &str, component: &str, kind: v1::StatusKind, labels: usize| {
+        (unit.to_string(), component.to_string(), kind, labels)
+    };
+    let expected = [
+        row("", "", v1::StatusKind::Pull, 1),
+        row("", "", v1::StatusKind::Unspecified, 0),
+        row("", "cache", v1::StatusKind::Pull, 1),
+        row("", "db", v1::StatusKind::Pull, 1),
+        row("web/1", "", v1::StatusKind::Push, 0),
+    ];
+    assert_eq!(seen, expected);
+    let get = crate::server::get("web");
+    let found = server.applications().await.get_application(get).await.unwrap().into_inner();
+    let status = found.application.unwrap().status.unwrap();
+    assert_eq!((&*status.message, &*status.short_message), (DATABASE, "no db"));
+    assert!(status.leader_set, "{status:?}");
+    let why = cli::ok(&server, &["why", "web"]);
+    assert!(why.contains("(application) db"), "{why}");
+    assert!(why.contains("as its leader set it") && why.contains("action   mend db"), "{why}");
+    assert!(why.contains("the disk is full (not the application's own)"), "{why}");
+    let table = cli::ok(&server, &["status", "web"]);
+    assert!(table.contains(DATABASE) && table.contains("cache starts"), "{table}");
+    let log = cli::ok(&server, &["log", "web"]);
+    assert!(log.contains("web db"), "{log}");
+}
+
+const DATABASE: &str = "no database for the application";
+
+/// The set survives a restart of the server, and the application counts the same afterwards.
+#[tokio::test]
+async fn a_restart_keeps_the_statuses_of_the_application() {
+    let disk = tempfile::tempdir().unwrap();
+    let server = Server::on(disk.path());
+    lead_outside(&server, "web/0").await;
+    let set = vec![mk_status("db", Level::Blocked, DATABASE, "")];
+    replace(&server, "web/0", set.clone()).await.unwrap();
+    drop(server);
+    let server = Server::on(disk.path());
+    let get = || crate::server::get("web");
+    let found = server.applications().await.get_application(get()).await.unwrap().into_inner();
+    let status = found.application.unwrap().status.unwrap();
+    assert_eq!((&*status.message, status.action_count), (DATABASE, 1));
+    assert!(!replace(&server, "web/0", set).await.unwrap().changed);
+    assert_eq!(replace(&server, "web/0", vec![]).await.unwrap().removed_count, 1);
+    let found = server.applications().await.get_application(get()).await.unwrap().into_inner();
+    let status = found.application.unwrap().status.unwrap();
+    assert_eq!((status.level(), status.action_count), (Level::Unknown, 0));
+}
+
+#[tokio::test]
+async fn a_set_of_the_application_is_limited() {
+    let server = Server::ephemeral();
+    lead_outside(&server, "web/0").await;
+    let status = |n| mk_status(&format!("c{n}"), Level::Active, "", "");
+    let many: Vec<_> = (0..1025).map(status).collect();
+    let refused = replace(&server, "web/0", many).await.unwrap_err();
+    assert_eq!(crate::server::reason(&refused), "LIMIT_EXCEEDED");
+    let most: Vec<_> = (0..1024).map(status).collect();
+    assert!(replace(&server, "web/0", most).await.unwrap().changed);
+    // A set that replaces it has the same room.
+    let others: Vec<_> = (1..1025).map(status).collect();
+    assert_eq!(replace(&server, "web/0", others).await.unwrap().removed_count, 1);
+    let twice = vec![status(1), status(1)];
+    let refused = replace(&server, "web/0", twice).await.unwrap_err();
+    assert_eq!(crate::server::reason(&refused), "INVALID_VALUE");
 }

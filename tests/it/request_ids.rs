@@ -53,6 +53,7 @@ async fn ask_all(server: &Server) -> Vec<(&'static str, Option<Status>)> {
         ask!(w.register_unit(RegisterUnitRequest { unit: unit() })),
         ask!(a.configure_application(ConfigureApplicationRequest { config: configured })),
         ask!(a.set_application_status(SetApplicationStatusRequest { unit: unit(), level: 3 })),
+        ask!(a.replace_application_statuses(ReplaceApplicationStatusesRequest { unit: unit() })),
         ask!(a.clear_application_status(ClearApplicationStatusRequest { unit: unit() })),
         ask!(a.resolve_hold(ResolveHoldRequest { unit: unit(), resolution: retry })),
         ask!(a.remove_unit(RemoveUnitRequest { unit: unit() })),

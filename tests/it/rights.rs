@@ -238,6 +238,7 @@ fn as_another_unit() -> Vec<Attack> {
             "ReleaseLeadership",
             "UpdateAppData",
             "SetApplicationStatus",
+            "ReplaceApplicationStatuses",
             "ClearApplicationStatus",
             "BeginOperation",
             "AcquireOperation",

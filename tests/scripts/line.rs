@@ -197,6 +197,10 @@ impl Line {
                     observe_time: None,
                 },
             ),
+            "replace-application" => {
+                let component = self.part("component");
+                Command::ReplaceApplicationStatuses(self.claim(), component, self.set())
+            }
             "clear-application" => Command::ClearApplicationStatus(self.claim()),
             "claim" => Command::ClaimLeadership(self.reporter(), None),
             "release" => Command::ReleaseLeadership(self.claim()),

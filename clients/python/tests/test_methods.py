@@ -63,6 +63,11 @@ STEPS = [
         {"changed": True},
     ),
     ("clear_application_status", UNIT, {"changed": True}),
+    (
+        "replace_application_statuses",
+        dict(UNIT, statuses=[{"component": "tls", "level": "LEVEL_WAITING"}]),
+        {"changed": True},
+    ),
     ("clear_status", dict(UNIT, component=""), {"cleared_count": 1}),
     ("configure_application", dict(APP, config={}, update_mask=["external_leader"]), {}),
     ("claim_leadership", UNIT, {}),

@@ -332,6 +332,12 @@ def _define_table():
             "SetApplicationStatusResponse",
             False,
         ),
+        "replace_application_statuses": (
+            "/bellwether.v1.ApplicationService/ReplaceApplicationStatuses",
+            "ReplaceApplicationStatusesRequest",
+            "ReplaceApplicationStatusesResponse",
+            False,
+        ),
         "clear_application_status": (
             "/bellwether.v1.ApplicationService/ClearApplicationStatus",
             "ClearApplicationStatusRequest",
@@ -599,6 +605,13 @@ def _define_table():
         ),
         "SetApplicationStatusResponse": (
             "revision:l changed:b"
+        ),
+        "ReplaceApplicationStatusesRequest": (
+            "namespace:s application:s unit:s lease_epoch:l component:?s statuses:*m=StatusReport "
+            "request_id:s"
+        ),
+        "ReplaceApplicationStatusesResponse": (
+            "revision:l changed:b removed_count:i advice:*s"
         ),
         "ClearApplicationStatusRequest": (
             "namespace:s application:s unit:s lease_epoch:l request_id:s"
@@ -1416,8 +1429,8 @@ def _define_methods():
             min_revision: int = 0,
             timeout: Optional[float] = None,
         ) -> messages.ListStatusesResponse:
-            """Lists every status of an application: first the application status that its leader set,
-            then the statuses of its units by unit, component, key and kind.
+            """Lists every status of an application: first those of the application itself, which its
+            leader set, then those of its units. Both are ordered by unit, component, key and kind.
             """
             request = {
                 "application": application,
@@ -1620,6 +1633,38 @@ def _define_methods():
             )
             return answer
 
+        def replace_application_statuses(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            unit: str = "",
+            lease_epoch: int = 0,
+            component: Optional[str] = None,
+            statuses: Optional[Sequence[messages.StatusReportInput]] = None,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ReplaceApplicationStatusesResponse:
+            """Replaces the set of statuses that the leader keeps for the application itself, beside the
+            status of SetApplicationStatus: statuses that are missing in the set are removed. Each
+            status is one contribution, of unit "". Only for the leader. Further errors: NOT_LEADER
+            (FAILED_PRECONDITION); UNKNOWN_LEVEL, MESSAGE_TOO_LONG (INVALID_ARGUMENT); LIMIT_EXCEEDED
+            (RESOURCE_EXHAUSTED) above 1,024 statuses.
+            """
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "unit": unit,
+                "lease_epoch": lease_epoch,
+                "component": component,
+                "statuses": statuses,
+                "request_id": request_id,
+            }
+            answer: messages.ReplaceApplicationStatusesResponse = self._call(
+                "replace_application_statuses", request, timeout
+            )
+            return answer
+
         def clear_application_status(
             self,
             *,
@@ -1630,8 +1675,8 @@ def _define_methods():
             request_id: str = "",
             timeout: Optional[float] = None,
         ) -> messages.ClearApplicationStatusResponse:
-            """Withdraws that status. Only for the leader. Further errors: NOT_LEADER
-            (FAILED_PRECONDITION).
+            """Withdraws the status of SetApplicationStatus. Only for the leader. Further errors:
+            NOT_LEADER (FAILED_PRECONDITION).
             """
             request = {
                 "application": application,

@@ -8,7 +8,8 @@ use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 
 impl Draft<'_> {
-    /// Writes or removes a status and updates the counts of its unit, which must exist.
+    /// Writes or removes a status and updates the counts of its unit, which must exist unless it is
+    /// the application itself.
     pub(in crate::domain) fn put_status(
         &mut self,
         key: Arc<StatusKey>,
@@ -26,8 +27,10 @@ impl Draft<'_> {
         status: Option<Arc<Status>>,
     ) {
         self.key_counts.change(&key, old.is_some(), status.is_some());
-        let recount = self.recount(&key, old.as_deref(), status.as_deref());
-        self.units.change(&key.unit, |unit| recount.apply(unit));
+        if !key.unit.is_application() {
+            let recount = self.recount(&key, old.as_deref(), status.as_deref());
+            self.units.change(&key.unit, |unit| recount.apply(unit));
+        }
         self.head.mark_visible();
         self.overlay(key, old, status);
     }

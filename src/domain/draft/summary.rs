@@ -142,7 +142,7 @@ impl Draft<'_> {
     fn rerank(&self, unit: UnitName, reranks: bool) -> Reranked {
         let was_silent = self.base.units.get(&unit).is_some_and(|u| !u.is_believed());
         let is_silent = self.unit(&unit).is_some_and(|u| !u.is_believed());
-        let whole = reranks || was_silent || is_silent || unit.is_application();
+        let whole = reranks || was_silent || is_silent;
         let now = self.unit(&unit);
         let rank =
             |key: &Arc<StatusKey>, status: &Arc<Status>| status_rank(&self.head, now, key, status);
@@ -206,7 +206,7 @@ impl Draft<'_> {
         ranks.filter(|rank| match rank.origin {
             Origin::Reported(_) => !unit.keys.contains(&rank.key),
             Origin::Fault => !unit.has_fault_of(rank),
-            _ => !unit.whole,
+            _ => !unit.whole && !unit.unit.is_application(),
         })
     }
 
@@ -226,6 +226,9 @@ impl Draft<'_> {
             old.for_each(|rank| totals.remove(&rank));
             let old = unit.faults.iter().filter_map(|key| self.base.rank_of_fault(key));
             old.for_each(|rank| totals.remove(&rank));
+            if unit.unit.is_application() {
+                own_ranks(&self.base.head).for_each(|rank| totals.remove(&rank));
+            }
         }
         unit.after.iter().for_each(|rank| totals.add(rank));
         if unit.unit.is_application() {

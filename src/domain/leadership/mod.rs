@@ -7,7 +7,9 @@
 //! this.
 
 pub(in crate::domain) mod apply;
+pub(in crate::domain) mod own_set;
 pub mod refused;
+pub(in crate::domain) mod remove_own;
 pub(in crate::domain) mod set_status;
 pub mod status;
 pub(in crate::domain) mod succession;

@@ -70,6 +70,14 @@ pub(in crate::domain) enum LeaseError {
     NotLeader(#[from] NotLeader),
 }
 
+/// The reason for which the set of the application's own statuses is not replaced.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum OwnSetError {
+    NotLeader(#[from] NotLeader),
+    Quota(#[from] LimitExceeded),
+}
+
 /// The reason for which leadership is not transferred.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]

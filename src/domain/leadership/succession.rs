@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::domain::draft::Draft;
 use crate::domain::history::{Cause, Change, StatusEvent, Subject};
 use crate::domain::leadership::Lease;
+use crate::domain::leadership::remove_own::drop_own_set;
 use crate::domain::name::UnitName;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
@@ -150,7 +151,7 @@ pub(in crate::domain) fn unqueue(draft: &mut Draft<'_>, name: &UnitName) {
     draft.put_unit(name.clone(), Some(Unit { candidate: None, ..unit }));
 }
 
-/// Drops the leader's status of the application with the epoch, if so configured.
+/// Drops the leader's statuses of the application with the epoch, if so configured.
 pub(in crate::domain) fn drop_leaders_status(draft: &mut Draft<'_>) {
     if !draft.head.config.drop_leader_status {
         return;
@@ -162,6 +163,7 @@ pub(in crate::domain) fn drop_leaders_status(draft: &mut Draft<'_>) {
             ..draft.event(Cause::LeaderEnded)
         });
     }
+    drop_own_set(draft, Cause::LeaderEnded);
 }
 
 /// Adds an event: for the unit that begins to lead, or for the one that stops.

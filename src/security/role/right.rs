@@ -127,6 +127,7 @@ pub const TABLE: &[MethodRight] = &[
     row(APPLICATION, "DeleteApplication", Right::Operate, ""),
     row(APPLICATION, "ConfigureApplication", Right::Operate, ""),
     row(APPLICATION, "SetApplicationStatus", Right::UnitOrOperator, "its lease epoch counts"),
+    row(APPLICATION, "ReplaceApplicationStatuses", Right::UnitOrOperator, "its lease epoch counts"),
     row(APPLICATION, "ClearApplicationStatus", Right::UnitOrOperator, "its lease epoch counts"),
     row(SERVER, "GetServerInfo", Right::Known, ""),
     row(HEALTH, "Check", Right::Anyone, "of an application: `Read`"),

@@ -109,6 +109,7 @@ repeatable! {
     "RegisterUnit" RegisterUnitRequest unit;
     "ConfigureApplication" ConfigureApplicationRequest;
     "SetApplicationStatus" SetApplicationStatusRequest unit;
+    "ReplaceApplicationStatuses" ReplaceApplicationStatusesRequest unit;
     "ClearApplicationStatus" ClearApplicationStatusRequest unit;
     "RemoveUnit" RemoveUnitRequest;
     "DeleteApplication" DeleteApplicationRequest;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::fields::Fields;
 use super::identity::request_id;
+use super::report::pull_set;
 use super::value::{count, duration, timestamp};
 use crate::domain::app::AppState;
 use crate::domain::command::{Command, Request};
@@ -92,6 +93,18 @@ fn application_status(
         ttl: ttl?,
         observe_time: observe_time?,
     })
+}
+
+/// Reads a `ReplaceApplicationStatuses`.
+pub fn replace_application_statuses(
+    fields: &mut Fields,
+    wire: v1::ReplaceApplicationStatusesRequest,
+) -> Option<Request> {
+    let claim = fields.claim(&wire.unit, wire.lease_epoch);
+    let id = request_id(fields, &wire);
+    let (component, set) = pull_set(fields, wire.component.as_deref(), wire.statuses)?;
+    let command = Command::ReplaceApplicationStatuses(claim?, component, set);
+    Some(Request { id: id?, command })
 }
 
 /// Reads a `ClearApplicationStatus`.

@@ -24,7 +24,8 @@ pub use filter::filter;
 pub use identity::{Repeatable, Scoped, app, read, read_list, request_id};
 pub use leader::{
     app_data, candidates, claim_leadership, clear_application_status, lease, release_leadership,
-    renew_leadership, set_application_status, transfer_leadership, update_app_data,
+    renew_leadership, replace_application_statuses, set_application_status, transfer_leadership,
+    update_app_data,
 };
 pub use operation::{
     acquire, begin, cancel, complete, fail, heartbeat, operation, operation_line, pending, release,

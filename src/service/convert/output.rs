@@ -10,7 +10,7 @@ use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::policy::{Config, LostUnits};
 use crate::domain::rank::Origin;
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};
-use crate::domain::summary::Summary;
+use crate::domain::summary::{Summary, Winner};
 use crate::domain::unit::Unit;
 use crate::proto::v1;
 
@@ -77,8 +77,17 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
         flapping_count: count(totals.flapping),
         fault_count: count(head.fault_count),
         flapping: winner.is_some_and(|w| w.flaps),
-        leader_set: winner.is_some_and(|w| w.origin == Origin::Leader),
+        leader_set: winner.is_some_and(is_of_leader),
         short_message: summary.short_message.to_string(),
+    }
+}
+
+/// Returns whether the leader set the winner for the application itself.
+fn is_of_leader(winner: &Winner) -> bool {
+    match winner.origin {
+        Origin::Leader => true,
+        Origin::Reported(_) => winner.unit.is_application(),
+        Origin::Lost | Origin::Uncertain | Origin::Fault | Origin::Operation => false,
     }
 }
 
@@ -118,7 +127,7 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
     }
 }
 
-/// Returns the application status that the leader set. Its key sorts before all others.
+/// Returns the application status that the leader set, with its place among the stored statuses.
 pub fn leader_record(state: &AppState) -> Option<(StatusKey, v1::StatusRecord)> {
     let status = state.head().application_status.as_ref()?;
     let key = StatusKey {

@@ -33,9 +33,10 @@ use crate::service::edge::Caller;
 
 /// Methods with a higher size limit, because their messages may hold long sets, payloads or lists
 /// of names.
-const LARGE: [&str; 9] = [
+const LARGE: [&str; 10] = [
     "/bellwether.v1.AppDataService/UpdateAppData",
     "/bellwether.v1.ApplicationService/MultiplexWatches",
+    "/bellwether.v1.ApplicationService/ReplaceApplicationStatuses",
     "/bellwether.v1.ApplicationService/WatchApplications",
     "/bellwether.v1.OperationService/BeginOperation",
     "/bellwether.v1.OperationService/FailOperation",

@@ -222,6 +222,11 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
             hand_over: Some([None, Some("".into())][dice.roll(2) as usize].clone()),
             ..ConfigPatch::default()
         })),
+        6 if dice.roll(2) == 0 => {
+            let claim = Claim { unit: state.head().leader()?.clone(), lease_epoch: 0 };
+            let set = [mk_status("", level, &message), mk_status("db", Level::Waiting, &message)];
+            Command::ReplaceApplicationStatuses(claim, None, set[..dice.roll(3) as usize].to_vec())
+        }
         6 => {
             let leader = state.head().leader()?.clone();
             Command::SetApplicationStatus(

@@ -141,8 +141,8 @@ class Methods:
         min_revision: int = 0,
         timeout: Optional[float] = None,
     ) -> messages.ListStatusesResponse:
-        """Lists every status of an application: first the application status that its leader set,
-        then the statuses of its units by unit, component, key and kind.
+        """Lists every status of an application: first those of the application itself, which its
+        leader set, then those of its units. Both are ordered by unit, component, key and kind.
         """
         request = {
             "application": application,
@@ -345,6 +345,38 @@ class Methods:
         )
         return answer
 
+    def replace_application_statuses(
+        self,
+        *,
+        application: str,
+        namespace: str = "",
+        unit: str = "",
+        lease_epoch: int = 0,
+        component: Optional[str] = None,
+        statuses: Optional[Sequence[messages.StatusReportInput]] = None,
+        request_id: str = "",
+        timeout: Optional[float] = None,
+    ) -> messages.ReplaceApplicationStatusesResponse:
+        """Replaces the set of statuses that the leader keeps for the application itself, beside the
+        status of SetApplicationStatus: statuses that are missing in the set are removed. Each
+        status is one contribution, of unit "". Only for the leader. Further errors: NOT_LEADER
+        (FAILED_PRECONDITION); UNKNOWN_LEVEL, MESSAGE_TOO_LONG (INVALID_ARGUMENT); LIMIT_EXCEEDED
+        (RESOURCE_EXHAUSTED) above 1,024 statuses.
+        """
+        request = {
+            "application": application,
+            "namespace": namespace,
+            "unit": unit,
+            "lease_epoch": lease_epoch,
+            "component": component,
+            "statuses": statuses,
+            "request_id": request_id,
+        }
+        answer: messages.ReplaceApplicationStatusesResponse = self._call(
+            "replace_application_statuses", request, timeout
+        )
+        return answer
+
     def clear_application_status(
         self,
         *,
@@ -355,8 +387,8 @@ class Methods:
         request_id: str = "",
         timeout: Optional[float] = None,
     ) -> messages.ClearApplicationStatusResponse:
-        """Withdraws that status. Only for the leader. Further errors: NOT_LEADER
-        (FAILED_PRECONDITION).
+        """Withdraws the status of SetApplicationStatus. Only for the leader. Further errors:
+        NOT_LEADER (FAILED_PRECONDITION).
         """
         request = {
             "application": application,

@@ -82,6 +82,12 @@ METHODS = {
         "SetApplicationStatusResponse",
         False,
     ),
+    "replace_application_statuses": (
+        "/bellwether.v1.ApplicationService/ReplaceApplicationStatuses",
+        "ReplaceApplicationStatusesRequest",
+        "ReplaceApplicationStatusesResponse",
+        False,
+    ),
     "clear_application_status": (
         "/bellwether.v1.ApplicationService/ClearApplicationStatus",
         "ClearApplicationStatusRequest",
@@ -349,6 +355,13 @@ MESSAGES = {
     ),
     "SetApplicationStatusResponse": (
         "revision:l changed:b"
+    ),
+    "ReplaceApplicationStatusesRequest": (
+        "namespace:s application:s unit:s lease_epoch:l component:?s statuses:*m=StatusReport "
+        "request_id:s"
+    ),
+    "ReplaceApplicationStatusesResponse": (
+        "revision:l changed:b removed_count:i advice:*s"
     ),
     "ClearApplicationStatusRequest": (
         "namespace:s application:s unit:s lease_epoch:l request_id:s"

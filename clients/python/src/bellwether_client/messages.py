@@ -432,6 +432,15 @@ class SetApplicationStatusResponse(TypedDict):
     changed: bool
 
 
+class ReplaceApplicationStatusesResponse(TypedDict):
+    """The message `ReplaceApplicationStatusesResponse`."""
+
+    revision: int
+    changed: bool
+    removed_count: int
+    advice: List[str]
+
+
 class ClearApplicationStatusResponse(TypedDict):
     """The message `ClearApplicationStatusResponse`."""
 

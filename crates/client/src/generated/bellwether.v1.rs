@@ -61,8 +61,8 @@ pub struct StatusRecord {
     /// Name of the application.
     #[prost(string, tag = "2")]
     pub application: ::prost::alloc::string::String,
-    /// The unit that reported the status. Empty: the application status that the leader set; it has neither kind nor
-    /// `update_time`.
+    /// The unit that reported the status. Empty: a status of the application itself, which its leader set. Of kind pull it
+    /// is from ReplaceApplicationStatuses; without kind and `update_time` it is from SetApplicationStatus.
     #[prost(string, tag = "3")]
     pub unit: ::prost::alloc::string::String,
     /// The report.
@@ -132,7 +132,7 @@ pub struct StatusRef {
     /// Key within the component.
     #[prost(string, tag = "3")]
     pub key: ::prost::alloc::string::String,
-    /// Kind; UNSPECIFIED for a lost unit, for an open error and for a status set by the leader.
+    /// Kind; UNSPECIFIED for a lost unit, for an open error, for an operation and for the status of SetApplicationStatus.
     #[prost(enumeration = "StatusKind", tag = "4")]
     pub kind: i32,
     /// Object of the failed call, for an open error.
@@ -175,7 +175,7 @@ pub struct AggregatedStatus {
     /// Number of lost units.
     #[prost(int32, tag = "11")]
     pub lost_units: i32,
-    /// Whether the leader's own application status won.
+    /// Whether a status that the leader set for the application itself won.
     #[prost(bool, tag = "12")]
     pub leader_set: bool,
     /// Number of uncertain units: the store may have lost their last report, and they have not reported since.
@@ -297,8 +297,8 @@ pub struct ApplicationConfig {
     /// Length of a lease without a renewal, unless the claim asks for another length. 2 s to 5 min; default 15 s.
     #[prost(message, optional, tag = "10")]
     pub lease_duration: ::core::option::Option<::prost_types::Duration>,
-    /// Whether the application status of a leader ends with its lease. Default: it stays until it is replaced, withdrawn
-    /// or expires.
+    /// Whether the statuses that a leader set for the application end with its lease. Default: they stay until they are
+    /// replaced, withdrawn or expire.
     #[prost(bool, optional, tag = "11")]
     pub drop_leader_status: ::core::option::Option<bool>,
 }
@@ -1561,8 +1561,8 @@ pub struct ListStatusesRequest {
 /// A page of statuses.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListStatusesResponse {
-    /// First the application status that the leader set (with an empty `unit`), unless the request names a unit. Then the
-    /// statuses of units, ordered by unit (natural order), component, key and kind.
+    /// First the statuses of the application itself (with an empty `unit`), unless the request names a unit. Then the
+    /// statuses of units. Ordered by unit (natural order), component, key and kind.
     #[prost(message, repeated, tag = "1")]
     pub statuses: ::prost::alloc::vec::Vec<StatusRecord>,
     /// Token of the next page; empty at the end.
@@ -1947,6 +1947,50 @@ pub struct SetApplicationStatusResponse {
     #[prost(bool, tag = "2")]
     pub changed: bool,
 }
+/// Request of ReplaceApplicationStatuses.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReplaceApplicationStatusesRequest {
+    /// Namespace of the application. Empty means `default`.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name of the application. Required.
+    #[prost(string, tag = "2")]
+    pub application: ::prost::alloc::string::String,
+    /// The leading unit, which sends the set. Empty if leadership is decided outside and no unit leads.
+    #[prost(string, tag = "3")]
+    pub unit: ::prost::alloc::string::String,
+    /// Epoch of the unit's lease; 0 if leadership is decided outside.
+    #[prost(uint64, tag = "4")]
+    pub lease_epoch: u64,
+    /// If given, only this component's set is replaced, and every status must name the component or leave it empty.
+    #[prost(string, optional, tag = "5")]
+    pub component: ::core::option::Option<::prost::alloc::string::String>,
+    /// The statuses of the set; each (component, key) once. `kind` must be pull or not given. Among statuses with the same
+    /// precedence, level and priority, the first one wins. A status with a `ttl` ends when its time passes without a
+    /// repeat; `default_ttl`, latches and damping do not apply.
+    #[prost(message, repeated, tag = "6")]
+    pub statuses: ::prost::alloc::vec::Vec<StatusReport>,
+    /// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
+    /// once; another request with the same key is refused with REQUEST_ID_REUSED.
+    #[prost(string, tag = "7")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// Response of ReplaceApplicationStatuses.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReplaceApplicationStatusesResponse {
+    /// Revision of the application with the set.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// False if the set only repeated the current one.
+    #[prost(bool, tag = "2")]
+    pub changed: bool,
+    /// Number of statuses that were removed because they are not in the set.
+    #[prost(int32, tag = "3")]
+    pub removed_count: i32,
+    /// Improvements for the author of the worker.
+    #[prost(string, repeated, tag = "4")]
+    pub advice: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 /// Request of ClearApplicationStatus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ClearApplicationStatusRequest {
@@ -2305,8 +2349,8 @@ pub mod application_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Lists every status of an application: first the application status that its leader set, then the statuses of its
-        /// units by unit, component, key and kind.
+        /// Lists every status of an application: first those of the application itself, which its leader set, then those of its
+        /// units. Both are ordered by unit, component, key and kind.
         pub async fn list_statuses(
             &mut self,
             request: impl tonic::IntoRequest<super::ListStatusesRequest>,
@@ -2605,7 +2649,40 @@ pub mod application_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Withdraws that status. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
+        /// Replaces the set of statuses that the leader keeps for the application itself, beside the status of
+        /// SetApplicationStatus: statuses that are missing in the set are removed. Each status is one contribution, of unit "".
+        /// Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION); UNKNOWN_LEVEL, MESSAGE_TOO_LONG
+        /// (INVALID_ARGUMENT); LIMIT_EXCEEDED (RESOURCE_EXHAUSTED) above 1,024 statuses.
+        pub async fn replace_application_statuses(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReplaceApplicationStatusesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReplaceApplicationStatusesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/bellwether.v1.ApplicationService/ReplaceApplicationStatuses",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "bellwether.v1.ApplicationService",
+                        "ReplaceApplicationStatuses",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Withdraws the status of SetApplicationStatus. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
         pub async fn clear_application_status(
             &mut self,
             request: impl tonic::IntoRequest<super::ClearApplicationStatusRequest>,

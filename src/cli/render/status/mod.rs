@@ -11,7 +11,8 @@ use crate::cli::render::{Screen, time};
 use crate::cli::silence::level_of;
 use crate::cli::{level, silence};
 use crate::proto::v1::{
-    Application, Contribution, Freshness, Level, Operation, StatusRecord, Unit,
+    Application, Contribution, Freshness, Level, Operation, StatusKind, StatusRecord, StatusRef,
+    Unit,
 };
 
 /// The name of a unit within a message is not cut shorter than this.
@@ -188,9 +189,14 @@ pub fn application_message(application: &Application, width: Option<usize>) -> S
     text.trim_start().to_string()
 }
 
-/// Returns the actions for the application as a whole, each once.
+/// Returns the actions for the application as a whole, each once. A status of a set has a row of
+/// its own for its action, unless it decides.
 fn own_actions(shown: &ApplicationView) -> Vec<String> {
-    let own = |c: &&Contribution| c.r#ref.as_ref().is_some_and(|r| r.unit.is_empty());
+    let winner = shown.application.status.as_ref().and_then(|status| status.winner.as_ref());
+    let own = |c: &&Contribution| {
+        let decides = c.r#ref.as_ref() == winner;
+        c.r#ref.as_ref().is_some_and(|r| r.unit.is_empty() && (decides || !is_of_own_set(r)))
+    };
     let mut actions: Vec<String> = Vec::new();
     for contribution in shown.contributions.iter().filter(own) {
         let action = &contribution.action;
@@ -199,6 +205,11 @@ fn own_actions(shown: &ApplicationView) -> Vec<String> {
         }
     }
     actions
+}
+
+/// Whether this status is of the set that the leader set for the application itself.
+fn is_of_own_set(status: &StatusRef) -> bool {
+    status.unit.is_empty() && status.kind() == StatusKind::Pull
 }
 
 /// Returns the word for a freshness.

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use crate::cli::level;
 use crate::cli::render::paint::Paint;
-use crate::cli::render::status::{ApplicationView, View, freshness_word, or_dash};
+use crate::cli::render::status::{ApplicationView, View, freshness_word, is_of_own_set, or_dash};
 use crate::cli::render::table::{Cell, Table};
 use crate::cli::render::{operation, time};
-use crate::proto::v1::{Contribution, Freshness, Operation, StatusRecord, Unit};
+use crate::proto::v1::{Contribution, Freshness, Level, Operation, StatusRecord, Unit};
 
 /// One row, with all columns of the wide table.
 struct Row<'a> {
@@ -48,6 +48,10 @@ pub fn table(view: &View, wide: bool, now: Timestamp) -> Table {
             for other in others(shown, unit, decides) {
                 put(other_row(shown, other), &other.action);
             }
+        }
+        for own in own_set(shown) {
+            let name = shown.application.name.clone();
+            put(Row { name, ..other_row(shown, own) }, &own.action);
         }
         for operation in &shown.operations {
             put(operation_row(shown, operation, now), "");
@@ -174,6 +178,18 @@ fn others<'a>(
     shown.contributions.iter().filter(move |c| {
         let is_own = c.r#ref.as_ref().is_some_and(|r| r.unit == unit.name);
         is_own && !c.action.is_empty() && !decides.is_some_and(|d| std::ptr::eq(d, *c))
+    })
+}
+
+/// Returns the statuses that the leader set for the application itself and that ask for attention,
+/// without the one that decides: the row of the application shows that one.
+fn own_set(shown: &ApplicationView) -> impl Iterator<Item = &Contribution> {
+    let winner = shown.application.status.as_ref().and_then(|status| status.winner.as_ref());
+    shown.contributions.iter().filter(move |c| {
+        let is_own = c.r#ref.as_ref().is_some_and(is_of_own_set);
+        let is_unwell = !matches!(c.level(), Level::Active | Level::Terminated | Level::Unknown);
+        let asks = is_unwell || !c.action.is_empty();
+        is_own && asks && c.r#ref.as_ref() != winner
     })
 }
 

@@ -1,0 +1,80 @@
+//! The set of statuses that the leader keeps for the application itself, in a draft.
+//!
+//! They are stored as pull statuses of the unit `""`, so they rank, list and page as those of a
+//! unit. They have no unit that could be silent: one whose ttl passes ends. No latch and no damping
+//! applies, as for the status of the application as a whole.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::domain::command::NewStatus;
+use crate::domain::damping::flapping::Swings;
+use crate::domain::draft::Draft;
+use crate::domain::history::Cause;
+use crate::domain::leadership::Claim;
+use crate::domain::leadership::apply::may_lead;
+use crate::domain::leadership::refused::OwnSetError;
+use crate::domain::leadership::remove_own::remove_own;
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::quota::{check_own_quota, has_bytes_for};
+use crate::domain::request::Effect;
+use crate::domain::status::place::{self, Place};
+use crate::domain::status::{Kind, Status, StatusKey};
+
+/// Replaces the set, or one component of it, on behalf of the leader.
+pub(in crate::domain) fn replace_application_statuses(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+    component: Option<&PartName>,
+    set: &[NewStatus],
+) -> Result<Effect, OwnSetError> {
+    may_lead(draft, claim)?;
+    let own = UnitName::application();
+    let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
+    let mut gone = draft.keys_of(&own, component);
+    gone.retain(|key| !kept.contains(&(&key.component, &key.key)));
+    let keys = || set.iter().map(|new| new.key_of(&own, Kind::Pull));
+    check_own_quota(draft, keys(), &gone)?;
+    has_bytes_for(draft, &own, set.iter().map(|new| (Kind::Pull, new)), &gone)?;
+    let removed = remove_own(draft, gone, Cause::LeaderCleared);
+    let place_of = |key| draft.status(&key).map_or(Place::NONE, |status| status.place);
+    let known: Vec<Place> = keys().map(place_of).collect();
+    let mut changed = 0 < removed;
+    for (new, place) in set.iter().zip(place::assign(&known, component.is_some())) {
+        changed |= set_one(draft, Arc::new(new.key_of(&own, Kind::Pull)), new, place);
+    }
+    Ok(Effect { changed, removed, ..Effect::default() })
+}
+
+/// Sets one status. A repeat moves only its end. Returns whether a visible value changed.
+fn set_one(draft: &mut Draft<'_>, key: Arc<StatusKey>, new: &NewStatus, place: Place) -> bool {
+    let old = draft.status(&key).cloned();
+    let mut expire_time = new.report.ttl.map(|ttl| draft.now.after(ttl));
+    if let Some(old) = old.as_ref().filter(|old| old.report == new.report) {
+        if old.place == place {
+            expire_time.into_iter().for_each(|until| draft.refresh(&key, old, until));
+            return false;
+        }
+        // A repeat never moves the end back.
+        expire_time = expire_time.max(old.expire_time).max(draft.contacts.deadline(&key));
+    }
+    // The level begins at the leader's observation time, unless that is in the future.
+    let observed = new.observe_time.filter(|at| *at <= draft.now);
+    let same_level = old.as_ref().filter(|old| old.report.level == new.report.level);
+    let status = Status {
+        since: same_level.map_or(observed.unwrap_or(draft.now), |old| old.since),
+        observe_time: same_level.map_or(new.observe_time, |old| old.observe_time),
+        report: new.report.clone(),
+        update_time: draft.now,
+        expire_time,
+        incarnation: 0,
+        stale: false,
+        expire_time_written: expire_time,
+        swings: Swings::default(),
+        held: None,
+        place,
+    };
+    draft.log_status(&key, old.as_deref(), Some(&status), Cause::LeaderSet);
+    draft.put_status_over(key, old, Some(Arc::new(status)));
+    true
+}
