@@ -12,6 +12,7 @@
 //! replace-application web/0 ; db blocked "no database" ; cache waiting "warming up"
 //! connect web/0 session=1.7        disconnect web/0 silent session=1.7 ttl=30s        orphan 1
 //! register web/0 ttl=30s stateless=blue        depart web/0 session=1.7 ttl=30s
+//! set-data web/0 outside=true key value        (web/0 has been made the leader outside)
 //! claim web/0        release web/0 epoch=1        transfer web/0
 //! lapse web/0 session=1.7 epoch=1        set-data web/0 epoch=1 key value key value        data
 //! remove-unit web/0        delete        expire        show        why        log        faults

@@ -117,6 +117,7 @@ fn commands(case: &Case) -> Vec<Command> {
                 .as_ref()
                 .map_or_else(UnitName::application, |unit| UnitName::new(unit).unwrap()),
             lease_epoch: 0,
+            decided_outside: false,
         };
         commands.push(Command::SetApplicationStatus(
             claim,

@@ -11,8 +11,8 @@ use crate::cli::level::LevelWord;
 use crate::cli::target::Target;
 use crate::cli::{configure_damping, level, span};
 use crate::proto::v1::{
-    ApplicationConfig, ConfigureApplicationRequest, GetApplicationRequest, HandOver, Level,
-    LostUnits, Policy, Ttls,
+    ApplicationConfig, ConfigureApplicationRequest, ExternalLeader, GetApplicationRequest,
+    HandOver, Level, LostUnits, Policy, Ttls,
 };
 
 /// The contribution of a lost unit, as typed.
@@ -61,6 +61,10 @@ pub struct Args {
     /// label; `any` passes it to the next unit, `none` to no unit
     #[arg(long, value_name = "LABEL|any|none")]
     hand_over: Option<String>,
+    /// The unit that leads by a decision outside, for example by Juju; `nobody` while no unit does,
+    /// `none` to elect a leader here again
+    #[arg(long, value_name = "UNIT|nobody|none")]
+    external_leader: Option<String>,
     /// How long a lease lasts without a renewal: 2s to 5m, or default
     #[arg(long, value_name = "SPAN|default", value_parser = setting)]
     lease_duration: Option<Setting>,
@@ -146,6 +150,7 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
     name(!args.serving_levels.is_empty(), "serving_levels");
     name(args.collect_interval.is_some(), "collect_interval");
     name(args.hand_over.is_some(), "hand_over");
+    name(args.external_leader.is_some(), "external_leader");
     name(args.lease_duration.is_some(), "lease_duration");
     name(args.drop_leader_status.is_some(), "drop_leader_status");
     name(!args.damping.latch.is_empty(), "latches");
@@ -158,7 +163,7 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
             lost_after: duration(args.lost_after)?,
         }),
         serving_levels: args.serving_levels.iter().map(|l| Level::from(*l).into()).collect(),
-        external_leader: None,
+        external_leader: args.external_leader.and_then(external_leader),
         collect_interval: duration(args.collect_interval)?,
         hand_over: args.hand_over.and_then(hand_over),
         latches: args.damping.latches(),
@@ -180,6 +185,14 @@ fn hand_over(word: String) -> Option<HandOver> {
         "none" => None,
         "any" => Some(HandOver::default()),
         _ => Some(HandOver { label: word }),
+    }
+}
+
+fn external_leader(word: String) -> Option<ExternalLeader> {
+    match word.as_str() {
+        "none" => None,
+        "nobody" => Some(ExternalLeader::default()),
+        _ => Some(ExternalLeader { unit: word }),
     }
 }
 
@@ -214,9 +227,9 @@ fn render(config: &ApplicationConfig) -> String {
         duration.map_or(absent.to_string(), span::exact)
     };
     let leader = match &config.external_leader {
-        None => "decided here",
-        Some(leader) if leader.unit.is_empty() => "decided outside: no unit",
-        Some(leader) => &format!("decided outside: {}", leader.unit),
+        None => "none",
+        Some(leader) if leader.unit.is_empty() => "nobody",
+        Some(leader) => &leader.unit,
     };
     let hand_over = match &config.hand_over {
         None => "none",
@@ -231,7 +244,7 @@ fn render(config: &ApplicationConfig) -> String {
         ("serving-levels", words(&config.serving_levels)),
         ("collect-interval", span(config.collect_interval, "default")),
         ("hand-over", hand_over.to_string()),
-        ("leader", leader.to_string()),
+        ("external-leader", leader.to_string()),
         ("lease-duration", span(config.lease_duration, "default")),
         ("drop-leader-status", config.drop_leader_status().to_string()),
         ("latch", configure_damping::latches_as_typed(config)),
@@ -244,7 +257,7 @@ fn render(config: &ApplicationConfig) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::{Damping, ExternalLeader, Latch};
+    use crate::proto::v1::{Damping, Latch};
     use clap::Parser;
 
     #[derive(Parser)]
@@ -268,6 +281,18 @@ mod tests {
         assert_eq!(ttls.default_ttl.map(|d| d.seconds), Some(90));
         assert_eq!(ttls.lost_after, None);
         assert!(mk_request("web").update_mask.expect("a mask").paths.is_empty());
+    }
+
+    #[test]
+    fn the_leader_may_be_decided_outside() {
+        let unit = |line: &str| {
+            let request = mk_request(line);
+            assert_eq!(request.update_mask.expect("a mask").paths, ["external_leader"]);
+            request.config.and_then(|c| c.external_leader).map(|leader| leader.unit)
+        };
+        assert_eq!(unit("web --external-leader web/0").as_deref(), Some("web/0"));
+        assert_eq!(unit("web --external-leader nobody").as_deref(), Some(""));
+        assert_eq!(unit("web --external-leader none"), None);
     }
 
     #[test]
@@ -334,7 +359,7 @@ lost-after          2m
 serving-levels      active
 collect-interval    5m
 hand-over           slot
-leader              decided outside: web/0
+external-leader     web/0
 lease-duration      15s
 drop-leader-status  true
 latch               db=3,-=2

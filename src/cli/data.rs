@@ -81,6 +81,9 @@ struct Condition {
     /// Epoch of the lease [default: of the lease that the unit has now]
     #[arg(long)]
     epoch: Option<u64>,
+    /// The unit leads by a decision outside, for example by Juju: make it the external leader first
+    #[arg(long, conflicts_with = "epoch")]
+    decided_outside: bool,
     /// Only if the data still have this etag
     #[arg(long)]
     etag: Option<String>,
@@ -208,6 +211,7 @@ async fn update(
 ) -> anyhow::Result<Exit> {
     let namespace = context.namespace();
     let lease_epoch = match condition.epoch {
+        _ if condition.decided_outside => 0,
         Some(epoch) => epoch,
         None => epoch_of(client, namespace.clone(), &target).await?,
     };
@@ -219,6 +223,7 @@ async fn update(
         set,
         delete,
         etag: condition.etag,
+        decided_outside: condition.decided_outside,
         ..UpdateAppDataRequest::default()
     });
     let answer = client.answer(client.app_data().update_app_data(request).await)?;

@@ -80,7 +80,7 @@ impl Inner {
 
     async fn lapse(&self, leader: Leader) {
         let Leader { entry, lease_epoch, .. } = leader;
-        let claim = Claim { unit: entry.unit().clone(), lease_epoch };
+        let claim = Claim { unit: entry.unit().clone(), lease_epoch, decided_outside: false };
         let command = Command::LapseLeadership(claim, entry.session);
         let request = Request { id: None, command };
         if self.aggregator.apply(&entry.app, request).await.is_err() {

@@ -212,7 +212,7 @@ fn unknown_is_one_level_whether_said_or_not() {
 #[test]
 fn a_leader_that_repeats_itself_makes_no_history() {
     let mut state = empty();
-    let claim = Claim { unit: unit("web/0"), lease_epoch: 0 };
+    let claim = Claim { unit: unit("web/0"), lease_epoch: 0, decided_outside: false };
     let leader = Some(Some(claim.unit.clone()));
     let configure = Command::Configure(Box::new(ConfigPatch {
         external_leader: leader,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bellwether::domain::command::{Command, NewStatus, Request};
+use bellwether::domain::leadership::Claim;
 use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
 use bellwether::domain::limits::{Limits, REQUEST_TTL};
 use bellwether::domain::name::PartName;
@@ -119,17 +120,18 @@ impl Model {
                 Ok((moved, 0))
             }
             Command::SetApplicationStatus(claim, new) => {
-                self.leads(claim.unit.as_str())?;
-                Ok((self.leader_sets(new, now), 0))
+                let leads_anew = self.leads(claim)?;
+                Ok((self.leader_sets(new, now) || leads_anew, 0))
             }
             Command::ReplaceApplicationStatuses(claim, component, set) => {
-                self.leads(claim.unit.as_str())?;
-                Ok(self.own_set(component.as_ref(), set, now))
+                let leads_anew = self.leads(claim)?;
+                let (moved, removed) = self.own_set(component.as_ref(), set, now);
+                Ok((moved || leads_anew, removed))
             }
             Command::ClearApplicationStatus(claim) => {
-                self.leads(claim.unit.as_str())?;
+                let leads_anew = self.leads(claim)?;
                 let had = self.leader_says.take().is_some();
-                Ok((had, u32::from(had)))
+                Ok((had || leads_anew, u32::from(had)))
             }
             Command::RemoveUnit(name) => {
                 self.known(name.as_str())?;
@@ -167,11 +169,16 @@ impl Model {
         }
     }
 
-    fn leads(&self, unit: &str) -> Result<(), Refusal> {
-        let leader = self.config.external_leader.as_ref();
-        match leader.is_some_and(|l| l.as_str() == unit) {
-            true => Ok(()),
-            false => Err("does not lead"),
+    /// Returns whether the claim makes its unit the leader.
+    fn leads(&mut self, claim: &Claim) -> Result<bool, Refusal> {
+        let leads = self.config.external_leader.as_ref() == Some(&claim.unit);
+        match (leads, claim.decided_outside) {
+            (true, _) => Ok(false),
+            (false, true) => {
+                self.config.external_leader = Some(claim.unit.clone());
+                Ok(true)
+            }
+            (false, false) => Err("does not lead"),
         }
     }
 

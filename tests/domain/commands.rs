@@ -324,7 +324,10 @@ fn damping() -> impl Strategy<Value = Damping> {
 
 fn claim() -> impl Strategy<Value = Claim> {
     let unit = prop_oneof![4 => unit(), 1 => Just(UnitName::application())];
-    unit.prop_map(|unit| Claim { unit, lease_epoch: 0 })
+    (unit, option::weighted(0.2, Just(()))).prop_map(|(unit, outside)| {
+        let decided_outside = outside.is_some() && !unit.is_application();
+        Claim { unit, lease_epoch: 0, decided_outside }
+    })
 }
 
 fn application_status() -> impl Strategy<Value = NewApplicationStatus> {

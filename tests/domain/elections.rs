@@ -145,7 +145,11 @@ impl Elections {
 
     fn command(&mut self, step: &Step) {
         let reporter = |unit: usize| Reporter::new(name(unit), self.workers[unit].incarnation);
-        let own = |unit: usize| Claim { unit: name(unit), lease_epoch: self.workers[unit].epoch };
+        let own = |unit: usize| Claim {
+            unit: name(unit),
+            lease_epoch: self.workers[unit].epoch,
+            decided_outside: false,
+        };
         let command = match *step {
             Step::Claim(unit) => {
                 Command::ClaimLeadership(reporter(unit), Some(Duration::from_secs(2)))
@@ -288,7 +292,8 @@ impl Elections {
             for unit in [unit.clone(), name(0)] {
                 let set = [(Arc::from("key"), Bytes::from(&b"value"[..]))].into_iter().collect();
                 let patch = DataPatch { set, ..DataPatch::default() };
-                let claim = Claim { unit: unit.clone(), lease_epoch: *epoch };
+                let claim =
+                    Claim { unit: unit.clone(), lease_epoch: *epoch, decided_outside: false };
                 let mut draft = Draft::new(&self.state, &limits, Timestamp(self.now));
                 let command = Command::UpdateData(claim, patch);
                 let taken = apply(&mut draft, &Request { id: None, command });

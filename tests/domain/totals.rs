@@ -201,7 +201,7 @@ fn bytes_over_all_applications_are_bounded_and_replacing_goes_on() {
 
     app.ask(Command::ClaimLeadership(Reporter::new(unit("web/0"), None), None)).unwrap();
     let update = |value: &str| {
-        let claim = Claim { unit: unit("web/0"), lease_epoch: 1 };
+        let claim = Claim { unit: unit("web/0"), lease_epoch: 1, decided_outside: false };
         let set = [(Arc::from("key"), Bytes::from(value.as_bytes().to_vec()))].into();
         Command::UpdateData(claim, DataPatch { set, ..DataPatch::default() })
     };

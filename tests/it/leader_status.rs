@@ -219,3 +219,50 @@ async fn a_set_of_the_application_is_limited() {
     let refused = replace(&server, "web/0", twice).await.unwrap_err();
     assert_eq!(crate::server::reason(&refused), "INVALID_VALUE");
 }
+
+/// The first write of a leader that was decided outside needs no other call before it.
+#[tokio::test]
+async fn a_leader_decided_outside_writes_in_one_call() {
+    let server = Server::ephemeral();
+    let mut data = server.app_data().await;
+    let update = |unit: &str, value: &str, etag: Option<&str>| v1::UpdateAppDataRequest {
+        application: "web".into(),
+        unit: unit.into(),
+        set: [("name".to_string(), value.to_string().into_bytes().into())].into(),
+        etag: etag.map(str::to_string),
+        decided_outside: true,
+        ..Default::default()
+    };
+    assert!(data.update_app_data(update("web/0", "a", None)).await.unwrap().into_inner().changed);
+    assert_eq!(leader(&server).await, "web/0");
+    let refused = data.update_app_data(update("web/1", "b", Some("7"))).await.unwrap_err();
+    assert_eq!(crate::server::reason(&refused), "ETAG_MISMATCH");
+    assert_eq!(leader(&server).await, "web/0");
+    let lease = v1::UpdateAppDataRequest { lease_epoch: 3, ..update("web/1", "b", None) };
+    let refused = data.update_app_data(lease).await.unwrap_err();
+    assert_eq!(crate::server::reason(&refused), "INVALID_VALUE");
+    let refused = data.update_app_data(update("", "b", None)).await.unwrap_err();
+    assert_eq!(crate::server::reason(&refused), "MISSING_FIELD");
+    cli::ok(&server, &["data", "set", "web/1", "name=c", "--decided-outside"]);
+    assert_eq!(leader(&server).await, "web/1");
+    cli::ok(&server, &["configure", "web", "--external-leader", "nobody"]);
+    assert_eq!(leader(&server).await, "");
+    let set = v1::SetApplicationStatusRequest {
+        application: "web".into(),
+        unit: "web/2".into(),
+        level: Level::Active.into(),
+        decided_outside: true,
+        ..Default::default()
+    };
+    let answer = server.applications().await.set_application_status(set).await.unwrap();
+    assert!(answer.into_inner().changed);
+    assert_eq!(leader(&server).await, "web/2");
+    cli::ok(&server, &["configure", "web", "--external-leader", "none"]);
+    cli::ok(&server, &["leader", "claim", "web/0"]);
+}
+
+async fn leader(server: &Server) -> String {
+    let request = v1::GetLeaderRequest { application: "web".into(), ..Default::default() };
+    let answer = server.leaders().await.get_leader(request).await.unwrap().into_inner();
+    answer.lease.map(|lease| lease.unit).unwrap_or_default()
+}

@@ -291,8 +291,12 @@ fn beyond_the_role() -> Vec<Attack> {
         request.as_object_mut().unwrap().retain(|name, _| has(name));
     }
     let begin = json!({"unit": "web/0", "operationId": "up", "supersede": true});
+    let outside = json!({"unit": "web/0", "decidedOutside": true});
     rows.extend([
         ("web-0", "BeginOperation", of(begin), DENIED),
+        ("web-0", "UpdateAppData", of(outside.clone()), DENIED),
+        ("web-0", "ReplaceApplicationStatuses", of(outside.clone()), DENIED),
+        ("operator", "UpdateAppData", of(outside), ""),
         ("web-0", "BeginOperation", of(json!({"operationId": "up"})), DENIED),
         ("web-0", "GetAppData", web.clone(), ""),
         ("reader", "GetAppData", web.clone(), DENIED),

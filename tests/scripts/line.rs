@@ -132,7 +132,7 @@ impl Line {
 
     fn claim(&self) -> Claim {
         let lease_epoch = self.option("epoch").map_or(0, |n| n.parse().unwrap());
-        Claim { unit: self.unit(1), lease_epoch }
+        Claim { unit: self.unit(1), lease_epoch, decided_outside: self.option("outside").is_some() }
     }
 
     /// A status from word `n` on: component, level, message.
@@ -218,7 +218,8 @@ impl Line {
     fn data(&self) -> DataPatch {
         let pairs = self.words[2..].chunks(2);
         let set = pairs.map(|pair| (Arc::from(&*pair[0]), pair[1].clone().into()));
-        DataPatch { set: set.collect(), ..DataPatch::default() }
+        let etag = self.option("etag").map(Box::from);
+        DataPatch { set: set.collect(), etag, ..DataPatch::default() }
     }
 
     fn patch(&self) -> ConfigPatch {

@@ -160,7 +160,7 @@ impl World {
 
     fn command(&self, step: &Step) -> Option<Command> {
         let name = || unit(step.unit.as_deref().unwrap());
-        let claim = || Claim { unit: name(), lease_epoch: step.epoch };
+        let claim = || Claim { unit: name(), lease_epoch: step.epoch, decided_outside: false };
         Some(match step.r#do.as_str() {
             "claim" => Command::ClaimLeadership(Reporter::new(name(), None), None),
             "renew" => Command::RenewLeadership(claim()),

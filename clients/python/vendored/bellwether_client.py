@@ -508,7 +508,8 @@ def _define_table():
             "app_data:m=AppData"
         ),
         "UpdateAppDataRequest": (
-            "namespace:s application:s unit:s lease_epoch:l set:{y delete:*s etag:?s request_id:s"
+            "namespace:s application:s unit:s lease_epoch:l set:{y delete:*s etag:?s request_id:s "
+            "decided_outside:b"
         ),
         "UpdateAppDataResponse": (
             "etag:s changed:b deleted_count:i revision:l"
@@ -601,20 +602,20 @@ def _define_table():
         "SetApplicationStatusRequest": (
             "namespace:s application:s unit:s lease_epoch:l level:e=LEVEL_UNSPECIFIED message:s "
             "mode:e=APPLICATION_STATUS_MODE_UNSPECIFIED ttl:d reason:s action:s observe_time:t "
-            "request_id:s"
+            "request_id:s decided_outside:b"
         ),
         "SetApplicationStatusResponse": (
             "revision:l changed:b"
         ),
         "ReplaceApplicationStatusesRequest": (
             "namespace:s application:s unit:s lease_epoch:l component:?s statuses:*m=StatusReport "
-            "request_id:s"
+            "request_id:s decided_outside:b"
         ),
         "ReplaceApplicationStatusesResponse": (
             "revision:l changed:b removed_count:i advice:*s"
         ),
         "ClearApplicationStatusRequest": (
-            "namespace:s application:s unit:s lease_epoch:l request_id:s"
+            "namespace:s application:s unit:s lease_epoch:l request_id:s decided_outside:b"
         ),
         "ClearApplicationStatusResponse": (
             "revision:l changed:b"
@@ -1336,6 +1337,7 @@ def _define_methods():
             delete: Optional[Sequence[str]] = None,
             etag: Optional[str] = None,
             request_id: str = "",
+            decided_outside: bool = False,
             timeout: Optional[float] = None,
         ) -> messages.UpdateAppDataResponse:
             """Changes the data: either all named keys or, if refused, none. A change that leaves the
@@ -1354,6 +1356,7 @@ def _define_methods():
                 "delete": delete,
                 "etag": etag,
                 "request_id": request_id,
+                "decided_outside": decided_outside,
             }
             answer: messages.UpdateAppDataResponse = self._call("update_app_data", request, timeout)
             return answer
@@ -1609,6 +1612,7 @@ def _define_methods():
             action: str = "",
             observe_time: Optional[datetime] = None,
             request_id: str = "",
+            decided_outside: bool = False,
             timeout: Optional[float] = None,
         ) -> messages.SetApplicationStatusResponse:
             """Sets the status of the application as a whole. Only for its leader. Further errors:
@@ -1627,6 +1631,7 @@ def _define_methods():
                 "action": action,
                 "observe_time": observe_time,
                 "request_id": request_id,
+                "decided_outside": decided_outside,
             }
             answer: messages.SetApplicationStatusResponse = self._call(
                 "set_application_status", request, timeout
@@ -1643,6 +1648,7 @@ def _define_methods():
             component: Optional[str] = None,
             statuses: Optional[Sequence[messages.StatusReportInput]] = None,
             request_id: str = "",
+            decided_outside: bool = False,
             timeout: Optional[float] = None,
         ) -> messages.ReplaceApplicationStatusesResponse:
             """Replaces the set of statuses that the leader keeps for the application itself, beside the
@@ -1659,6 +1665,7 @@ def _define_methods():
                 "component": component,
                 "statuses": statuses,
                 "request_id": request_id,
+                "decided_outside": decided_outside,
             }
             answer: messages.ReplaceApplicationStatusesResponse = self._call(
                 "replace_application_statuses", request, timeout
@@ -1673,6 +1680,7 @@ def _define_methods():
             unit: str = "",
             lease_epoch: int = 0,
             request_id: str = "",
+            decided_outside: bool = False,
             timeout: Optional[float] = None,
         ) -> messages.ClearApplicationStatusResponse:
             """Withdraws the status of SetApplicationStatus. Only for the leader. Further errors:
@@ -1684,6 +1692,7 @@ def _define_methods():
                 "unit": unit,
                 "lease_epoch": lease_epoch,
                 "request_id": request_id,
+                "decided_outside": decided_outside,
             }
             answer: messages.ClearApplicationStatusResponse = self._call(
                 "clear_application_status", request, timeout

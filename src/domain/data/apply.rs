@@ -9,6 +9,7 @@ use crate::domain::data::{DataHead, DataPatch};
 use crate::domain::draft::Draft;
 use crate::domain::leadership::Claim;
 use crate::domain::leadership::apply::may_lead;
+use crate::domain::leadership::outside::lead_outside;
 use crate::domain::limits::{
     DATA_BYTES_MAX, DATA_KEY_BYTES_MAX, DATA_KEYS_MAX, DATA_VALUE_BYTES_MAX,
 };
@@ -57,8 +58,9 @@ pub(in crate::domain) fn update_data(
         changes.insert(key, new);
     }
     if changes.is_empty() {
+        let changed = lead_outside(draft, claim);
         let data_version = draft.head.data.version;
-        return Ok(Effect { data_version, ..Effect::default() });
+        return Ok(Effect { changed, data_version, ..Effect::default() });
     }
     let what = || "keys of the application's data".to_string();
     within("data_keys_max", DATA_KEYS_MAX, keys as usize, what)?;
@@ -69,6 +71,7 @@ pub(in crate::domain) fn update_data(
     if draft.head.data.bytes < bytes {
         check_total(draft, Total::DataBytes, bytes)?;
     }
+    lead_outside(draft, claim);
     let removed = changes.values().filter(|value| value.is_none()).count() as u32;
     draft.data.put(changes);
     let version = draft.next_count(draft.head.data.version);

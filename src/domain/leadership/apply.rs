@@ -155,9 +155,11 @@ pub(in crate::domain) fn lapse_leadership(
     Effect { changed: true, ..Effect::default() }
 }
 
-/// Checks that a unit leads now, with this epoch. An expired lease gives no rights.
+/// Checks that a unit leads now, with this epoch, or is about to by a decision outside. An expired
+/// lease gives no rights.
 pub(in crate::domain) fn may_lead(draft: &mut Draft<'_>, claim: &Claim) -> Result<(), NotLeader> {
     let leads = match (&draft.head.config.external_leader, &draft.head.lease) {
+        _ if claim.decided_outside => true,
         (Some(unit), _) => *unit == claim.unit && claim.lease_epoch == 0,
         (None, Some(lease)) => {
             let is_over = lease.ends.is_some_and(|ends| ends <= draft.now);

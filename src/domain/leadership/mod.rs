@@ -7,6 +7,7 @@
 //! this.
 
 pub(in crate::domain) mod apply;
+pub(in crate::domain) mod outside;
 pub(in crate::domain) mod own_set;
 pub mod refused;
 pub(in crate::domain) mod remove_own;
@@ -54,6 +55,9 @@ pub(in crate::domain) fn next_count(last: u64, losses: u32, epoch_floor: u64) ->
 pub struct Claim {
     /// The unit; `""` if leadership is decided outside and no unit leads.
     pub unit: UnitName,
-    /// Epoch of its lease.
+    /// Epoch of its lease; 0 if leadership is decided outside.
     pub lease_epoch: u64,
+    /// Whether the sender has been made the leader outside: its write first makes it the external
+    /// leader here.
+    pub decided_outside: bool,
 }

@@ -13,6 +13,7 @@ use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::leadership::Claim;
 use crate::domain::leadership::apply::may_lead;
+use crate::domain::leadership::outside::lead_outside;
 use crate::domain::leadership::refused::OwnSetError;
 use crate::domain::leadership::remove_own::remove_own;
 use crate::domain::name::{PartName, UnitName};
@@ -36,10 +37,11 @@ pub(in crate::domain) fn replace_application_statuses(
     let keys = || set.iter().map(|new| new.key_of(&own, Kind::Pull));
     check_own_quota(draft, keys(), &gone)?;
     has_bytes_for(draft, &own, set.iter().map(|new| (Kind::Pull, new)), &gone)?;
+    let leads_anew = lead_outside(draft, claim);
     let removed = remove_own(draft, gone, Cause::LeaderCleared);
     let place_of = |key| draft.status(&key).map_or(Place::NONE, |status| status.place);
     let known: Vec<Place> = keys().map(place_of).collect();
-    let mut changed = 0 < removed;
+    let mut changed = leads_anew || 0 < removed;
     for (new, place) in set.iter().zip(place::assign(&known, component.is_some())) {
         changed |= set_one(draft, Arc::new(new.key_of(&own, Kind::Pull)), new, place);
     }

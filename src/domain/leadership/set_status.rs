@@ -4,6 +4,7 @@ use crate::domain::draft::Draft;
 use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::leadership::Claim;
 use crate::domain::leadership::apply::may_lead;
+use crate::domain::leadership::outside::lead_outside;
 use crate::domain::leadership::refused::NotLeader;
 use crate::domain::leadership::status::{ApplicationStatus, NewApplicationStatus};
 use crate::domain::name::UnitName;
@@ -16,6 +17,7 @@ pub(in crate::domain) fn set_application_status(
     new: &NewApplicationStatus,
 ) -> Result<Effect, NotLeader> {
     may_lead(draft, claim)?;
+    let leads_anew = lead_outside(draft, claim);
     let observed = new.observe_time.filter(|at| *at <= draft.now);
     let old = draft.head.application_status.as_ref();
     let same_level = old.filter(|old| old.level == new.level);
@@ -29,7 +31,7 @@ pub(in crate::domain) fn set_application_status(
         expire_time: new.ttl.map(|ttl| draft.now.after(ttl)),
     };
     if old == Some(&status) {
-        return Ok(Effect::default());
+        return Ok(Effect { changed: leads_anew, ..Effect::default() });
     }
     let event = StatusEvent {
         subject: Some(Subject::unit(&UnitName::application())),
@@ -57,8 +59,9 @@ pub(in crate::domain) fn clear_application_status(
     claim: &Claim,
 ) -> Result<Effect, NotLeader> {
     may_lead(draft, claim)?;
+    let leads_anew = lead_outside(draft, claim);
     let Some(old) = draft.head.take_application_status() else {
-        return Ok(Effect::default());
+        return Ok(Effect { changed: leads_anew, ..Effect::default() });
     };
     draft.log(StatusEvent {
         subject: Some(Subject::unit(&UnitName::application())),

@@ -5,7 +5,7 @@ use crate::domain::draft::Draft;
 use crate::domain::history::{Cause, StatusEvent};
 use crate::domain::leadership::succession::{lead_if_nobody_does, revoke_lease};
 use crate::domain::limits::DAMPENERS_MAX;
-use crate::domain::policy::ConfigPatch;
+use crate::domain::policy::{Config, ConfigPatch};
 use crate::domain::quota::{LimitExceeded, within};
 use crate::domain::request::Effect;
 
@@ -21,15 +21,20 @@ pub(in crate::domain) fn configure(
     within("damped_components_max", DAMPENERS_MAX, damped, || what("damped components"))?;
     let changed = config != draft.head.config || draft.head.deleted && !draft.head.is_visible();
     if changed {
-        if config.external_leader.is_some() {
-            // Leadership decided outside ends the lease.
-            revoke_lease(draft);
-        }
-        let before = draft.head.set_config(config);
-        lead_if_nobody_does(draft);
-        let changes = before.changes_to(&draft.head.config);
-        draft.log(StatusEvent { changes, ..draft.event(Cause::Configured) });
-        release(draft, &before);
+        set_config(draft, config);
     }
     Ok(Effect { changed, ..Effect::default() })
+}
+
+/// Puts another configuration in force.
+pub(in crate::domain) fn set_config(draft: &mut Draft<'_>, config: Config) {
+    if config.external_leader.is_some() {
+        // Leadership decided outside ends the lease.
+        revoke_lease(draft);
+    }
+    let before = draft.head.set_config(config);
+    lead_if_nobody_does(draft);
+    let changes = before.changes_to(&draft.head.config);
+    draft.log(StatusEvent { changes, ..draft.event(Cause::Configured) });
+    release(draft, &before);
 }

@@ -146,7 +146,25 @@ impl Fields {
     /// Reads the unit and the epoch of a leader.
     pub(super) fn claim(&mut self, unit: &str, lease_epoch: u64) -> Option<Claim> {
         let unit = self.unit_or_application("unit", unit)?;
-        Some(Claim { unit, lease_epoch })
+        Some(Claim { unit, lease_epoch, decided_outside: false })
+    }
+
+    /// Reads the leader of a write, which may have been made the leader outside.
+    pub(super) fn writer(
+        &mut self,
+        unit: &str,
+        lease_epoch: u64,
+        decided_outside: bool,
+    ) -> Option<Claim> {
+        if !decided_outside {
+            return self.claim(unit, lease_epoch);
+        }
+        if lease_epoch != 0 {
+            let text = "is a lease of this server; leave it out with `decided_outside`";
+            self.note("lease_epoch", Reason::InvalidValue, text).with("value", lease_epoch);
+        }
+        let unit = self.unit("unit", unit)?;
+        Some(Claim { unit, lease_epoch: 0, decided_outside })
     }
 
     /// Reads an optional unit; empty means the application itself.

@@ -59,7 +59,7 @@ pub fn set_application_status(
     fields: &mut Fields,
     wire: v1::SetApplicationStatusRequest,
 ) -> Option<Request> {
-    let claim = fields.claim(&wire.unit, wire.lease_epoch);
+    let claim = fields.writer(&wire.unit, wire.lease_epoch, wire.decided_outside);
     let id = request_id(fields, &wire);
     let status = application_status(fields, wire);
     Some(Request { id: id?, command: Command::SetApplicationStatus(claim?, status?) })
@@ -100,7 +100,7 @@ pub fn replace_application_statuses(
     fields: &mut Fields,
     wire: v1::ReplaceApplicationStatusesRequest,
 ) -> Option<Request> {
-    let claim = fields.claim(&wire.unit, wire.lease_epoch);
+    let claim = fields.writer(&wire.unit, wire.lease_epoch, wire.decided_outside);
     let id = request_id(fields, &wire);
     let (component, set) = pull_set(fields, wire.component.as_deref(), wire.statuses)?;
     let command = Command::ReplaceApplicationStatuses(claim?, component, set);
@@ -112,14 +112,14 @@ pub fn clear_application_status(
     fields: &mut Fields,
     wire: v1::ClearApplicationStatusRequest,
 ) -> Option<Request> {
-    let claim = fields.claim(&wire.unit, wire.lease_epoch);
+    let claim = fields.writer(&wire.unit, wire.lease_epoch, wire.decided_outside);
     let id = request_id(fields, &wire);
     Some(Request { id: id?, command: Command::ClearApplicationStatus(claim?) })
 }
 
 /// Reads an `UpdateAppData`.
 pub fn update_app_data(fields: &mut Fields, wire: v1::UpdateAppDataRequest) -> Option<Request> {
-    let claim = fields.claim(&wire.unit, wire.lease_epoch);
+    let claim = fields.writer(&wire.unit, wire.lease_epoch, wire.decided_outside);
     let id = request_id(fields, &wire);
     let patch = data_patch(fields, wire);
     Some(Request { id: id?, command: Command::UpdateData(claim?, patch?) })

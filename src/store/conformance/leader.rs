@@ -24,7 +24,11 @@ pub(super) fn claim(unit: &str) -> Command {
 
 fn update(driver: &Driver, set: &[(&str, &'static [u8])]) -> Command {
     let head = driver.state.head();
-    let claim = Claim { unit: head.leader().unwrap().clone(), lease_epoch: head.lease_epoch };
+    let claim = Claim {
+        unit: head.leader().unwrap().clone(),
+        lease_epoch: head.lease_epoch,
+        decided_outside: false,
+    };
     let set = set.iter().map(|(key, value)| (Arc::from(*key), Bytes::from(*value)));
     Command::UpdateData(claim, DataPatch { set: set.collect(), ..DataPatch::default() })
 }
@@ -80,7 +84,8 @@ pub(super) async fn who_waits_in_line_is_not_forgotten(store: Arc<dyn Store>) {
     );
 
     let epoch = web.state.head().lease_epoch;
-    let leader = Claim { unit: UnitName::new("web/0").unwrap(), lease_epoch: epoch };
+    let leader =
+        Claim { unit: UnitName::new("web/0").unwrap(), lease_epoch: epoch, decided_outside: false };
     let release = Command::ReleaseLeadership(leader);
     let late = store.commit(Arc::new(other.draft(release.clone()))).await;
     assert_eq!(late, mk_conflict(revision.next(), ConflictCause::Revision));

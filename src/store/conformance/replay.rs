@@ -223,14 +223,18 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
             ..ConfigPatch::default()
         })),
         6 if dice.roll(2) == 0 => {
-            let claim = Claim { unit: state.head().leader()?.clone(), lease_epoch: 0 };
+            let claim = Claim {
+                unit: state.head().leader()?.clone(),
+                lease_epoch: 0,
+                decided_outside: false,
+            };
             let set = [mk_status("", level, &message), mk_status("db", Level::Waiting, &message)];
             Command::ReplaceApplicationStatuses(claim, None, set[..dice.roll(3) as usize].to_vec())
         }
         6 => {
             let leader = state.head().leader()?.clone();
             Command::SetApplicationStatus(
-                Claim { unit: leader, lease_epoch: 0 },
+                Claim { unit: leader, lease_epoch: 0, decided_outside: false },
                 NewApplicationStatus {
                     mode: [Mode::Contribute, Mode::Override][dice.roll(2) as usize],
                     level,

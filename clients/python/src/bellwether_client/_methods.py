@@ -48,6 +48,7 @@ class Methods:
         delete: Optional[Sequence[str]] = None,
         etag: Optional[str] = None,
         request_id: str = "",
+        decided_outside: bool = False,
         timeout: Optional[float] = None,
     ) -> messages.UpdateAppDataResponse:
         """Changes the data: either all named keys or, if refused, none. A change that leaves the
@@ -66,6 +67,7 @@ class Methods:
             "delete": delete,
             "etag": etag,
             "request_id": request_id,
+            "decided_outside": decided_outside,
         }
         answer: messages.UpdateAppDataResponse = self._call("update_app_data", request, timeout)
         return answer
@@ -321,6 +323,7 @@ class Methods:
         action: str = "",
         observe_time: Optional[datetime] = None,
         request_id: str = "",
+        decided_outside: bool = False,
         timeout: Optional[float] = None,
     ) -> messages.SetApplicationStatusResponse:
         """Sets the status of the application as a whole. Only for its leader. Further errors:
@@ -339,6 +342,7 @@ class Methods:
             "action": action,
             "observe_time": observe_time,
             "request_id": request_id,
+            "decided_outside": decided_outside,
         }
         answer: messages.SetApplicationStatusResponse = self._call(
             "set_application_status", request, timeout
@@ -355,6 +359,7 @@ class Methods:
         component: Optional[str] = None,
         statuses: Optional[Sequence[messages.StatusReportInput]] = None,
         request_id: str = "",
+        decided_outside: bool = False,
         timeout: Optional[float] = None,
     ) -> messages.ReplaceApplicationStatusesResponse:
         """Replaces the set of statuses that the leader keeps for the application itself, beside the
@@ -371,6 +376,7 @@ class Methods:
             "component": component,
             "statuses": statuses,
             "request_id": request_id,
+            "decided_outside": decided_outside,
         }
         answer: messages.ReplaceApplicationStatusesResponse = self._call(
             "replace_application_statuses", request, timeout
@@ -385,6 +391,7 @@ class Methods:
         unit: str = "",
         lease_epoch: int = 0,
         request_id: str = "",
+        decided_outside: bool = False,
         timeout: Optional[float] = None,
     ) -> messages.ClearApplicationStatusResponse:
         """Withdraws the status of SetApplicationStatus. Only for the leader. Further errors:
@@ -396,6 +403,7 @@ class Methods:
             "unit": unit,
             "lease_epoch": lease_epoch,
             "request_id": request_id,
+            "decided_outside": decided_outside,
         }
         answer: messages.ClearApplicationStatusResponse = self._call(
             "clear_application_status", request, timeout

@@ -258,7 +258,8 @@ MESSAGES = {
         "app_data:m=AppData"
     ),
     "UpdateAppDataRequest": (
-        "namespace:s application:s unit:s lease_epoch:l set:{y delete:*s etag:?s request_id:s"
+        "namespace:s application:s unit:s lease_epoch:l set:{y delete:*s etag:?s request_id:s "
+        "decided_outside:b"
     ),
     "UpdateAppDataResponse": (
         "etag:s changed:b deleted_count:i revision:l"
@@ -351,20 +352,20 @@ MESSAGES = {
     "SetApplicationStatusRequest": (
         "namespace:s application:s unit:s lease_epoch:l level:e=LEVEL_UNSPECIFIED message:s "
         "mode:e=APPLICATION_STATUS_MODE_UNSPECIFIED ttl:d reason:s action:s observe_time:t "
-        "request_id:s"
+        "request_id:s decided_outside:b"
     ),
     "SetApplicationStatusResponse": (
         "revision:l changed:b"
     ),
     "ReplaceApplicationStatusesRequest": (
         "namespace:s application:s unit:s lease_epoch:l component:?s statuses:*m=StatusReport "
-        "request_id:s"
+        "request_id:s decided_outside:b"
     ),
     "ReplaceApplicationStatusesResponse": (
         "revision:l changed:b removed_count:i advice:*s"
     ),
     "ClearApplicationStatusRequest": (
-        "namespace:s application:s unit:s lease_epoch:l request_id:s"
+        "namespace:s application:s unit:s lease_epoch:l request_id:s decided_outside:b"
     ),
     "ClearApplicationStatusResponse": (
         "revision:l changed:b"

@@ -1936,6 +1936,12 @@ pub struct SetApplicationStatusRequest {
     /// once; another request with the same key is refused with REQUEST_ID_REUSED.
     #[prost(string, tag = "12")]
     pub request_id: ::prost::alloc::string::String,
+    /// Whether the unit has been made the leader outside of Bellwether, for example by Juju. The same commit then sets
+    /// `external_leader` of the configuration to the unit, and creates the application if it does not exist. If the request
+    /// is refused, nothing of this happens. Requires `unit` and excludes `lease_epoch`. Only for operators, as the
+    /// configuration is.
+    #[prost(bool, tag = "13")]
+    pub decided_outside: bool,
 }
 /// Response of SetApplicationStatus.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1974,6 +1980,12 @@ pub struct ReplaceApplicationStatusesRequest {
     /// once; another request with the same key is refused with REQUEST_ID_REUSED.
     #[prost(string, tag = "7")]
     pub request_id: ::prost::alloc::string::String,
+    /// Whether the unit has been made the leader outside of Bellwether, for example by Juju. The same commit then sets
+    /// `external_leader` of the configuration to the unit, and creates the application if it does not exist. If the request
+    /// is refused, nothing of this happens. Requires `unit` and excludes `lease_epoch`. Only for operators, as the
+    /// configuration is.
+    #[prost(bool, tag = "8")]
+    pub decided_outside: bool,
 }
 /// Response of ReplaceApplicationStatuses.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2010,6 +2022,12 @@ pub struct ClearApplicationStatusRequest {
     /// once; another request with the same key is refused with REQUEST_ID_REUSED.
     #[prost(string, tag = "5")]
     pub request_id: ::prost::alloc::string::String,
+    /// Whether the unit has been made the leader outside of Bellwether, for example by Juju. The same commit then sets
+    /// `external_leader` of the configuration to the unit, and creates the application if it does not exist. If the request
+    /// is refused, nothing of this happens. Requires `unit` and excludes `lease_epoch`. Only for operators, as the
+    /// configuration is.
+    #[prost(bool, tag = "6")]
+    pub decided_outside: bool,
 }
 /// Response of ClearApplicationStatus.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2839,6 +2857,12 @@ pub struct UpdateAppDataRequest {
     /// once; another request with the same key is refused with REQUEST_ID_REUSED.
     #[prost(string, tag = "8")]
     pub request_id: ::prost::alloc::string::String,
+    /// Whether the unit has been made the leader outside of Bellwether, for example by Juju. The same commit then sets
+    /// `external_leader` of the configuration to the unit, and creates the application if it does not exist. If the request
+    /// is refused, nothing of this happens. Requires `unit` and excludes `lease_epoch`. Only for operators, as the
+    /// configuration is.
+    #[prost(bool, tag = "9")]
+    pub decided_outside: bool,
 }
 /// Response of UpdateAppData.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
