@@ -13,7 +13,7 @@ use crate::cli::exit::{Exit, NotFoundError, UsageError};
 use crate::cli::hook::HookArgs;
 use crate::cli::json;
 use crate::cli::juju_hook::{self, juju_hook};
-use crate::cli::leader::epoch_of;
+use crate::cli::leader::LeaderArgs;
 use crate::cli::render::{one_line, text};
 use crate::cli::target::{UnitTarget, shell_word};
 use crate::cli::unit::AppArgs;
@@ -78,12 +78,8 @@ enum Action {
 
 #[derive(clap::Args)]
 struct Condition {
-    /// Epoch of the lease [default: of the lease that the unit has now]
-    #[arg(long)]
-    epoch: Option<u64>,
-    /// The unit leads by a decision outside, for example by Juju: make it the external leader first
-    #[arg(long, conflicts_with = "epoch")]
-    decided_outside: bool,
+    #[command(flatten)]
+    leader: LeaderArgs,
     /// Only if the data still have this etag
     #[arg(long)]
     etag: Option<String>,
@@ -210,11 +206,7 @@ async fn update(
     context: &Context,
 ) -> anyhow::Result<Exit> {
     let namespace = context.namespace();
-    let lease_epoch = match condition.epoch {
-        _ if condition.decided_outside => 0,
-        Some(epoch) => epoch,
-        None => epoch_of(client, namespace.clone(), &target).await?,
-    };
+    let lease_epoch = condition.leader.epoch(client, namespace.clone(), &target).await?;
     let request = client.request(UpdateAppDataRequest {
         namespace,
         application: target.application,
@@ -223,7 +215,7 @@ async fn update(
         set,
         delete,
         etag: condition.etag,
-        decided_outside: condition.decided_outside,
+        decided_outside: condition.leader.is_decided_outside(),
         ..UpdateAppDataRequest::default()
     });
     let answer = client.answer(client.app_data().update_app_data(request).await)?;

@@ -58,6 +58,41 @@ enum Action {
     },
 }
 
+/// Why a unit may write as the leader.
+#[derive(clap::Args)]
+pub struct LeaderArgs {
+    /// Epoch of the lease [default: of the lease that the unit has now]
+    #[arg(long)]
+    epoch: Option<u64>,
+    /// The unit leads by a decision outside, for example by Juju: make it the external leader first
+    #[arg(long, conflicts_with = "epoch")]
+    decided_outside: bool,
+}
+
+impl LeaderArgs {
+    /// Returns the epoch of the lease; 0 if leadership is decided outside.
+    ///
+    /// # Errors
+    /// If the server does not answer who leads.
+    pub async fn epoch(
+        &self,
+        client: &Client,
+        namespace: String,
+        target: &UnitTarget,
+    ) -> anyhow::Result<u64> {
+        match self.epoch {
+            _ if self.decided_outside => Ok(0),
+            Some(epoch) => Ok(epoch),
+            None => epoch_of(client, namespace, target).await,
+        }
+    }
+
+    /// Returns whether leadership is decided outside.
+    pub fn is_decided_outside(&self) -> bool {
+        self.decided_outside
+    }
+}
+
 /// Runs the action.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;

@@ -2,6 +2,7 @@
 //!
 //! Data goes to stdout, messages for the person to stderr. `exit` has the exit codes.
 
+mod app_status;
 mod check;
 mod clear;
 mod completion;
@@ -150,6 +151,7 @@ enum ClientCommand {
     Version(version::Args),
     Log(log::Args),
     Register(register::Args),
+    AppStatus(app_status::Args),
     Remove(remove::Args),
     Delete(delete::Args),
     Leader(leader::Args),
@@ -295,6 +297,9 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Version(args) => version::run(args, context).await,
         ClientCommand::Log(args) => log::run(args, context).await,
         ClientCommand::Register(args) => args.hook.clone().run(register::run(args, context)).await,
+        ClientCommand::AppStatus(args) => {
+            args.hook.clone().run(app_status::run(args, context)).await
+        }
         ClientCommand::Remove(args) => remove::run(args, context).await,
         ClientCommand::Delete(args) => delete::run(args, context).await,
         ClientCommand::Leader(args) => args.hook.clone().run(leader::run(args, context)).await,
@@ -338,6 +343,9 @@ mod tests {
             "bellwether data set web/0 a=1 b=@f --epoch 3",
             "bellwether data set a=1",
             "bellwether data get --key a",
+            "bellwether app-status set web/0 --level blocked -m act --ttl 5m --overrides",
+            "bellwether app-status replace --decided-outside --file f",
+            "bellwether app-status clear web/0 --epoch 3",
             "bellwether -n prod watch web db",
             "bellwether error web/0 --component db --target pg:5432 --system grpc \
              --code UNAVAILABLE --origin transport --outcome not_applied -m away",

@@ -10,7 +10,7 @@ use crate::cli::exit::{Exit, UsageError};
 use crate::cli::hook::HookArgs;
 use crate::cli::json;
 use crate::cli::unit::UnitArgs;
-use crate::proto::v1::{ReplaceStatusesRequest, ReplaceStatusesResponse};
+use crate::proto::v1::{ReplaceStatusesRequest, StatusReport};
 
 /// Replace the pull statuses of a unit by a set: a JSON list of statuses, the most important first
 #[derive(clap::Args)]
@@ -18,12 +18,8 @@ use crate::proto::v1::{ReplaceStatusesRequest, ReplaceStatusesResponse};
 pub struct Args {
     #[command(flatten)]
     unit: UnitArgs,
-    /// The file with the set, or - for stdin
-    #[arg(long, short, value_name = "FILE", default_value = "-")]
-    file: String,
-    /// Replace the set of this component only
-    #[arg(long)]
-    component: Option<String>,
+    #[command(flatten)]
+    set: SetArgs,
     /// Incarnation of the reporting unit
     #[arg(long, value_name = "N")]
     incarnation: Option<u64>,
@@ -32,6 +28,35 @@ pub struct Args {
     request_id: String,
     #[command(flatten)]
     pub hook: HookArgs,
+}
+
+/// The set, as the command line gives it.
+#[derive(clap::Args)]
+pub struct SetArgs {
+    /// The file with the set, or - for stdin
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    file: String,
+    /// Replace the set of this component only
+    #[arg(long)]
+    component: Option<String>,
+}
+
+/// A set of statuses.
+pub struct Set {
+    /// The component whose set it is; `None`: the whole set.
+    pub component: Option<String>,
+    /// The statuses, the most important first.
+    pub statuses: Vec<StatusReport>,
+}
+
+impl SetArgs {
+    /// Reads the set.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no JSON list of statuses.
+    pub fn read(self) -> anyhow::Result<Set> {
+        Ok(Set { statuses: parse(&read(&self.file)?)?, component: self.component })
+    }
 }
 
 const EXAMPLE: &str = "\
@@ -47,21 +72,22 @@ const SET_BYTES_MAX: u64 = 4 << 20;
 /// Replaces the set, and prints what changed.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let target = args.unit.target()?;
-    let request = ReplaceStatusesRequest {
+    let Set { component, statuses } = args.set.read()?;
+    let count = statuses.len();
+    let client = context.connect().await?;
+    let request = client.request(ReplaceStatusesRequest {
         namespace: context.namespace(),
         application: target.application,
         unit: target.unit.clone(),
         incarnation: args.incarnation,
-        component: args.component,
+        component,
+        statuses,
         request_id: args.request_id,
-        ..set(&read(&args.file)?)?
-    };
-    let count = request.statuses.len();
-    let client = context.connect().await?;
-    let request = client.request(request);
+    });
     let answer = client.answer(client.reports().replace_statuses(request).await)?;
     context.print_message(&answer, "ReplaceStatusesResponse")?;
-    say(&outcome(&target.unit, count, &answer));
+    let result = (answer.changed, answer.removed_count, answer.revision);
+    say(&outcome(&target.unit, count, result));
     for advice in &answer.advice {
         say(&format!("advice: {advice}"));
     }
@@ -85,7 +111,7 @@ fn read(file: &str) -> anyhow::Result<String> {
 }
 
 /// Reads `[{...}]` or `{"statuses": [{...}]}`.
-fn set(text: &str) -> Result<ReplaceStatusesRequest, UsageError> {
+fn parse(text: &str) -> Result<Vec<StatusReport>, UsageError> {
     let refused = |error: &dyn std::fmt::Display| {
         UsageError(format!("the set is no JSON list of statuses: {error}"))
     };
@@ -102,8 +128,7 @@ fn set(text: &str) -> Result<ReplaceStatusesRequest, UsageError> {
         json::to_message(with_names(status), "StatusReport")
             .map_err(|error| UsageError(format!("statuses[{place}]: {error}")))
     };
-    let statuses = statuses.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
-    Ok(ReplaceStatusesRequest { statuses, ..ReplaceStatusesRequest::default() })
+    statuses.into_iter().enumerate().map(read).collect()
 }
 
 /// Writes the words of levels and kinds as proto JSON names them: `blocked` as `LEVEL_BLOCKED`.
@@ -117,14 +142,18 @@ fn with_names(mut status: Value) -> Value {
     status
 }
 
-/// Formats `web/0 has 3 statuses, 1 removed (revision 12)`.
-fn outcome(unit: &str, count: usize, answer: &ReplaceStatusesResponse) -> String {
+/// Formats `web/0 has 3 statuses, 1 removed (revision 12)` of what changed, what was removed, and
+/// the revision.
+pub fn outcome(unit: &str, count: usize, result: (bool, i32, u64)) -> String {
     let statuses = if count == 1 { "1 status".to_string() } else { format!("{count} statuses") };
-    let revision = answer.revision;
-    match (answer.changed, answer.removed_count) {
-        (false, _) => format!("no change: {unit} had these {statuses} (revision {revision})"),
-        (true, 0) => format!("{unit} has {statuses} (revision {revision})"),
-        (true, gone) => format!("{unit} has {statuses}, {gone} removed (revision {revision})"),
+    match result {
+        (false, _, revision) => {
+            format!("no change: {unit} had these {statuses} (revision {revision})")
+        }
+        (true, 0, revision) => format!("{unit} has {statuses} (revision {revision})"),
+        (true, gone, revision) => {
+            format!("{unit} has {statuses}, {gone} removed (revision {revision})")
+        }
     }
 }
 
@@ -137,13 +166,13 @@ mod tests {
     fn a_set_is_a_list_with_words_or_names() {
         let text = r#"[{"component": "db", "level": "blocked", "kind": "pull", "ttl": "90s"},
             {"level": "LEVEL_ACTIVE", "labels": {"a": "b"}}]"#;
-        let statuses = set(text).unwrap().statuses;
+        let statuses = parse(text).unwrap();
         assert_eq!(statuses[0].level(), Level::Blocked);
         assert_eq!(statuses[0].kind(), StatusKind::Pull);
         assert_eq!(statuses[0].ttl.unwrap().seconds, 90);
         assert_eq!(statuses[1].level(), Level::Active);
-        assert_eq!(set(&format!(r#"{{"statuses": {text}}}"#)).unwrap().statuses, statuses);
-        assert!(set("[]").unwrap().statuses.is_empty());
+        assert_eq!(parse(&format!(r#"{{"statuses": {text}}}"#)).unwrap(), statuses);
+        assert!(parse("[]").unwrap().is_empty());
     }
 
     #[test]
@@ -158,7 +187,7 @@ mod tests {
             (r#"[{"level": "busy"}]"#, "LEVEL_BUSY"),
             (r#"[{"message": 7}]"#, "statuses[0]: "),
         ] {
-            let error = set(text).unwrap_err().to_string();
+            let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(cause), "{text}: {error}");
         }
     }

@@ -54,6 +54,28 @@ fn a_hook_names_neither_its_unit_nor_its_model() {
 }
 
 #[test]
+fn a_leader_that_juju_elected_speaks_for_the_application() {
+    let server = Server::ephemeral();
+    let outside = |line: &[&str], stdin| {
+        let line = [&["app-status"], line, &["--decided-outside"]].concat();
+        in_hook(&server, &line, stdin).1
+    };
+    let set = r#"[{"component": "db", "level": "waiting", "message": "no quorum"}]"#;
+    let said = outside(&["replace"], set);
+    assert!(said.starts_with("web has 1 status (revision "), "{said}");
+    let said = outside(&["set", "--level", "blocked", "-m", "act", "--action", "do it"], "");
+    assert!(said.starts_with("web is set to blocked (revision "), "{said}");
+    assert!(in_hook(&server, &["why"], "").0.starts_with("web is blocked"));
+    let said = outside(&["clear"], "");
+    assert!(said.starts_with("the status of web is cleared"), "{said}");
+    let why = in_hook(&server, &["why"], "").0;
+    assert!(why.starts_with("web is waiting") && why.contains("no quorum"), "{why}");
+    in_hook(&server, &["leader", "is"], "");
+    let other = run(&server, &["-n", "prod", "app-status", "clear", "web/1"]);
+    assert_eq!(other.code, Some(7), "{}", other.err);
+}
+
+#[test]
 fn a_set_that_is_none_is_refused_before_the_server_is_called() {
     let server = Server::ephemeral();
     for (set, cause) in [("", "EOF"), (r#"[{"levl": "active"}]"#, "levl"), ("7", "write [{")] {

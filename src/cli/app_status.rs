@@ -1,0 +1,181 @@
+//! `bellwether app-status`: the statuses of an application as a whole, set by its leader.
+
+use std::time::Duration;
+
+use bellwether_client::Client;
+
+use crate::cli::context::{Context, say};
+use crate::cli::exit::{Exit, UsageError};
+use crate::cli::hook::HookArgs;
+use crate::cli::leader::LeaderArgs;
+use crate::cli::level::LevelWord;
+use crate::cli::target::UnitTarget;
+use crate::cli::unit::UnitArgs;
+use crate::cli::{level, replace, span};
+use crate::proto::v1::{
+    ApplicationStatusMode, ClearApplicationStatusRequest, Level, ReplaceApplicationStatusesRequest,
+    SetApplicationStatusRequest,
+};
+
+/// Set or clear the statuses of an application as a whole, as its leader
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub hook: HookArgs,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Set the status of the application
+    Set(Set),
+    /// Replace the set of statuses that the leader keeps beside it: a JSON list, as of `replace`
+    Replace {
+        #[command(flatten)]
+        unit: UnitArgs,
+        #[command(flatten)]
+        set: replace::SetArgs,
+        #[command(flatten)]
+        leader: LeaderArgs,
+    },
+    /// Withdraw the status of `set`
+    Clear {
+        #[command(flatten)]
+        unit: UnitArgs,
+        #[command(flatten)]
+        leader: LeaderArgs,
+    },
+}
+
+#[derive(clap::Args)]
+struct Set {
+    #[command(flatten)]
+    unit: UnitArgs,
+    /// The level
+    #[arg(long, short, value_enum)]
+    level: LevelWord,
+    /// One line for a person
+    #[arg(long, short, default_value = "", hide_default_value = true)]
+    message: String,
+    /// What a person must do; expected with blocked
+    #[arg(long, default_value = "", hide_default_value = true)]
+    action: String,
+    /// Machine-readable cause, CamelCase
+    #[arg(long, default_value = "", hide_default_value = true)]
+    reason: String,
+    /// How long the status is valid without a repeat: 90s, 5m
+    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    ttl: Option<Duration>,
+    /// It wins over the statuses of all units; without this it is one more
+    #[arg(long)]
+    overrides: bool,
+    #[command(flatten)]
+    leader: LeaderArgs,
+}
+
+/// Changes the statuses, and prints the result.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    match args.action {
+        Action::Set(set) => {
+            let client = context.connect().await?;
+            run_set(set, &client, context).await?;
+        }
+        Action::Replace { unit, set, leader } => {
+            let (target, given) = (unit.target()?, set.read()?);
+            let client = context.connect().await?;
+            run_replace(target, given, &leader, &client, context).await?;
+        }
+        Action::Clear { unit, leader } => {
+            let target = unit.target()?;
+            let client = context.connect().await?;
+            run_clear(target, &leader, &client, context).await?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+async fn run_set(set: Set, client: &Client, context: &Context) -> anyhow::Result<()> {
+    let target = set.unit.target()?;
+    let ttl = set.ttl.map(prost_types::Duration::try_from).transpose();
+    let mode = match set.overrides {
+        true => ApplicationStatusMode::Override,
+        false => ApplicationStatusMode::Contribute,
+    };
+    let level = Level::from(set.level);
+    let request = client.request(SetApplicationStatusRequest {
+        namespace: context.namespace(),
+        application: target.application.clone(),
+        lease_epoch: set.leader.epoch(client, context.namespace(), &target).await?,
+        unit: target.unit,
+        level: level.into(),
+        message: set.message,
+        mode: mode.into(),
+        ttl: ttl.map_err(|_| UsageError("the ttl is too long".to_string()))?,
+        reason: set.reason,
+        action: set.action,
+        decided_outside: set.leader.is_decided_outside(),
+        ..SetApplicationStatusRequest::default()
+    });
+    let answer = client.answer(client.applications().set_application_status(request).await)?;
+    context.print_message(&answer, "SetApplicationStatusResponse")?;
+    let (application, word) = (target.application, level::word(level.into()));
+    say(&match answer.changed {
+        true => format!("{application} is set to {word} (revision {})", answer.revision),
+        false => format!("no change: {application} was set to {word} already"),
+    });
+    Ok(())
+}
+
+async fn run_replace(
+    target: UnitTarget,
+    given: replace::Set,
+    leader: &LeaderArgs,
+    client: &Client,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let count = given.statuses.len();
+    let request = client.request(ReplaceApplicationStatusesRequest {
+        namespace: context.namespace(),
+        application: target.application.clone(),
+        lease_epoch: leader.epoch(client, context.namespace(), &target).await?,
+        unit: target.unit,
+        component: given.component,
+        statuses: given.statuses,
+        decided_outside: leader.is_decided_outside(),
+        ..ReplaceApplicationStatusesRequest::default()
+    });
+    let answer =
+        client.answer(client.applications().replace_application_statuses(request).await)?;
+    context.print_message(&answer, "ReplaceApplicationStatusesResponse")?;
+    let result = (answer.changed, answer.removed_count, answer.revision);
+    say(&replace::outcome(&target.application, count, result));
+    for advice in &answer.advice {
+        say(&format!("advice: {advice}"));
+    }
+    Ok(())
+}
+
+async fn run_clear(
+    target: UnitTarget,
+    leader: &LeaderArgs,
+    client: &Client,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let request = client.request(ClearApplicationStatusRequest {
+        namespace: context.namespace(),
+        application: target.application.clone(),
+        lease_epoch: leader.epoch(client, context.namespace(), &target).await?,
+        unit: target.unit,
+        decided_outside: leader.is_decided_outside(),
+        ..ClearApplicationStatusRequest::default()
+    });
+    let answer = client.answer(client.applications().clear_application_status(request).await)?;
+    context.print_message(&answer, "ClearApplicationStatusResponse")?;
+    let application = target.application;
+    say(&match answer.changed {
+        true => format!("the status of {application} is cleared (revision {})", answer.revision),
+        false => format!("no change: {application} had no status of its own"),
+    });
+    Ok(())
+}
