@@ -17,7 +17,7 @@ Exit codes:
   5    the server cannot be reached, or does not answer
   6    wait: the condition can no longer be met (--fail-on)
   7    not this unit: another one leads, holds the operation, or has replaced it
-  8    not yet: the server is busy, stopping or without its store; leader is: nobody leads
+  8    not yet: the server is busy, stopping or without its store; leader is: no unit leads
   10   status --exit-status: something waits or is in maintenance
   11   status --exit-status: something is blocked
   12   status --exit-status: something is in error

@@ -87,19 +87,13 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
             tokio::spawn(reload(rules_file, hangup, app.error_rules(), app.hurry()));
         }
         broadcast(&addresses, &store, scheme, print_json)?;
-        if is_open && !addresses.grpc.ip().is_loopback() {
-            tracing::warn!("every caller is served: --insecure is set, and no caller is known");
-        } else if is_open {
-            tracing::info!("every caller on this machine is served: no caller is known");
+        if is_open {
+            log_open(&addresses);
         }
         tracing::info!(version, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
         manager.ready(&format!("serving {scheme}://{}", addresses.grpc));
-        let stopped = async move {
-            stop.cancelled_owned().await;
-            manager.stopping();
-        };
         tokio::select! {
-            drained = app.run(stopped) => anyhow::Ok(Some(drained?)),
+            drained = app.run(until_stopped(stop, manager)) => anyhow::Ok(Some(drained?)),
             () = stop_now.cancelled() => anyhow::Ok(None),
         }
     });
@@ -117,6 +111,22 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
         Drained::CutOff => tracing::warn!("stopped; some calls were cut off at the deadline"),
     }
     Ok(Exit::Ok)
+}
+
+/// Logs that the server serves callers without an identity.
+fn log_open(addresses: &Addresses) {
+    match addresses.grpc.ip().is_loopback() {
+        true => tracing::info!("every caller on this machine is served: no caller is known"),
+        false => {
+            tracing::warn!("every caller is served: --insecure is set, and no caller is known");
+        }
+    }
+}
+
+/// Waits for the signal to stop, and notifies the service manager of it.
+async fn until_stopped(stop: CancellationToken, manager: Notifier) {
+    stop.cancelled_owned().await;
+    manager.stopping();
 }
 
 /// Raises the limit of open files. Each connection is an open file, and the usual soft limit of

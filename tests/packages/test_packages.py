@@ -43,6 +43,15 @@ def run(*command, **options):
     return done.stdout
 
 
+def system_calls(name):
+    """Returns the system calls of a set of systemd, such as `@system-service`."""
+    if not name.startswith("@"):
+        return {name}
+    lines = run("systemd-analyze", "syscall-filter", name).splitlines()[1:]
+    names = [line.strip() for line in lines if not line.strip().startswith("#")]
+    return set().union(*(system_calls(one) for one in names if one))
+
+
 class Server:
     """A server that is started by the given command; it drains at the end."""
 
@@ -126,6 +135,28 @@ class Packages(unittest.TestCase):
         exposure = float(re.search(r"exposure level for .*: ([\d.]+)", said)[1])
         print(f"exposure of the service: {exposure}")
         self.assertLessEqual(exposure, EXPOSURE_MAX, said)
+
+    def test_the_service_allows_every_system_call(self):
+        """Traces a server with an embedded store, because systemd itself cannot be started here."""
+        if not shutil.which("strace") or not shutil.which("systemd-analyze"):
+            self.skipTest("strace or systemd-analyze is missing")
+        run("dpkg-deb", "--extract", self.deb(), self.folder)
+        unit = (self.folder / "usr/lib/systemd/system/bellwether.service").read_text()
+        allowed = set()
+        for setting in re.findall(r"^SystemCallFilter=(.*)$", unit, re.MULTILINE):
+            calls = set().union(*(system_calls(name) for name in setting.lstrip("~").split()))
+            allowed = allowed - calls if setting.startswith("~") else allowed | calls
+        trace = self.folder / "trace"
+        installed = self.folder / "usr/bin"
+        strace = ["strace", "--follow-forks", "--quiet=all", "--output", trace]
+        with Server(*strace, installed / "bellwether", "serve", "--data-dir", self.folder / "data", path=installed) as server:
+            server.test_first_screen()
+            # strace passes no signal on, so the server itself gets it.
+            pid = int(trace.read_text().split()[0])
+            os.kill(pid, signal.SIGTERM)
+        used = set(re.findall(r"^\d+ +([a-z0-9_]+)\(", trace.read_text(), re.MULTILINE))
+        self.assertLess(30, len(used))
+        self.assertEqual(used - allowed - system_calls("@default"), set())
 
     @unittest.skipIf(os.geteuid() != 0, NEEDS_ROOT)
     def test_deb(self):
