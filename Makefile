@@ -23,7 +23,7 @@ test: tools ## Install what the tests need, then run them all
 
 check: tools fmt-check proto chart deny clippy test doc book ## The gate: format, protos, chart, crates, lints, tests, documentation; changes no source file
 
-check-long: tools ## The soaks, the chart on a real kube-apiserver, the packages; about an hour with the builds
+check-long: tools ## The soaks, the chart on a kube-apiserver, the packages, generated clients; about an hour with the builds
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 	BELLWETHER_EACH_STEP=1 $(CARGO) test --locked --lib -- a_crash_between_two_steps
@@ -31,9 +31,11 @@ check-long: tools ## The soaks, the chart on a real kube-apiserver, the packages
 	BELLWETHER_CLUSTER=1 $(MAKE) chart
 	$(MAKE) packages-test
 	tools/release-check
+	tools/clients-check
 
 fix: ## Format, generate the wire types, apply what clippy knows how to fix, and list the values of the chart again
 	UPDATE=1 $(CARGO) test --locked --workspace --test generated
+	if [ -x .tools/bin/protoc-gen-go ]; then tools/clients; fi
 	$(CARGO) fmt --all
 	if [ -x .tools/venv/bin/python ]; then .tools/venv/bin/python tools/chart-readme; fi
 	$(CARGO) clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
@@ -84,6 +86,6 @@ clippy:
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --all-features
 
-# After the first release the protos may only grow; before it, there is no release to compare with.
+# The protos may only grow, compared with the last release and with main.
 proto: tools
 	tools/proto-check

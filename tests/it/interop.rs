@@ -1,6 +1,6 @@
 //! Clients in other languages: grpcurl, Python over reflection, the Python package,
-//! grpc_health_probe, buf, connect-go, connect-es, a browser, plain HTTP. The programs are in
-//! `tests/interop/`; `tools/install` installs their dependencies.
+//! grpc_health_probe, buf, connect-go, connect-es, generated Go, a browser, plain HTTP. The
+//! programs are in `tests/interop/`; `tools/install` installs their dependencies.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,6 +53,22 @@ fn grpcurl_lists_describes_and_calls_every_method() {
     if have("grpcurl") {
         let script = root().join("tests/interop/grpcurl.sh");
         run("bash", Some(script), &Server::ephemeral());
+    }
+}
+
+#[test]
+fn the_go_clients_report_and_watch() {
+    if have("go-clients") {
+        run("go-clients", None, &Server::ephemeral());
+    }
+}
+
+#[test]
+fn the_go_clients_are_what_the_protos_generate() {
+    if have("buf") && have("protoc-gen-go") {
+        let script = root().join("tools/clients");
+        let output = Command::new(script).arg("--check").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
 }
 
