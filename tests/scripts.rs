@@ -17,6 +17,7 @@
 //! lapse web/0 session=1.7 epoch=1        set-data web/0 epoch=1 key value key value        data
 //! remove-unit web/0        delete        expire        show        why        log        faults
 //! begin up-v2 by=web/0 v1 -> v2 payload=bundle deterministic lease=10s deadline=60s attempts=3
+//! begin up-0 by=web/0 of=web/0 v1 -> v2        (work of the unit itself)
 //! begin up-v3 by=web/0 v1 -> v3 supersede="v2 is broken"
 //! begin back by=web/0 v2 -> v1 rollback
 //! acquire up-v2 by=web/1 verify payload=changed
@@ -324,7 +325,7 @@ fn contribution(one: &Contribution) -> String {
     let key = &one.rank.key;
     let mut out = match (one.rank.origin, key.unit.as_str()) {
         (Origin::Leader, _) => "the leader".to_string(),
-        (Origin::Operation, _) => "the".to_string(),
+        (Origin::Operation, "") => "the".to_string(),
         (_, "") => "(application)".to_string(),
         (_, unit) => unit.to_string(),
     };

@@ -8,7 +8,7 @@ use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::leadership::status::{ApplicationStatus, Mode};
 use crate::domain::level::Level;
 use crate::domain::name::{PartName, UnitName};
-use crate::domain::operation::words::SUCCESS_PRECEDENCE;
+use crate::domain::operation::words::{OperationStatus, SUCCESS_PRECEDENCE};
 use crate::domain::rank::{Origin, Rank};
 use crate::domain::status::place::Place;
 use crate::domain::status::{Kind, Status, StatusKey};
@@ -45,7 +45,7 @@ pub(super) fn status_rank(
 
 /// Returns the contribution of a lost or uncertain unit beside its statuses. An uncertain unit is
 /// waiting, even if `lost_units` ignores lost ones: it may have changed since the data loss.
-pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Rank> {
+fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Rank> {
     let (since, level, origin) = match unit.uncertain_since {
         Some(since) => (since, Level::Waiting, Origin::Uncertain),
         None => (unit.lost_since?, head.config.lost_units.level()?, Origin::Lost),
@@ -93,17 +93,26 @@ fn application_rank(head: &Head) -> Option<Rank> {
     })
 }
 
-/// Returns the contribution of the latest operation.
-fn operation_rank(head: &Head) -> Option<Rank> {
-    let status = head.operation.as_ref()?;
+/// Returns the contributions of a unit beside its statuses and faults: its silence, and its latest
+/// operation.
+pub(super) fn unit_ranks(head: &Head, name: &UnitName, unit: &Unit) -> impl Iterator<Item = Rank> {
+    let operation = unit.operation.as_deref();
+    // Of a lost or uncertain unit only final levels contribute.
+    let operation = operation.filter(|o| unit.is_believed() || o.level == Level::Error);
+    let operation = operation.map(|operation| operation_rank(head, name, operation));
+    silent_rank(head, name, unit).into_iter().chain(operation)
+}
+
+/// Returns the contribution of the latest operation of a unit, or with `""` of the application.
+fn operation_rank(head: &Head, unit: &UnitName, status: &OperationStatus) -> Rank {
     let succeeded = status.level == Level::Active;
-    Some(Rank {
+    Rank {
         precedence: if succeeded { SUCCESS_PRECEDENCE } else { 0 },
         severity: head.config.policy.severity(status.level),
         priority: 0,
-        leads: false,
+        leads: head.leader() == Some(unit),
         key: Arc::new(StatusKey {
-            unit: UnitName::application(),
+            unit: unit.clone(),
             component: PartName::operation(),
             key: status.id.as_key(),
             kind: Kind::Push,
@@ -115,12 +124,15 @@ fn operation_rank(head: &Head) -> Option<Rank> {
         asks: !status.action.is_empty(),
         flaps: false,
         fault: None,
-    })
+    }
 }
 
 /// Returns the contributions of the application itself, beside its units.
 pub(super) fn own_ranks(head: &Head) -> impl Iterator<Item = Rank> {
-    application_rank(head).into_iter().chain(operation_rank(head))
+    let own = UnitName::application();
+    let operation = head.operation.as_deref();
+    let operation = operation.map(|operation| operation_rank(head, &own, operation));
+    application_rank(head).into_iter().chain(operation)
 }
 
 /// Returns the contribution of a fault. A fault of a lost or uncertain unit contributes only at
@@ -216,8 +228,8 @@ pub(super) fn words(
             .application_status
             .as_ref()
             .map_or_else(nothing, |s| Words::derived(&s.message, &s.reason, &s.action)),
-        Origin::Operation => head
-            .operation
+        Origin::Operation => unit
+            .map_or(&head.operation, |unit| &unit.operation)
             .as_ref()
             .map_or_else(nothing, |s| Words::derived(&s.message, &s.reason, &s.action)),
         // The texts of a fault come from the fault itself: see `fault_words`.

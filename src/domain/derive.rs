@@ -129,6 +129,6 @@ impl AppState {
         let contributes = |s: &ApplicationStatus| s.mode == Mode::Contribute;
         let leader = self.head.application_status.as_ref().is_some_and(contributes);
         let own = u32::from(leader) + u32::from(self.head.operation.is_some());
-        (count - silent - totals.faults - own) as usize
+        (count - silent - totals.faults - totals.operations - own) as usize
     }
 }

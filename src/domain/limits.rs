@@ -163,6 +163,14 @@ pub const OPERATION_EVENTS_MAX: usize = 64;
 /// first.
 pub const OPERATIONS_FINISHED_MAX: usize = 32;
 
+/// Finished operations of units that an application stores, all units together: one of each unit of
+/// a large application.
+pub const UNIT_OPERATIONS_FINISHED_MAX: usize = 1024;
+
+/// Unfinished operations of units that an application may have: each command on an operation looks
+/// at all of them.
+pub const UNIT_OPERATIONS_OPEN_MAX: usize = 1024;
+
 /// Age at which a finished operation is removed, when another one begins: a month of upgrades.
 pub const OPERATION_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::command::NewStatus;
 use crate::domain::draft::Draft;
-use crate::domain::limits::OWN_STATUSES_MAX;
+use crate::domain::limits::{OWN_STATUSES_MAX, UNIT_OPERATIONS_OPEN_MAX};
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::operation::command::{OperationAction, OperationCommand};
 use crate::domain::status::{Kind, StatusKey, size_of};
@@ -180,6 +180,12 @@ pub(super) fn check_operation_quota(
     match &command.action {
         OperationAction::Begin(new) if known.is_none() => {
             check_total(draft, Total::Operations, draft.usage.kept().operations + 1)?;
+            if !new.unit.is_application() {
+                let open = draft.operations.all_open().filter(|(_, o)| !o.unit.is_application());
+                let what = || "unfinished operations of units".to_string();
+                let (max, count) = (UNIT_OPERATIONS_OPEN_MAX, open.count() + 1);
+                within("unit_operations_open_max", max, count, what)?;
+            }
             let payload = new.bytes.as_ref().map_or(0, |bytes| bytes.len());
             has_bytes(draft, (payload + new.note.len()) as u64, || 0)
         }

@@ -29,7 +29,7 @@ pub enum Origin {
     Fault,
     /// A status that the unit reported.
     Reported(Kind),
-    /// The operation of the application.
+    /// The operation of the application, or of the unit.
     Operation,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::app::{AppState, Due, Head};
 use crate::domain::bytes::Bytes;
-use crate::domain::contribution::{fault_rank, own_ranks, silent_rank, status_rank};
+use crate::domain::contribution::{fault_rank, own_ranks, status_rank, unit_ranks};
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::limits::FAULT_SOFT_AFTER;
 use crate::domain::name::{AppName, OperationId, UnitName};
@@ -201,7 +201,7 @@ impl AppState {
 
     /// Writes the records and updates only the ranks that they affect.
     fn replay_ranks(&mut self, transition: &Transition) {
-        let whole = self.silent_before_or_after(transition);
+        let whole = self.ranked_before_or_after(transition);
         for unit in &whole {
             let ranks: Vec<Rank> = self.index.of_unit(unit).cloned().collect();
             ranks.iter().for_each(|rank| self.index.remove(rank));
@@ -231,16 +231,17 @@ impl AppState {
         own_ranks(&self.head).for_each(|rank| self.index.insert(rank));
     }
 
-    fn silent_before_or_after(&self, transition: &Transition) -> BTreeSet<UnitName> {
-        let silent = transition.writes.iter().filter_map(|write| match write {
+    /// Returns the written units that contribute themselves, before or after.
+    fn ranked_before_or_after(&self, transition: &Transition) -> BTreeSet<UnitName> {
+        let ranked = transition.writes.iter().filter_map(|write| match write {
             Write::Unit(name, unit) => {
-                let is = unit.as_ref().is_some_and(|u| !u.is_believed());
-                let was = self.units.get(name).is_some_and(|u| !u.is_believed());
+                let is = unit.as_ref().is_some_and(|u| u.has_rank());
+                let was = self.units.get(name).is_some_and(Unit::has_rank);
                 (is || was).then(|| name.clone())
             }
             _ => None,
         });
-        silent.collect()
+        ranked.collect()
     }
 
     /// Writes the records. Returns the statuses that changed their rank, with their old and new
@@ -430,9 +431,8 @@ impl AppState {
         let faults = self.faults.of(name, None).map(|(key, _)| key);
         let ranks: Vec<Rank> = faults.filter_map(|key| self.rank_of_fault(key)).collect();
         ranks.into_iter().for_each(|rank| self.index.insert(rank));
-        let unit = self.units.get(name);
-        if let Some(rank) = unit.and_then(|unit| silent_rank(&self.head, name, unit)) {
-            self.index.insert(rank);
+        if let Some(unit) = self.units.get(name) {
+            unit_ranks(&self.head, name, unit).for_each(|rank| self.index.insert(rank));
         }
     }
 

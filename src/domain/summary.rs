@@ -128,6 +128,9 @@ pub struct Totals {
     /// Contributions of open faults.
     #[serde(default)]
     pub faults: u32,
+    /// Contributions of operations of units.
+    #[serde(default)]
+    pub operations: u32,
 }
 
 /// Reads counts in wire order. A record from before a level has no count for it.
@@ -252,12 +255,17 @@ impl Winner {
     }
 }
 
+fn is_work_of_unit(rank: &Rank) -> bool {
+    rank.origin == Origin::Operation && !rank.key.unit.is_application()
+}
+
 impl Totals {
     pub(in crate::domain) fn add(&mut self, rank: &Rank) {
         self.contributions[rank.level as usize] += 1;
         self.asking += u32::from(rank.asks);
         self.flapping += u32::from(rank.flaps);
         self.faults += u32::from(rank.fault.is_some());
+        self.operations += u32::from(is_work_of_unit(rank));
     }
 
     pub(in crate::domain) fn remove(&mut self, rank: &Rank) {
@@ -265,6 +273,7 @@ impl Totals {
         self.asking -= u32::from(rank.asks);
         self.flapping -= u32::from(rank.flaps);
         self.faults -= u32::from(rank.fault.is_some());
+        self.operations -= u32::from(is_work_of_unit(rank));
     }
 
     pub(in crate::domain) fn count_unit(

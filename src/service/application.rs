@@ -9,7 +9,8 @@ use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
 use crate::domain::derive::derive;
 use crate::domain::fault::FaultKey;
-use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::level::Level;
+use crate::domain::name::{AppName, OperationId, PartName, UnitName};
 use crate::domain::status::{Kind, StatusKey};
 use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
@@ -346,17 +347,27 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
         beaten_count: derived.others_count as i32,
         silent_count: derived.silent_count as i32,
         observer_suspect: false,
-        operations: state
-            .operations()
-            .last()
-            .map(|(id, operation)| convert::operation_line(&state.name, id, operation))
-            .into_iter()
-            .collect(),
+        operations: operations(state, beaten_max),
         faults: faults::first(state, beaten_max),
         fault_count: head.fault_count as i32,
         holds,
         holds_rest_count,
     }
+}
+
+/// Returns the latest operation of the application, then the unfinished and failed ones of its
+/// units, the latest first.
+fn operations(state: &AppState, count_max: usize) -> Vec<v1::Operation> {
+    let all = state.operations().latest_first();
+    let is_shown = |unit: &UnitName, id: &OperationId| {
+        let shown = state.unit(unit).and_then(|unit| unit.operation.as_ref());
+        shown.is_some_and(|shown| shown.id == *id && shown.level != Level::Active)
+    };
+    let of_units = all.into_iter().filter(|(id, operation)| is_shown(&operation.unit, id));
+    let all = state.operations().last().into_iter().chain(of_units);
+    let lines =
+        all.map(|(id, operation)| ((), convert::operation_line(&state.name, id, operation)));
+    convert::fill(lines, count_max).0
 }
 
 /// Returns a page of statuses of one unit, or with `""` of all units and of the application itself,

@@ -208,16 +208,21 @@ impl OperationService for Operations {
         request: Request<v1::ListOperationsRequest>,
     ) -> Result<Response<v1::ListOperationsResponse>, Status> {
         let (access, wire) = Access::open(request);
-        let (app, states) =
-            convert::read(&access, &wire, |fields, wire| convert::states(fields, &wire.states))?;
+        let (app, (states, unit)) = convert::read(&access, &wire, |fields, wire| {
+            let unit = convert::if_given(wire.unit.as_ref(), |unit| {
+                fields.unit_or_application("unit", unit)
+            });
+            convert::states(fields, &wire.states).zip(unit)
+        })?;
         let page = Page::from_wire(wire.page_size)?;
-        let asked = [&app.to_string(), &*format!("{states:?}")];
+        let asked = [&app.to_string(), &*format!("{states:?} {unit:?}")];
         let token = PageToken::of("ListOperations", &asked);
         let before: Option<u64> = token.read(&wire.page_token)?;
         let list = |state: &AppState| {
             let wanted = state.operations().latest_first().into_iter().filter(|(_, operation)| {
                 before.is_none_or(|before| operation.turn < before)
                     && (states.is_empty() || states.contains(&operation.state))
+                    && unit.as_ref().is_none_or(|unit| operation.unit == *unit)
             });
             let line = |id, operation| convert::operation_line(&app, id, operation);
             let wanted = wanted.map(|(id, operation)| (operation.turn, line(id, operation)));

@@ -116,8 +116,8 @@ impl WorkerService for Workers {
             let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);
             let retained = pushed.map(|(key, status)| convert::status_report(key, status));
             let pending = state.operations().pending(&unit);
-            let operations = pending.map(|p| convert::pending(&app, &p));
-            (convert::first_of(retained, PAGE_BYTES_MAX), operations.into_iter().collect())
+            let operations = pending.iter().map(|p| convert::pending(&app, p)).collect();
+            (convert::first_of(retained, PAGE_BYTES_MAX), operations)
         };
         let left = self.aggregator.read(&app, revision, left).await;
         let ((retained, rest), operations) = left.map_err(|e| ApiError::of(&app, e))?;

@@ -36,7 +36,7 @@ pub struct Welcome {
     /// The unit's push statuses.
     pub retained: Vec<(Arc<StatusKey>, Arc<Status>)>,
     /// Operations that are started and not finished.
-    pub pending: Option<Pending>,
+    pub pending: Vec<Pending>,
     /// Components that faults hold, each with the fault that has held it longest.
     pub holds: Vec<(Arc<FaultKey>, Arc<Fault>)>,
     /// The leader; `None` if the application has no leader.

@@ -27,6 +27,7 @@ use bellwether::domain::replay::Records;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
+use bellwether::domain::unit::Unit;
 use proptest::prelude::*;
 
 use crate::world::app_name;
@@ -48,6 +49,8 @@ enum Step {
     Loss,
     /// The application is removed.
     Remove,
+    /// A unit is removed.
+    RemoveUnit(u8),
 }
 
 #[derive(Debug, Clone)]
@@ -87,16 +90,26 @@ fn mk_step() -> impl Strategy<Value = Step> {
     let behind = prop_oneof![6 => Just(0_i8), 1 => Just(1_i8), 1 => Just(-1_i8)];
     prop_oneof![
         6 => (pass, any::<bool>()).prop_map(|(millis, looks)| Step::Pass(millis, looks)),
-        18 => (0..3_u8, 0..4_u8, mk_asked(), behind)
+        18 => (0..6_u8, 0..4_u8, mk_asked(), behind)
             .prop_map(|(operation, by, what, behind)| Step::Ask { operation, by, what, behind }),
         2 => Just(Step::Restart),
         1 => Just(Step::Loss),
         1 => Just(Step::Remove),
+        1 => (1..3_u8).prop_map(Step::RemoveUnit),
     ]
 }
 
 fn id(n: u8) -> OperationId {
     OperationId::new(&format!("up-{n}")).unwrap()
+}
+
+/// Two operations in five are the work of `web/1` or `web/2`.
+fn own_unit(operation: u8) -> UnitName {
+    match operation {
+        3 => UnitName::new("web/1").unwrap(),
+        4.. => UnitName::new("web/2").unwrap(),
+        _ => UnitName::application(),
+    }
 }
 
 fn failure(class: u8) -> Failure {
@@ -124,6 +137,7 @@ struct Stage {
 #[derive(Default)]
 struct Stored {
     head: Option<Head>,
+    units: std::collections::BTreeMap<UnitName, Unit>,
     operations: std::collections::BTreeMap<OperationId, Arc<Operation>>,
     payloads: std::collections::BTreeMap<OperationId, Bytes>,
 }
@@ -136,6 +150,10 @@ impl Stored {
         self.head = Some((*transition.head).clone());
         for write in &transition.writes {
             match write {
+                Write::Unit(name, Some(unit)) => {
+                    self.units.insert(name.clone(), (**unit).clone());
+                }
+                Write::Unit(name, None) => drop(self.units.remove(name)),
                 Write::Operation(id, Some(record)) => {
                     self.operations.insert(id.clone(), record.clone());
                 }
@@ -154,6 +172,7 @@ impl Stored {
             return AppState::empty(app_name(), Revision(0));
         };
         let records = Records {
+            units: self.units.clone().into_iter().collect(),
             operations: self.operations.clone().into_iter().collect(),
             payloads: self.payloads.clone().into_iter().collect(),
             ..Records::of_head(head)
@@ -170,6 +189,7 @@ impl Stage {
         let action = match what {
             Asked::Begin { deterministic, reversible, rollback, supersede, timed } => {
                 OperationAction::Begin(Box::new(NewOperation {
+                    unit: own_unit(operation),
                     kind: if *rollback { Kind::Rollback } else { Kind::Upgrade },
                     from_version: "v1".into(),
                     target_version: format!("v{operation}").into(),
@@ -214,6 +234,10 @@ impl Stage {
             0 => UnitName::application(),
             n => UnitName::new(&format!("web/{n}")).unwrap(),
         };
+        let is_begin = matches!(action, OperationAction::Begin(_));
+        // The conversion of requests guarantees that a unit begins only work of its own.
+        let is_foreign = is_begin && !own_unit(operation).is_application() && !by.is_application();
+        let by = if is_foreign { own_unit(operation) } else { by };
         OperationCommand { id, by, action }
     }
 
@@ -233,9 +257,21 @@ impl Stage {
         answer
     }
 
+    fn remove_unit(&mut self, unit: &UnitName) {
+        let before = self.state.clone();
+        let limits = Limits::default();
+        let mut draft = Draft::new(&before, &limits, self.now);
+        let command = Command::RemoveUnit(unit.clone());
+        let _ = apply(&mut draft, &Request { id: None, command });
+        let transition = draft.finish();
+        self.stored.write(&transition);
+        self.state.replay(&transition);
+    }
+
     fn check(&self) {
-        let open: Vec<_> = self.state.operations().iter().filter(|(_, o)| o.is_open()).collect();
-        assert!(open.len() <= 1, "{open:?}");
+        let open: Vec<_> = self.state.operations().all_open().collect();
+        let scopes: BTreeSet<&UnitName> = open.iter().map(|(_, o)| &o.unit).collect();
+        assert_eq!(open.len(), scopes.len(), "{open:?}");
         for (id, operation) in self.state.operations().iter() {
             let works =
                 matches!(operation.state, State::Running | State::Verifying | State::Cancelling);
@@ -256,9 +292,12 @@ impl Stage {
     /// Checks that an open operation can be ended, and an unfinished one completed: on a copy, as
     /// after a crash of the server.
     fn check_way_out(&self) {
-        let Some((id, _)) = self.state.operations().open() else {
-            return;
-        };
+        for (id, open) in self.state.operations().all_open() {
+            self.check_way_out_of(id, open);
+        }
+    }
+
+    fn check_way_out_of(&self, id: &OperationId, open: &Operation) {
         let copy = || Stage {
             now: self.now,
             losses: self.losses,
@@ -266,12 +305,15 @@ impl Stage {
             stored: Stored { head: self.stored.head.clone(), ..Stored::default() },
         };
         let ask = |stage: &mut Stage, action: OperationAction| {
-            let by = UnitName::new("web/9").unwrap();
+            let by = match open.unit.is_application() {
+                true => UnitName::new("web/9").unwrap(),
+                false => open.unit.clone(),
+            };
             stage.commit(Some(&OperationCommand { id: id.clone(), by, action })).unwrap()
         };
         let mut cancelled = copy();
         cancelled.commit(None);
-        if cancelled.state.operations().open().is_none() {
+        if !cancelled.state.operations().get(id).unwrap().is_open() {
             // Its deadline had passed before, without a commit since.
             return;
         }
@@ -465,11 +507,16 @@ proptest! {
                     stage.losses += 1;
                     stage.commit(None);
                 }
+                Step::RemoveUnit(n) => {
+                    let unit = UnitName::new(&format!("web/{n}")).unwrap();
+                    stage.remove_unit(&unit);
+                    prop_assert!(stage.state.operations().all_open().all(|(_, o)| o.unit != unit));
+                }
                 Step::Remove => {
                     if let Ok((Some(transition), _)) = delete(&stage.state, None, stage.now) {
                         stage.stored.write(&transition);
                         stage.state.replay(&transition);
-                        prop_assert!(stage.state.operations().open().is_none());
+                        prop_assert!(stage.state.operations().all_open().next().is_none());
                     }
                 }
             }

@@ -85,6 +85,7 @@ fn order(action: OperationAction) -> Command {
 
 fn begin(bytes: usize) -> Command {
     order(OperationAction::Begin(Box::new(NewOperation {
+        unit: UnitName::application(),
         kind: OperationKind::Upgrade,
         from_version: "".into(),
         target_version: "v2".into(),

@@ -61,6 +61,7 @@ mod notify;
 mod operations;
 mod operations_client;
 mod operations_helm;
+mod operations_units;
 mod operations_vectors;
 mod ops;
 mod packaging;

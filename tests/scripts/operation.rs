@@ -98,6 +98,7 @@ fn begin(line: &Line, now: Timestamp) -> NewOperation {
         line.option(name).map_or(otherwise, |times| times.parse().unwrap())
     };
     NewOperation {
+        unit: line.option("of").map_or_else(UnitName::application, |of| UnitName::new(of).unwrap()),
         kind: if has("rollback") { Kind::Rollback } else { Kind::Upgrade },
         from_version: line.word(2).into(),
         target_version: line.word(4).into(),

@@ -112,6 +112,7 @@ fn order(config: &Config, step: &Step) -> Option<OperationCommand> {
     let fence = step.fence.unwrap_or_default();
     let action = match step.r#do.as_str() {
         "begin" => OperationAction::Begin(Box::new(NewOperation {
+            unit: UnitName::application(),
             kind: match step.kind.as_deref() {
                 Some("rollback") => Kind::Rollback,
                 _ => Kind::Upgrade,

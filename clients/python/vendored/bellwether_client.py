@@ -706,13 +706,13 @@ def _define_table():
             "max_interruptions:i checkpoint:y payload:y payload_uri:s payload_digest:s "
             "next_target_version:s last_error:m=ErrorReport reason:s deterministic:b reversible:b "
             "create_time:t update_time:t deadline:t retry_time:t history:*m=OperationEvent "
-            "progress:s touched:b next_step:s next_time:t note:s"
+            "progress:s touched:b next_step:s next_time:t note:s unit:s"
         ),
         "BeginOperationRequest": (
             "namespace:s application:s unit:s operation_id:s kind:e=OPERATION_KIND_UNSPECIFIED "
             "from_version:s target_version:s payload:y payload_uri:s payload_digest:s "
             "deterministic:b reversible:b max_attempts:i max_interruptions:?i deadline:t "
-            "lease_duration:d supersede:b reason:s request_id:s"
+            "lease_duration:d supersede:b reason:s request_id:s for_unit:s"
         ),
         "BeginOperationResponse": (
             "operation:m=Operation revision:l begun:b advice:*s"
@@ -777,7 +777,7 @@ def _define_table():
         ),
         "ListOperationsRequest": (
             "namespace:s application:s states:*e=OPERATION_STATE_UNSPECIFIED page_size:i "
-            "page_token:s min_revision:l"
+            "page_token:s min_revision:l unit:?s"
         ),
         "ListOperationsResponse": (
             "operations:*m=Operation next_page_token:s"
@@ -1883,6 +1883,7 @@ def _define_methods():
             supersede: bool = False,
             reason: str = "",
             request_id: str = "",
+            for_unit: str = "",
             timeout: Optional[float] = None,
         ) -> messages.BeginOperationResponse:
             """Records an operation and holds it: RUNNING with fence 1. Without a unit it has no holder
@@ -1916,6 +1917,7 @@ def _define_methods():
                 "supersede": supersede,
                 "reason": reason,
                 "request_id": request_id,
+                "for_unit": for_unit,
             }
             answer: messages.BeginOperationResponse = self._call("begin_operation", request, timeout)
             return answer
@@ -2170,6 +2172,7 @@ def _define_methods():
             page_size: int = 0,
             page_token: str = "",
             min_revision: int = 0,
+            unit: Optional[str] = None,
             timeout: Optional[float] = None,
         ) -> messages.ListOperationsResponse:
             """Lists the operations of an application, the latest first; without payloads and
@@ -2183,6 +2186,7 @@ def _define_methods():
                 "page_size": page_size,
                 "page_token": page_token,
                 "min_revision": min_revision,
+                "unit": unit,
             }
             answer: messages.ListOperationsResponse = self._call("list_operations", request, timeout)
             return answer

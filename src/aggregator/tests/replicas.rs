@@ -5,7 +5,7 @@ use crate::aggregator::remote_commits::{COMMITS_MAX, RemoteCommits};
 use crate::domain::bytes::Bytes;
 use crate::domain::derive::derive;
 use crate::domain::history::Cause;
-use crate::domain::name::OperationId;
+use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use crate::domain::operation::{Kind, Payload};
 use crate::domain::summary::Summary;
@@ -130,6 +130,7 @@ fn operate(action: OperationAction) -> Request {
 
 fn mk_upgrade() -> NewOperation {
     NewOperation {
+        unit: UnitName::application(),
         kind: Kind::Upgrade,
         from_version: "v1".into(),
         target_version: "v2".into(),

@@ -63,6 +63,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         application,
         operation_id: args.with,
         kind: OperationKind::Upgrade.into(),
+        for_unit: before.unit,
         from_version: before.from_version,
         target_version: args.to,
         payload: payload.into(),

@@ -42,12 +42,14 @@ pub fn level_of(operation: &Operation) -> Option<Level> {
 
 /// Formats one operation a line.
 pub fn list(operations: &[Operation], now: Timestamp, screen: Screen) -> String {
-    let header = ["Operation", "Target", "State", "Holder", "Failed", "Interrupted", "Age", "Next"];
+    let header =
+        ["Operation", "Unit", "Target", "State", "Holder", "Failed", "Interrupted", "Age", "Next"];
     let mut table = Table::new(&header)
         .right("Failed")
         .right("Interrupted")
         .right("Age")
         .names("Operation")
+        .names("Unit")
         .names("Target")
         .names("Holder")
         .wrap("Next");
@@ -55,6 +57,7 @@ pub fn list(operations: &[Operation], now: Timestamp, screen: Screen) -> String 
         let updated = time::from_wire(operation.update_time.as_ref());
         table.row(vec![
             operation.operation_id.as_str().into(),
+            if operation.unit.is_empty() { "-".into() } else { operation.unit.as_str().into() },
             operation.target_version.as_str().into(),
             painted(operation.state, level_of(operation)),
             if operation.holder.is_empty() { "-".into() } else { operation.holder.as_str().into() },
@@ -135,6 +138,7 @@ pub fn show(operation: &Operation, now: Timestamp, screen: Screen) -> String {
         }
     };
     let error = operation.last_error.clone().unwrap_or_default();
+    field("unit", &operation.unit);
     field("from", &operation.from_version);
     field("reason", &operation.reason);
     field("progress", &operation.progress);

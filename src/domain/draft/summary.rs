@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::domain::contribution::{
-    fault_rank, fault_words, override_status, own_ranks, silent_rank, status_rank, words,
+    fault_rank, fault_words, override_status, own_ranks, status_rank, unit_ranks, words,
 };
 use crate::domain::draft::Draft;
 use crate::domain::fault::FaultKey;
@@ -16,6 +16,7 @@ use crate::domain::status::draft::Drafted;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::summary::{Rule, Summary, Totals, Winner};
 use crate::domain::time::Timestamp;
+use crate::domain::unit::Unit;
 
 /// The ranks of one unit before and after a draft: those of all its statuses if the unit as a whole
 /// is affected, else those of the drafted statuses whose rank changed.
@@ -117,7 +118,11 @@ impl Draft<'_> {
             }
             Origin::Leader => self.leader_said(winner.level),
             Origin::Operation => {
-                let before = self.base.head.operation.as_ref();
+                let unit = self.base.unit(&key.unit);
+                let before = match key.unit.is_application() {
+                    true => self.base.head.operation.as_ref(),
+                    false => unit.and_then(|unit| unit.operation.as_ref()),
+                };
                 before.is_some_and(|s| s.level == winner.level)
             }
         }
@@ -140,9 +145,9 @@ impl Draft<'_> {
     }
 
     fn rerank(&self, unit: UnitName, reranks: bool) -> Reranked {
-        let was_silent = self.base.units.get(&unit).is_some_and(|u| !u.is_believed());
-        let is_silent = self.unit(&unit).is_some_and(|u| !u.is_believed());
-        let whole = reranks || was_silent || is_silent;
+        let had_rank = self.base.units.get(&unit).is_some_and(Unit::has_rank);
+        let has_rank = self.unit(&unit).is_some_and(Unit::has_rank);
+        let whole = reranks || had_rank || has_rank;
         let now = self.unit(&unit);
         let rank =
             |key: &Arc<StatusKey>, status: &Arc<Status>| status_rank(&self.head, now, key, status);
@@ -164,7 +169,7 @@ impl Draft<'_> {
             }
         }
         let faults = self.reranked_faults(&unit, whole, &mut after);
-        after.extend(now.and_then(|u| silent_rank(&self.head, &unit, u)));
+        after.extend(now.into_iter().flat_map(|u| unit_ranks(&self.head, &unit, u)));
         if unit.is_application() {
             after.extend(own_ranks(&self.head));
         }

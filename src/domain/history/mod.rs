@@ -98,10 +98,10 @@ impl Subject {
         }
     }
 
-    /// Returns the subject for an operation.
-    pub fn operation(id: &OperationId) -> Subject {
+    /// Returns the subject for an operation of a unit, or with `""` of the application.
+    pub fn operation(unit: &UnitName, id: &OperationId) -> Subject {
         Subject {
-            unit: UnitName::application(),
+            unit: unit.clone(),
             component: PartName::operation(),
             key: id.as_key(),
             kind: None,

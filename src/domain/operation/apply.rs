@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::domain::bytes::Bytes;
 use crate::domain::draft::Draft;
 use crate::domain::history::{Cause, Change, StatusEvent, Subject};
-use crate::domain::limits::{OPERATION_KEPT, OPERATIONS_FINISHED_MAX};
+use crate::domain::limits::{
+    OPERATION_KEPT, OPERATIONS_FINISHED_MAX, UNIT_OPERATIONS_FINISHED_MAX,
+};
 use crate::domain::name::{OperationId, PartName, UnitName};
 use crate::domain::operation::begin::{Begin, may_begin};
 use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
@@ -13,12 +15,12 @@ use crate::domain::operation::refused::{OperateError, Refused};
 use crate::domain::operation::transition::Call;
 use crate::domain::operation::words::OperationStatus;
 use crate::domain::operation::{Operation, Reason, State};
-use crate::domain::quota::check_operation_quota;
+use crate::domain::quota::{check_operation_quota, check_unit_quota};
 use crate::domain::request::Effect;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::callback::{call_back, call_off};
 use crate::domain::unit::contact::note_contact;
-use crate::domain::unit::{Reporter, Topic};
+use crate::domain::unit::{Reporter, Topic, Unit};
 
 /// Applies a command to an operation. Changes by time are stored even if the command is
 /// refused, and so is the requested next target.
@@ -29,6 +31,12 @@ pub(in crate::domain) fn operate(
     lapse_operations(draft);
     let call = Call { id: &command.id, by: &command.by, now: draft.now };
     check_operation_quota(draft, command)?;
+    if let OperationAction::Begin(new) = &command.action
+        && !new.unit.is_application()
+        && draft.unit(&new.unit).is_none()
+    {
+        check_unit_quota(draft)?;
+    }
     let known = draft.operations.get(&command.id).cloned();
     let known = known.filter(|o| {
         // An operation that was removed with its application may be begun again.
@@ -58,7 +66,7 @@ fn begin_operation(
     if let Some(deadline) = new.deadline.filter(|deadline| *deadline <= now) {
         return Err(Refused::DeadlinePassed { deadline, now });
     }
-    let before = draft.operations.last().map(|(id, o)| (id.clone(), o.clone()));
+    let before = draft.operations.last_of(&new.unit).map(|(id, o)| (id.clone(), o.clone()));
     let before_call = before.as_ref().map(|(id, o)| (Call { id, ..call }, &**o));
     match may_begin(before_call, new) {
         Begin::Begun => {}
@@ -79,7 +87,11 @@ fn begin_operation(
         }
     }
     let fence = draft.next_count(draft.operations.get(call.id).map_or(0, |orphan| orphan.fence));
-    let turn = before.map_or(0, |(_, before)| before.turn) + 1;
+    let turn = draft.operations.newest_turn() + 1;
+    if !new.unit.is_application() && draft.unit(&new.unit).is_none() {
+        // A unit that begins its own work exists, as one that reports does.
+        note_contact(draft, &Reporter::new(new.unit.clone(), None));
+    }
     put_operation(draft, call.id, Operation::begin(call, new, fence, turn));
     if let Some(bytes) = &new.bytes {
         put_payload(draft, call.id, Some(bytes.clone()));
@@ -94,7 +106,7 @@ fn change_operation(
     what: &OperationAction,
     known: &Arc<Operation>,
 ) -> Result<Effect, Refused> {
-    let last = draft.operations.last().map(|(id, o)| (id.clone(), o.clone()));
+    let last = draft.operations.last_of(&known.unit).map(|(id, o)| (id.clone(), o.clone()));
     if let Some((id, last)) = last.filter(|(id, _)| id != call.id) {
         // This operation is over, and may be retried only once the later one is over too.
         if !matches!(what, OperationAction::Retry) {
@@ -113,6 +125,10 @@ fn change_operation(
     );
     let holder = known.holder().filter(|_| is_fenced && call.by.is_application()).cloned();
     let call = Call { by: holder.as_ref().unwrap_or(call.by), ..call };
+    let is_acquire = matches!(what, OperationAction::Acquire { .. });
+    if is_acquire && !known.unit.is_application() && known.unit != *call.by {
+        return Err(known.refuses(call, "it is the work of another unit, which has to acquire it"));
+    }
     let mut operation = (**known).clone();
     let answer = match what {
         OperationAction::Begin(_) => Ok(()),
@@ -134,7 +150,7 @@ fn change_operation(
     // Its deadline may have passed while it was held.
     operation.lapse(call.id, draft.now);
     if matches!(what, OperationAction::Retry) && operation != **known {
-        operation.turn = draft.operations.last().map_or(0, |(_, last)| last.turn) + 1;
+        operation.turn = draft.operations.newest_turn() + 1;
     }
     let changed = operation != **known;
     let fence = operation.fence;
@@ -172,31 +188,45 @@ fn promise_retry(
 
 /// Applies the changes of operations by time alone.
 pub(in crate::domain) fn lapse_operations(draft: &mut Draft<'_>) {
-    let Some((id, open)) = draft.operations.open() else {
-        return;
-    };
-    if open.next_due().is_none_or(|at| draft.now < at) {
-        return;
+    let is_due = |o: &Operation| o.next_due().is_some_and(|at| at <= draft.now);
+    let due = draft.operations.all_open().filter(|(_, open)| is_due(open));
+    let due: Vec<_> = due.map(|(id, open)| (id.clone(), (**open).clone())).collect();
+    for (id, mut operation) in due {
+        operation.lapse(&id, draft.now);
+        put_operation(draft, &id, operation);
     }
-    let (id, mut operation) = (id.clone(), (**open).clone());
-    operation.lapse(&id, draft.now);
-    put_operation(draft, &id, operation);
+}
+
+/// Gives up the open work of a unit that is removed, and forgets what else it began.
+pub(in crate::domain) fn abandon_operations_of(draft: &mut Draft<'_>, unit: &UnitName) {
+    let nobody = UnitName::application();
+    let of_unit = draft.operations.iter().filter(|(_, o)| o.unit == *unit);
+    let of_unit: Vec<_> = of_unit.map(|(id, o)| (id.clone(), (**o).clone())).collect();
+    for (id, mut operation) in of_unit {
+        if operation.is_open() {
+            operation.orphan(Call { id: &id, by: &nobody, now: draft.now });
+            put_operation(draft, &id, operation);
+        } else if operation.reason != Reason::Orphaned {
+            forget(draft, &id);
+        }
+    }
 }
 
 /// Handles a data loss of the store. Returns whether an operation is open.
 pub(in crate::domain) fn reacquire_operations_after_loss(draft: &mut Draft<'_>) -> bool {
-    let Some((id, open)) = draft.operations.open() else {
-        return false;
-    };
-    let (id, mut operation) = (id.clone(), (**open).clone());
-    operation.doubt(&id, draft.next_count(open.fence), draft.now);
-    put_operation(draft, &id, operation);
-    true
+    let open = draft.operations.all_open();
+    let open: Vec<_> = open.map(|(id, open)| (id.clone(), (**open).clone())).collect();
+    let is_any = !open.is_empty();
+    for (id, mut operation) in open {
+        operation.doubt(&id, draft.next_count(operation.fence), draft.now);
+        put_operation(draft, &id, operation);
+    }
+    is_any
 }
 
 /// Returns whether a former master of the store assigned the fence of an open operation.
 pub(in crate::domain) fn has_former_fence(draft: &Draft<'_>) -> bool {
-    draft.operations.open().is_some_and(|(_, open)| open.fence <= draft.base.epoch_floor)
+    draft.operations.all_open().any(|(_, open)| open.fence <= draft.base.epoch_floor)
 }
 
 /// Writes a record if it changed, and an event if the change is visible.
@@ -216,15 +246,35 @@ fn put_operation(draft: &mut Draft<'_>, id: &OperationId, new: Operation) {
     log_operation(draft, id, old.as_deref(), &new);
     draft.usage.count_operation(old.is_some(), true);
     draft.usage.count_bytes(old.as_ref().map_or(0, |old| old.size()), new.size());
-    let new = Arc::new(new);
-    draft.operations.put(id, Some(new));
-    let shown = operation_status(draft);
-    if moved || shown != draft.head.operation {
-        draft.head.set_operation(shown);
-    } else {
+    let unit = new.unit.clone();
+    draft.operations.put(id, Some(Arc::new(new)));
+    match show(draft, &unit) || moved {
+        true => draft.head.mark_visible(),
         // A renewal of the lease is not visible, but other replicas must not overwrite it.
-        draft.head.mark_quiet();
+        false => draft.head.mark_quiet(),
     }
+}
+
+/// Puts the status that the last operation of a unit, or with `""` of the application, contributes.
+/// Returns whether it changed.
+fn show(draft: &mut Draft<'_>, unit: &UnitName) -> bool {
+    if unit.is_application() {
+        let shown = operation_status(draft, unit, draft.head.operation.as_deref());
+        let is_new = shown != draft.head.operation;
+        if is_new {
+            draft.head.set_operation(shown);
+        }
+        return is_new;
+    }
+    let Some(known) = draft.unit(unit).cloned() else {
+        return false;
+    };
+    let operation = operation_status(draft, unit, known.operation.as_deref());
+    let is_new = operation != known.operation;
+    if is_new {
+        draft.put_unit(unit.clone(), Some(Unit { operation, ..known }));
+    }
+    is_new
 }
 
 fn put_payload(draft: &mut Draft<'_>, id: &OperationId, payload: Option<Bytes>) {
@@ -233,11 +283,14 @@ fn put_payload(draft: &mut Draft<'_>, id: &OperationId, payload: Option<Bytes>) 
     draft.operations.put_payload(id, payload);
 }
 
-/// Returns the status that the last operation contributes.
-fn operation_status(draft: &Draft<'_>) -> Option<Box<OperationStatus>> {
-    let (id, last) = draft.operations.last()?;
+/// Returns the status that the last operation of a unit contributes; `old` is the former one.
+fn operation_status(
+    draft: &Draft<'_>,
+    unit: &UnitName,
+    old: Option<&OperationStatus>,
+) -> Option<Box<OperationStatus>> {
+    let (id, last) = draft.operations.last_of(unit)?;
     let new = last.status(id, draft.now)?;
-    let old = draft.head.operation.as_ref();
     let same = old.filter(|old| old.id == new.id && old.level == new.level);
     let since = same.map_or(new.since, |old| old.since);
     Some(Box::new(OperationStatus { since, ..new }))
@@ -263,7 +316,7 @@ fn log_operation(
     }
     draft.log(StatusEvent {
         changes,
-        subject: Some(Subject::operation(id)),
+        subject: Some(Subject::operation(&new.unit, id)),
         from: old.and_then(Operation::level),
         to: new.level(),
         message: new.message().into(),
@@ -272,13 +325,19 @@ fn log_operation(
     });
 }
 
-/// Drops finished operations over the limit, or past their age, the oldest first.
+/// Drops finished operations over the limits, or past their age, the oldest first. Those of the
+/// units have a limit of their own, so that they displace none of the application.
 fn forget_operations(draft: &mut Draft<'_>) {
-    let finished = draft.operations.iter().filter(|(_, o)| !o.is_open());
+    forget_finished(draft, UnitName::is_application, OPERATIONS_FINISHED_MAX);
+    forget_finished(draft, |unit| !unit.is_application(), UNIT_OPERATIONS_FINISHED_MAX);
+}
+
+fn forget_finished(draft: &mut Draft<'_>, is_meant: fn(&UnitName) -> bool, max: usize) {
+    let finished = draft.operations.iter().filter(|(_, o)| is_meant(&o.unit) && !o.is_open());
     let mut finished: Vec<_> =
         finished.map(|(id, o)| (o.update_time, o.turn, id.clone())).collect();
     finished.sort();
-    let too_many = finished.len().saturating_sub(OPERATIONS_FINISHED_MAX);
+    let too_many = finished.len().saturating_sub(max);
     let is_old = |at: Timestamp| OPERATION_KEPT <= draft.now.since(at);
     let gone: Vec<OperationId> = finished
         .into_iter()
@@ -287,11 +346,20 @@ fn forget_operations(draft: &mut Draft<'_>) {
         .map(|(_, (_, _, id))| id)
         .collect();
     for id in gone {
-        draft.usage.count_operation(true, false);
-        draft.usage.count_bytes(draft.operations.get(&id).map_or(0, |gone| gone.size()), 0);
-        draft.operations.put(&id, None);
-        if draft.operations.payload(&id).is_some() {
-            put_payload(draft, &id, None);
-        }
+        forget(draft, &id);
     }
+}
+
+/// Drops one operation, and what it contributes.
+fn forget(draft: &mut Draft<'_>, id: &OperationId) {
+    let Some(gone) = draft.operations.get(id).cloned() else {
+        return;
+    };
+    draft.usage.count_operation(true, false);
+    draft.usage.count_bytes(gone.size(), 0);
+    draft.operations.put(id, None);
+    if draft.operations.payload(id).is_some() {
+        put_payload(draft, id, None);
+    }
+    show(draft, &gone.unit);
 }

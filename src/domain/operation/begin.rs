@@ -81,6 +81,7 @@ impl Operation {
             neglected: false,
             turn,
             history: Vec::new(),
+            unit: new.unit.clone(),
         };
         if is_held {
             operation.hold(call);

@@ -101,6 +101,8 @@ pub enum Observed {
 /// The parameters of a new operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewOperation {
+    /// The unit whose own work it is; `""` for the work of the application.
+    pub unit: UnitName,
     /// The kind of work.
     pub kind: Kind,
     /// Version before.

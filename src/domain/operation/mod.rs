@@ -15,7 +15,7 @@
 //! - [`transition`] is the table of each call in each state.
 //! - [`lapse`] contains the changes by time alone; they precede every call.
 //! - [`begin`] is the one call that depends on other operations: an application has at most one
-//!   unfinished operation.
+//!   unfinished operation of its own, and one of each unit.
 //! - [`words`] derives the operation's status of the application.
 //! - `apply` applies the commands to a draft.
 //!
@@ -325,6 +325,10 @@ pub struct Operation {
     pub turn: u64,
     /// The transitions, the oldest first. Bounded: the oldest are dropped.
     pub history: Vec<Event>,
+    /// The unit whose own work it is; `""` for the work of the application. Not written if it is
+    /// `""`, so that the stored form of the others is unchanged.
+    #[serde(default, skip_serializing_if = "UnitName::is_application")]
+    pub unit: UnitName,
 }
 
 impl Operation {

@@ -36,15 +36,31 @@ impl Operations {
         self.payloads.iter()
     }
 
-    /// Returns the operation that was begun or retried last: it gives the application's operation
-    /// status, and is the only one that may be open.
+    /// Returns the operation of the application that was begun or retried last: it gives the
+    /// application's operation status, and is the only one of the application that may be open.
     pub fn last(&self) -> Option<(&OperationId, &Arc<Operation>)> {
-        self.records.iter().max_by_key(|(_, operation)| operation.turn)
+        self.last_of(&UnitName::application())
     }
 
-    /// Returns the open operation, if there is one.
+    /// Returns the same for a unit, or with `""` for the application.
+    pub fn last_of(&self, unit: &UnitName) -> Option<(&OperationId, &Arc<Operation>)> {
+        let of_unit = self.records.iter().filter(|(_, operation)| operation.unit == *unit);
+        of_unit.max_by_key(|(_, operation)| operation.turn)
+    }
+
+    /// Returns the open operation of the application, if there is one.
     pub fn open(&self) -> Option<(&OperationId, &Arc<Operation>)> {
         self.last().filter(|(_, operation)| operation.is_open())
+    }
+
+    /// Returns the open operations of the application and of its units.
+    pub fn all_open(&self) -> impl Iterator<Item = (&OperationId, &Arc<Operation>)> {
+        self.records.iter().filter(|(_, operation)| operation.is_open())
+    }
+
+    /// Returns the newest turn; 0 if there is no operation.
+    pub(in crate::domain) fn newest_turn(&self) -> u64 {
+        self.records.values().map(|operation| operation.turn).max().unwrap_or(0)
     }
 
     /// Returns the operations, the last begun or retried first.
@@ -54,18 +70,22 @@ impl Operations {
         all
     }
 
-    /// Returns the open operation for a unit that begins: with its payload, unless another unit
-    /// holds it.
-    pub fn pending(&self, unit: &UnitName) -> Option<Pending> {
-        let (id, operation) = self.open()?;
-        let is_theirs = operation.holder().is_none_or(|holder| holder == unit);
-        let payload = self.payload(id).filter(|_| is_theirs).cloned();
-        Some(Pending { id: id.clone(), operation: operation.clone(), payload })
+    /// Returns the open operations for a unit that begins, its own one and that of the application:
+    /// with its payload, unless another unit holds it.
+    pub fn pending(&self, unit: &UnitName) -> Vec<Pending> {
+        let own = self.last_of(unit).filter(|(_, operation)| operation.is_open());
+        let pending = |(id, operation): (&OperationId, &Arc<Operation>)| {
+            let is_theirs = operation.holder().is_none_or(|holder| holder == unit);
+            let payload = self.payload(id).filter(|_| is_theirs).cloned();
+            Pending { id: id.clone(), operation: operation.clone(), payload }
+        };
+        own.into_iter().chain(self.open()).map(pending).collect()
     }
 
     /// Returns advice for the client that superseded an operation.
     pub fn advice(&self, begun: &Operation) -> Vec<String> {
-        let before = self.records.iter().filter(|(_, o)| o.turn < begun.turn);
+        let is_before = |o: &Operation| o.unit == begun.unit && o.turn < begun.turn;
+        let before = self.records.iter().filter(|(_, o)| is_before(o));
         let touched = before.max_by_key(|(_, o)| o.turn).filter(|(_, o)| o.touched);
         let say = |(id, operation): (&OperationId, &Arc<Operation>)| {
             format!(

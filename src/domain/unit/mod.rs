@@ -20,6 +20,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::name::{PartName, UnitName};
+use crate::domain::operation::words::OperationStatus;
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::{Presence, SessionId};
@@ -81,6 +82,9 @@ pub struct Unit {
     /// Position among the units that wait to lead.
     #[serde(default)]
     pub candidate: Option<u64>,
+    /// The status that the latest operation of the unit contributes. Not written if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Box<OperationStatus>>,
     /// The stored value of `last_seen`.
     #[serde(skip)]
     pub last_seen_written: Timestamp,
@@ -113,6 +117,12 @@ impl Unit {
             (None, None) if is_stale => Freshness::Stale,
             (None, None) => Freshness::Fresh,
         }
+    }
+
+    /// Returns whether the unit itself contributes beside its statuses and faults, or keeps them
+    /// from contributing.
+    pub(in crate::domain) fn has_rank(&self) -> bool {
+        !self.is_believed() || self.operation.is_some()
     }
 
     /// Returns whether the unit's last reports contribute: the unit is neither lost nor uncertain.

@@ -5,6 +5,7 @@ use crate::domain::fault::apply::remove_faults;
 use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::leadership::succession::leave_lease;
 use crate::domain::name::UnitName;
+use crate::domain::operation::apply::abandon_operations_of;
 use crate::domain::request::Effect;
 use crate::domain::unit::contact::unit_exists;
 use crate::domain::unit::refused::LookupError;
@@ -27,6 +28,7 @@ pub(in crate::domain) fn remove(draft: &mut Draft<'_>, name: &UnitName) -> Effec
         draft.put_status(key, None);
     }
     remove_faults(draft, name);
+    abandon_operations_of(draft, name);
     let incarnation = draft.unit(name).map_or(0, |unit| unit.incarnation);
     draft.requests.put_fence(name, incarnation);
     draft.put_unit(name.clone(), None);

@@ -51,7 +51,13 @@ pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<Op
         fields.note("reason", Reason::MissingField, "is required to supersede: say why");
     }
     let (payload, bytes) = payload?;
+    let for_unit = fields.unit_or_application("for_unit", &wire.for_unit);
+    if !wire.for_unit.is_empty() && !wire.unit.is_empty() && wire.unit != wire.for_unit {
+        let text = "is another unit than `unit`; a unit begins only work of its own";
+        fields.note("for_unit", Reason::InvalidValue, text).with("value", &wire.for_unit);
+    }
     let new = NewOperation {
+        unit: for_unit?,
         kind: kind?,
         from_version: from_version?,
         target_version: target_version?,
@@ -427,6 +433,7 @@ pub fn operation_line(app: &AppName, id: &OperationId, operation: &Operation) ->
         next_step,
         next_time: next_time.map(timestamp),
         note: operation.note.to_string(),
+        unit: operation.unit.to_string(),
     }
 }
 

@@ -198,6 +198,7 @@ fn mk_summary() -> Summary {
             uncertain_units: 0,
             flapping: 0,
             faults: 0,
+            operations: 0,
         },
     }
 }

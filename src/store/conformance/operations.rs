@@ -29,6 +29,7 @@ fn mk_command(by: &str, action: OperationAction) -> Command {
 
 fn mk_begin() -> OperationAction {
     OperationAction::Begin(Box::new(NewOperation {
+        unit: UnitName::application(),
         kind: Kind::Upgrade,
         from_version: "v1".into(),
         target_version: "v2".into(),
@@ -69,6 +70,7 @@ pub(super) fn mk_order(dice: u64) -> Command {
 fn mk_operation() -> Operation {
     let at = |n: u64| Timestamp(32_503_680_000_000 + n);
     Operation {
+        unit: UnitName::application(),
         kind: Kind::Rollback,
         from_version: "v2".into(),
         target_version: "v1".into(),

@@ -594,6 +594,7 @@ class Methods:
         supersede: bool = False,
         reason: str = "",
         request_id: str = "",
+        for_unit: str = "",
         timeout: Optional[float] = None,
     ) -> messages.BeginOperationResponse:
         """Records an operation and holds it: RUNNING with fence 1. Without a unit it has no holder
@@ -627,6 +628,7 @@ class Methods:
             "supersede": supersede,
             "reason": reason,
             "request_id": request_id,
+            "for_unit": for_unit,
         }
         answer: messages.BeginOperationResponse = self._call("begin_operation", request, timeout)
         return answer
@@ -881,6 +883,7 @@ class Methods:
         page_size: int = 0,
         page_token: str = "",
         min_revision: int = 0,
+        unit: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> messages.ListOperationsResponse:
         """Lists the operations of an application, the latest first; without payloads and
@@ -894,6 +897,7 @@ class Methods:
             "page_size": page_size,
             "page_token": page_token,
             "min_revision": min_revision,
+            "unit": unit,
         }
         answer: messages.ListOperationsResponse = self._call("list_operations", request, timeout)
         return answer

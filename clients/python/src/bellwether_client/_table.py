@@ -456,13 +456,13 @@ MESSAGES = {
         "max_interruptions:i checkpoint:y payload:y payload_uri:s payload_digest:s "
         "next_target_version:s last_error:m=ErrorReport reason:s deterministic:b reversible:b "
         "create_time:t update_time:t deadline:t retry_time:t history:*m=OperationEvent "
-        "progress:s touched:b next_step:s next_time:t note:s"
+        "progress:s touched:b next_step:s next_time:t note:s unit:s"
     ),
     "BeginOperationRequest": (
         "namespace:s application:s unit:s operation_id:s kind:e=OPERATION_KIND_UNSPECIFIED "
         "from_version:s target_version:s payload:y payload_uri:s payload_digest:s "
         "deterministic:b reversible:b max_attempts:i max_interruptions:?i deadline:t "
-        "lease_duration:d supersede:b reason:s request_id:s"
+        "lease_duration:d supersede:b reason:s request_id:s for_unit:s"
     ),
     "BeginOperationResponse": (
         "operation:m=Operation revision:l begun:b advice:*s"
@@ -527,7 +527,7 @@ MESSAGES = {
     ),
     "ListOperationsRequest": (
         "namespace:s application:s states:*e=OPERATION_STATE_UNSPECIFIED page_size:i "
-        "page_token:s min_revision:l"
+        "page_token:s min_revision:l unit:?s"
     ),
     "ListOperationsResponse": (
         "operations:*m=Operation next_page_token:s"

@@ -636,6 +636,7 @@ class Operation(TypedDict):
     next_step: str
     next_time: Optional[datetime]
     note: str
+    unit: str
 
 
 class BeginOperationResponse(TypedDict):

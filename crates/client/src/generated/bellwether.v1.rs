@@ -1268,6 +1268,9 @@ pub struct Operation {
     /// Reason that the caller gave for replacing this operation.
     #[prost(string, tag = "34")]
     pub note: ::prost::alloc::string::String,
+    /// The unit whose own work it is; empty: the work of the application.
+    #[prost(string, tag = "35")]
+    pub unit: ::prost::alloc::string::String,
 }
 /// State of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -1528,7 +1531,8 @@ pub struct ExplainApplicationResponse {
     /// Held components: at most `page_size`, and at most 256 KiB of them.
     #[prost(message, repeated, tag = "10")]
     pub holds: ::prost::alloc::vec::Vec<Hold>,
-    /// The latest operation with its next step; without payload and checkpoint. Empty if there is none.
+    /// The latest operation of the application, then the unfinished and failed ones of its units, each with its next step;
+    /// without payload and checkpoint. At most `page_size`, and at most 1 MiB of them.
     #[prost(message, repeated, tag = "11")]
     pub operations: ::prost::alloc::vec::Vec<Operation>,
     /// Number of held components that do not fit into `holds`.
@@ -3551,6 +3555,10 @@ pub struct BeginOperationRequest {
     /// once; another request with the same key is refused with REQUEST_ID_REUSED.
     #[prost(string, tag = "19")]
     pub request_id: ::prost::alloc::string::String,
+    /// The unit whose own work this is, beside the work of the application and of other units. Empty: the application.
+    /// Created if it does not exist. If `unit` is given too, it is the same.
+    #[prost(string, tag = "20")]
+    pub for_unit: ::prost::alloc::string::String,
 }
 /// Response of BeginOperation.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3895,6 +3903,9 @@ pub struct ListOperationsRequest {
     /// wait.
     #[prost(uint64, tag = "6")]
     pub min_revision: u64,
+    /// Only operations of this unit; empty: only those of the application itself. Not given: all.
+    #[prost(string, optional, tag = "7")]
+    pub unit: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// A page of operations.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3996,7 +4007,10 @@ pub mod operation_service_client {
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
     /// Durable records of work in flight. Begin an operation before its first side effect; a worker that resumes it after a
-    /// crash finds the payload and the progress of the previous holder. An application has at most one unfinished operation.
+    /// crash finds the payload and the progress of the previous holder. An application has at most one unfinished operation of
+    /// its own. Beside it each unit has at most one unfinished operation of its own (`for_unit`), such as its own upgrade;
+    /// everything below applies to them separately, and only that unit acquires it. The removal of a unit abandons its
+    /// unfinished operation.
     ///
     /// Every write of a holder carries the `fence` of the answer to Begin or Acquire. A write with an older fence is
     /// refused, and the holder must then stop. A heartbeat renews the lease. Send one at every third of `lease_duration`,
@@ -5155,7 +5169,8 @@ pub struct Welcome {
     /// not 0, ListStatuses with this unit has all.
     #[prost(message, repeated, tag = "4")]
     pub retained: ::prost::alloc::vec::Vec<StatusReport>,
-    /// Unfinished operation of the application with its checkpoint, and with its payload unless another unit holds it.
+    /// Unfinished operations of the unit and of the application with their checkpoints, and with their payloads unless
+    /// another unit holds them.
     #[prost(message, repeated, tag = "5")]
     pub operations: ::prost::alloc::vec::Vec<Operation>,
     /// The leading unit; empty: no leader.
@@ -5420,7 +5435,8 @@ pub struct RegisterUnitResponse {
     /// ListStatuses with this unit has all.
     #[prost(message, repeated, tag = "2")]
     pub retained: ::prost::alloc::vec::Vec<StatusReport>,
-    /// Unfinished operation of the application with its checkpoint, and with its payload unless another unit holds it.
+    /// Unfinished operations of the unit and of the application with their checkpoints, and with their payloads unless
+    /// another unit holds them.
     #[prost(message, repeated, tag = "3")]
     pub operations: ::prost::alloc::vec::Vec<Operation>,
     /// Recommended time between two calls: a third of `ttl`, or the heartbeat interval of sessions if `ttl` is not given.

@@ -129,11 +129,14 @@ fn other_row<'a>(shown: &'a ApplicationView, other: &Contribution) -> Row<'a> {
     .of(shown)
 }
 
-/// Returns a row for an operation of the application: its holder and its progress.
+/// Returns a row for an operation of the application or of a unit: its holder and its progress.
 fn operation_row<'a>(shown: &'a ApplicationView, operation: &Operation, now: Timestamp) -> Row<'a> {
     Row {
         namespace: "",
-        name: shown.application.name.clone(),
+        name: match operation.unit.as_str() {
+            "" => shown.application.name.clone(),
+            unit => unit.to_string(),
+        },
         level: operation::level_of(operation).map_or(0, i32::from),
         seen: "".into(),
         component: "operation".to_string(),
