@@ -5,8 +5,8 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 CARGO ?= cargo
 ARGS ?=
 
-.PHONY: help run test check check-long fix bench bench-core instructions tools fmt-check clippy doc proto chart deny \
-	advisories release packages-test book
+.PHONY: help run test check check-long linearizability fix bench bench-core instructions tools fmt-check clippy doc \
+	proto chart deny advisories release packages-test book
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -32,6 +32,9 @@ check-long: tools ## The soaks, the chart on a kube-apiserver, the packages, gen
 	$(MAKE) packages-test
 	tools/release-check
 	tools/clients-check
+
+linearizability: tools ## Judge 100,000 operations on leases and data under faults by Porcupine; about 10 minutes
+	BELLWETHER_LINEARIZABILITY_OPERATIONS=100000 $(CARGO) test --locked --test it -- linearizability:: --nocapture
 
 fix: ## Format, generate the wire types, apply what clippy knows how to fix, and list the values of the chart again
 	UPDATE=1 $(CARGO) test --locked --workspace --test generated

@@ -53,6 +53,7 @@ mod large;
 mod leader;
 mod leader_status;
 mod leader_worker;
+mod linearizability;
 mod many;
 mod metrics;
 mod multiplex;
