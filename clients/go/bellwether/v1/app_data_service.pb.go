@@ -215,9 +215,14 @@ type UpdateAppDataRequest struct {
 	Etag *string `protobuf:"bytes,7,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
 	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
 	// once; another request with the same key is refused with REQUEST_ID_REUSED.
-	RequestId     string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RequestId string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Whether the unit has been made the leader outside of Bellwether, for example by Juju. The same commit then sets
+	// `external_leader` of the configuration to the unit, and creates the application if it does not exist. If the request
+	// is refused, nothing of this happens. Requires `unit` and excludes `lease_epoch`. Only for operators, as the
+	// configuration is.
+	DecidedOutside bool `protobuf:"varint,9,opt,name=decided_outside,json=decidedOutside,proto3" json:"decided_outside,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *UpdateAppDataRequest) Reset() {
@@ -304,6 +309,13 @@ func (x *UpdateAppDataRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *UpdateAppDataRequest) GetDecidedOutside() bool {
+	if x != nil {
+		return x.DecidedOutside
+	}
+	return false
 }
 
 // Response of UpdateAppData.
@@ -538,7 +550,7 @@ const file_bellwether_v1_app_data_service_proto_rawDesc = "" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12!\n" +
 	"\fmin_revision\x18\x03 \x01(\x04R\vminRevision\"G\n" +
 	"\x12GetAppDataResponse\x121\n" +
-	"\bapp_data\x18\x01 \x01(\v2\x16.bellwether.v1.AppDataR\aappData\"\xdc\x02\n" +
+	"\bapp_data\x18\x01 \x01(\v2\x16.bellwether.v1.AppDataR\aappData\"\x85\x03\n" +
 	"\x14UpdateAppDataRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -549,7 +561,8 @@ const file_bellwether_v1_app_data_service_proto_rawDesc = "" +
 	"\x06delete\x18\x06 \x03(\tR\x06delete\x12\x17\n" +
 	"\x04etag\x18\a \x01(\tH\x00R\x04etag\x88\x01\x01\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\b \x01(\tR\trequestId\x1a6\n" +
+	"request_id\x18\b \x01(\tR\trequestId\x12'\n" +
+	"\x0fdecided_outside\x18\t \x01(\bR\x0edecidedOutside\x1a6\n" +
 	"\bSetEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01B\a\n" +

@@ -579,7 +579,8 @@ type ExplainApplicationResponse struct {
 	FaultCount int32 `protobuf:"varint,9,opt,name=fault_count,json=faultCount,proto3" json:"fault_count,omitempty"`
 	// Held components: at most `page_size`, and at most 256 KiB of them.
 	Holds []*Hold `protobuf:"bytes,10,rep,name=holds,proto3" json:"holds,omitempty"`
-	// The latest operation with its next step; without payload and checkpoint. Empty if there is none.
+	// The latest operation of the application, then the unfinished and failed ones of its units, each with its next step;
+	// without payload and checkpoint. At most `page_size`, and at most 1 MiB of them.
 	Operations []*Operation `protobuf:"bytes,11,rep,name=operations,proto3" json:"operations,omitempty"`
 	// Number of held components that do not fit into `holds`.
 	HoldsRestCount int32 `protobuf:"varint,12,opt,name=holds_rest_count,json=holdsRestCount,proto3" json:"holds_rest_count,omitempty"`
@@ -796,8 +797,8 @@ func (x *ListStatusesRequest) GetMinRevision() uint64 {
 // A page of statuses.
 type ListStatusesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// First the application status that the leader set (with an empty `unit`), unless the request names a unit. Then the
-	// statuses of units, ordered by unit (natural order), component, key and kind.
+	// First the statuses of the application itself (with an empty `unit`), unless the request names a unit. Then the
+	// statuses of units. Ordered by unit (natural order), component, key and kind.
 	Statuses []*StatusRecord `protobuf:"bytes,1,rep,name=statuses,proto3" json:"statuses,omitempty"`
 	// Token of the next page; empty at the end.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -2322,9 +2323,14 @@ type SetApplicationStatusRequest struct {
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
 	// once; another request with the same key is refused with REQUEST_ID_REUSED.
-	RequestId     string `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RequestId string `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Whether the unit has been made the leader outside of Bellwether, for example by Juju. The same commit then sets
+	// `external_leader` of the configuration to the unit, and creates the application if it does not exist. If the request
+	// is refused, nothing of this happens. Requires `unit` and excludes `lease_epoch`. Only for operators, as the
+	// configuration is.
+	DecidedOutside bool `protobuf:"varint,13,opt,name=decided_outside,json=decidedOutside,proto3" json:"decided_outside,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SetApplicationStatusRequest) Reset() {
@@ -2441,6 +2447,13 @@ func (x *SetApplicationStatusRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *SetApplicationStatusRequest) GetDecidedOutside() bool {
+	if x != nil {
+		return x.DecidedOutside
+	}
+	return false
+}
+
 // Response of SetApplicationStatus.
 type SetApplicationStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2496,6 +2509,194 @@ func (x *SetApplicationStatusResponse) GetChanged() bool {
 	return false
 }
 
+// Request of ReplaceApplicationStatuses.
+type ReplaceApplicationStatusesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the application. Empty means `default`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the application. Required.
+	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// The leading unit, which sends the set. Empty if leadership is decided outside and no unit leads.
+	Unit string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
+	// Epoch of the unit's lease; 0 if leadership is decided outside.
+	LeaseEpoch uint64 `protobuf:"varint,4,opt,name=lease_epoch,json=leaseEpoch,proto3" json:"lease_epoch,omitempty"`
+	// If given, only this component's set is replaced, and every status must name the component or leave it empty.
+	Component *string `protobuf:"bytes,5,opt,name=component,proto3,oneof" json:"component,omitempty"`
+	// The statuses of the set; each (component, key) once. `kind` must be pull or not given. Among statuses with the same
+	// precedence, level and priority, the first one wins. A status with a `ttl` ends when its time passes without a
+	// repeat; `default_ttl`, latches and damping do not apply.
+	Statuses []*StatusReport `protobuf:"bytes,6,rep,name=statuses,proto3" json:"statuses,omitempty"`
+	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
+	// once; another request with the same key is refused with REQUEST_ID_REUSED.
+	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Whether the unit has been made the leader outside of Bellwether, for example by Juju. The same commit then sets
+	// `external_leader` of the configuration to the unit, and creates the application if it does not exist. If the request
+	// is refused, nothing of this happens. Requires `unit` and excludes `lease_epoch`. Only for operators, as the
+	// configuration is.
+	DecidedOutside bool `protobuf:"varint,8,opt,name=decided_outside,json=decidedOutside,proto3" json:"decided_outside,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ReplaceApplicationStatusesRequest) Reset() {
+	*x = ReplaceApplicationStatusesRequest{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplaceApplicationStatusesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplaceApplicationStatusesRequest) ProtoMessage() {}
+
+func (x *ReplaceApplicationStatusesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplaceApplicationStatusesRequest.ProtoReflect.Descriptor instead.
+func (*ReplaceApplicationStatusesRequest) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ReplaceApplicationStatusesRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ReplaceApplicationStatusesRequest) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *ReplaceApplicationStatusesRequest) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *ReplaceApplicationStatusesRequest) GetLeaseEpoch() uint64 {
+	if x != nil {
+		return x.LeaseEpoch
+	}
+	return 0
+}
+
+func (x *ReplaceApplicationStatusesRequest) GetComponent() string {
+	if x != nil && x.Component != nil {
+		return *x.Component
+	}
+	return ""
+}
+
+func (x *ReplaceApplicationStatusesRequest) GetStatuses() []*StatusReport {
+	if x != nil {
+		return x.Statuses
+	}
+	return nil
+}
+
+func (x *ReplaceApplicationStatusesRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ReplaceApplicationStatusesRequest) GetDecidedOutside() bool {
+	if x != nil {
+		return x.DecidedOutside
+	}
+	return false
+}
+
+// Response of ReplaceApplicationStatuses.
+type ReplaceApplicationStatusesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Revision of the application with the set.
+	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// False if the set only repeated the current one.
+	Changed bool `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	// Number of statuses that were removed because they are not in the set.
+	RemovedCount int32 `protobuf:"varint,3,opt,name=removed_count,json=removedCount,proto3" json:"removed_count,omitempty"`
+	// Improvements for the author of the worker.
+	Advice        []string `protobuf:"bytes,4,rep,name=advice,proto3" json:"advice,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplaceApplicationStatusesResponse) Reset() {
+	*x = ReplaceApplicationStatusesResponse{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplaceApplicationStatusesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplaceApplicationStatusesResponse) ProtoMessage() {}
+
+func (x *ReplaceApplicationStatusesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplaceApplicationStatusesResponse.ProtoReflect.Descriptor instead.
+func (*ReplaceApplicationStatusesResponse) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ReplaceApplicationStatusesResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ReplaceApplicationStatusesResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *ReplaceApplicationStatusesResponse) GetRemovedCount() int32 {
+	if x != nil {
+		return x.RemovedCount
+	}
+	return 0
+}
+
+func (x *ReplaceApplicationStatusesResponse) GetAdvice() []string {
+	if x != nil {
+		return x.Advice
+	}
+	return nil
+}
+
 // Request of ClearApplicationStatus.
 type ClearApplicationStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2509,14 +2710,19 @@ type ClearApplicationStatusRequest struct {
 	LeaseEpoch uint64 `protobuf:"varint,4,opt,name=lease_epoch,json=leaseEpoch,proto3" json:"lease_epoch,omitempty"`
 	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
 	// once; another request with the same key is refused with REQUEST_ID_REUSED.
-	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Whether the unit has been made the leader outside of Bellwether, for example by Juju. The same commit then sets
+	// `external_leader` of the configuration to the unit, and creates the application if it does not exist. If the request
+	// is refused, nothing of this happens. Requires `unit` and excludes `lease_epoch`. Only for operators, as the
+	// configuration is.
+	DecidedOutside bool `protobuf:"varint,6,opt,name=decided_outside,json=decidedOutside,proto3" json:"decided_outside,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ClearApplicationStatusRequest) Reset() {
 	*x = ClearApplicationStatusRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2528,7 +2734,7 @@ func (x *ClearApplicationStatusRequest) String() string {
 func (*ClearApplicationStatusRequest) ProtoMessage() {}
 
 func (x *ClearApplicationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2541,7 +2747,7 @@ func (x *ClearApplicationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearApplicationStatusRequest.ProtoReflect.Descriptor instead.
 func (*ClearApplicationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{30}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClearApplicationStatusRequest) GetNamespace() string {
@@ -2579,6 +2785,13 @@ func (x *ClearApplicationStatusRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *ClearApplicationStatusRequest) GetDecidedOutside() bool {
+	if x != nil {
+		return x.DecidedOutside
+	}
+	return false
+}
+
 // Response of ClearApplicationStatus.
 type ClearApplicationStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2592,7 +2805,7 @@ type ClearApplicationStatusResponse struct {
 
 func (x *ClearApplicationStatusResponse) Reset() {
 	*x = ClearApplicationStatusResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +2817,7 @@ func (x *ClearApplicationStatusResponse) String() string {
 func (*ClearApplicationStatusResponse) ProtoMessage() {}
 
 func (x *ClearApplicationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +2830,7 @@ func (x *ClearApplicationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearApplicationStatusResponse.ProtoReflect.Descriptor instead.
 func (*ClearApplicationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{31}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ClearApplicationStatusResponse) GetRevision() uint64 {
@@ -2652,7 +2865,7 @@ type RemoveUnitRequest struct {
 
 func (x *RemoveUnitRequest) Reset() {
 	*x = RemoveUnitRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2877,7 @@ func (x *RemoveUnitRequest) String() string {
 func (*RemoveUnitRequest) ProtoMessage() {}
 
 func (x *RemoveUnitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2890,7 @@ func (x *RemoveUnitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnitRequest.ProtoReflect.Descriptor instead.
 func (*RemoveUnitRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{32}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RemoveUnitRequest) GetNamespace() string {
@@ -2721,7 +2934,7 @@ type RemoveUnitResponse struct {
 
 func (x *RemoveUnitResponse) Reset() {
 	*x = RemoveUnitResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +2946,7 @@ func (x *RemoveUnitResponse) String() string {
 func (*RemoveUnitResponse) ProtoMessage() {}
 
 func (x *RemoveUnitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +2959,7 @@ func (x *RemoveUnitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnitResponse.ProtoReflect.Descriptor instead.
 func (*RemoveUnitResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{33}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RemoveUnitResponse) GetRevision() uint64 {
@@ -2779,7 +2992,7 @@ type DeleteApplicationRequest struct {
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +3004,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +3017,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{34}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DeleteApplicationRequest) GetNamespace() string {
@@ -2839,7 +3052,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2851,7 +3064,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2864,7 +3077,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{35}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DeleteApplicationResponse) GetRevision() uint64 {
@@ -2898,7 +3111,7 @@ type ListFaultsRequest struct {
 
 func (x *ListFaultsRequest) Reset() {
 	*x = ListFaultsRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2910,7 +3123,7 @@ func (x *ListFaultsRequest) String() string {
 func (*ListFaultsRequest) ProtoMessage() {}
 
 func (x *ListFaultsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2923,7 +3136,7 @@ func (x *ListFaultsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFaultsRequest.ProtoReflect.Descriptor instead.
 func (*ListFaultsRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{36}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListFaultsRequest) GetNamespace() string {
@@ -2988,7 +3201,7 @@ type ListFaultsResponse struct {
 
 func (x *ListFaultsResponse) Reset() {
 	*x = ListFaultsResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3213,7 @@ func (x *ListFaultsResponse) String() string {
 func (*ListFaultsResponse) ProtoMessage() {}
 
 func (x *ListFaultsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3226,7 @@ func (x *ListFaultsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFaultsResponse.ProtoReflect.Descriptor instead.
 func (*ListFaultsResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{37}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListFaultsResponse) GetFaults() []*Fault {
@@ -3054,7 +3267,7 @@ type ResolveHoldRequest struct {
 
 func (x *ResolveHoldRequest) Reset() {
 	*x = ResolveHoldRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +3279,7 @@ func (x *ResolveHoldRequest) String() string {
 func (*ResolveHoldRequest) ProtoMessage() {}
 
 func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +3292,7 @@ func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldRequest.ProtoReflect.Descriptor instead.
 func (*ResolveHoldRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{38}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ResolveHoldRequest) GetNamespace() string {
@@ -3144,7 +3357,7 @@ type ResolveHoldResponse struct {
 
 func (x *ResolveHoldResponse) Reset() {
 	*x = ResolveHoldResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3156,7 +3369,7 @@ func (x *ResolveHoldResponse) String() string {
 func (*ResolveHoldResponse) ProtoMessage() {}
 
 func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3169,7 +3382,7 @@ func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldResponse.ProtoReflect.Descriptor instead.
 func (*ResolveHoldResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{39}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ResolveHoldResponse) GetRevision() uint64 {
@@ -3359,7 +3572,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"request_id\x18\x05 \x01(\tR\trequestId\"t\n" +
 	"\x1cConfigureApplicationResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x128\n" +
-	"\x06config\x18\x02 \x01(\v2 .bellwether.v1.ApplicationConfigR\x06config\"\xcd\x03\n" +
+	"\x06config\x18\x02 \x01(\v2 .bellwether.v1.ApplicationConfigR\x06config\"\xf6\x03\n" +
 	"\x1bSetApplicationStatusRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -3375,10 +3588,29 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	" \x01(\tR\x06action\x12=\n" +
 	"\fobserve_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\f \x01(\tR\trequestId\"T\n" +
+	"request_id\x18\f \x01(\tR\trequestId\x12'\n" +
+	"\x0fdecided_outside\x18\r \x01(\bR\x0edecidedOutside\"T\n" +
 	"\x1cSetApplicationStatusResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\bR\achanged\"\xb3\x01\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"\xca\x02\n" +
+	"!ReplaceApplicationStatusesRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
+	"\x04unit\x18\x03 \x01(\tR\x04unit\x12\x1f\n" +
+	"\vlease_epoch\x18\x04 \x01(\x04R\n" +
+	"leaseEpoch\x12!\n" +
+	"\tcomponent\x18\x05 \x01(\tH\x00R\tcomponent\x88\x01\x01\x127\n" +
+	"\bstatuses\x18\x06 \x03(\v2\x1b.bellwether.v1.StatusReportR\bstatuses\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\a \x01(\tR\trequestId\x12'\n" +
+	"\x0fdecided_outside\x18\b \x01(\bR\x0edecidedOutsideB\f\n" +
+	"\n" +
+	"_component\"\x97\x01\n" +
+	"\"ReplaceApplicationStatusesResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\x12#\n" +
+	"\rremoved_count\x18\x03 \x01(\x05R\fremovedCount\x12\x16\n" +
+	"\x06advice\x18\x04 \x03(\tR\x06advice\"\xdc\x01\n" +
 	"\x1dClearApplicationStatusRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -3386,7 +3618,8 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\vlease_epoch\x18\x04 \x01(\x04R\n" +
 	"leaseEpoch\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\"V\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\x12'\n" +
+	"\x0fdecided_outside\x18\x06 \x01(\bR\x0edecidedOutside\"V\n" +
 	"\x1eClearApplicationStatusResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\bR\achanged\"\x86\x01\n" +
@@ -3435,7 +3668,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x0eHoldResolution\x12\x1f\n" +
 	"\x1bHOLD_RESOLUTION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15HOLD_RESOLUTION_RETRY\x10\x01\x12\x18\n" +
-	"\x14HOLD_RESOLUTION_SKIP\x10\x022\xf4\f\n" +
+	"\x14HOLD_RESOLUTION_SKIP\x10\x022\xf8\r\n" +
 	"\x12ApplicationService\x12b\n" +
 	"\x0eGetApplication\x12$.bellwether.v1.GetApplicationRequest\x1a%.bellwether.v1.GetApplicationResponse\"\x03\x90\x02\x01\x12h\n" +
 	"\x10ListApplications\x12&.bellwether.v1.ListApplicationsRequest\x1a'.bellwether.v1.ListApplicationsResponse\"\x03\x90\x02\x01\x12n\n" +
@@ -3450,7 +3683,8 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x12CollectApplication\x12(.bellwether.v1.CollectApplicationRequest\x1a).bellwether.v1.CollectApplicationResponse\x12h\n" +
 	"\x10ListStatusEvents\x12&.bellwether.v1.ListStatusEventsRequest\x1a'.bellwether.v1.ListStatusEventsResponse\"\x03\x90\x02\x01\x12o\n" +
 	"\x14ConfigureApplication\x12*.bellwether.v1.ConfigureApplicationRequest\x1a+.bellwether.v1.ConfigureApplicationResponse\x12o\n" +
-	"\x14SetApplicationStatus\x12*.bellwether.v1.SetApplicationStatusRequest\x1a+.bellwether.v1.SetApplicationStatusResponse\x12u\n" +
+	"\x14SetApplicationStatus\x12*.bellwether.v1.SetApplicationStatusRequest\x1a+.bellwether.v1.SetApplicationStatusResponse\x12\x81\x01\n" +
+	"\x1aReplaceApplicationStatuses\x120.bellwether.v1.ReplaceApplicationStatusesRequest\x1a1.bellwether.v1.ReplaceApplicationStatusesResponse\x12u\n" +
 	"\x16ClearApplicationStatus\x12,.bellwether.v1.ClearApplicationStatusRequest\x1a-.bellwether.v1.ClearApplicationStatusResponse\x12Q\n" +
 	"\n" +
 	"RemoveUnit\x12 .bellwether.v1.RemoveUnitRequest\x1a!.bellwether.v1.RemoveUnitResponse\x12f\n" +
@@ -3470,150 +3704,156 @@ func file_bellwether_v1_application_service_proto_rawDescGZIP() []byte {
 }
 
 var file_bellwether_v1_application_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_bellwether_v1_application_service_proto_goTypes = []any{
-	(HoldResolution)(0),                    // 0: bellwether.v1.HoldResolution
-	(*GetApplicationRequest)(nil),          // 1: bellwether.v1.GetApplicationRequest
-	(*GetApplicationResponse)(nil),         // 2: bellwether.v1.GetApplicationResponse
-	(*ListApplicationsRequest)(nil),        // 3: bellwether.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),       // 4: bellwether.v1.ListApplicationsResponse
-	(*ExplainApplicationRequest)(nil),      // 5: bellwether.v1.ExplainApplicationRequest
-	(*Contribution)(nil),                   // 6: bellwether.v1.Contribution
-	(*ExplainApplicationResponse)(nil),     // 7: bellwether.v1.ExplainApplicationResponse
-	(*ListStatusesRequest)(nil),            // 8: bellwether.v1.ListStatusesRequest
-	(*ListStatusesResponse)(nil),           // 9: bellwether.v1.ListStatusesResponse
-	(*ListUnitsRequest)(nil),               // 10: bellwether.v1.ListUnitsRequest
-	(*ListUnitsResponse)(nil),              // 11: bellwether.v1.ListUnitsResponse
-	(*WatchApplicationsRequest)(nil),       // 12: bellwether.v1.WatchApplicationsRequest
-	(*WatchApplicationsResponse)(nil),      // 13: bellwether.v1.WatchApplicationsResponse
-	(*MultiplexWatchesRequest)(nil),        // 14: bellwether.v1.MultiplexWatchesRequest
-	(*CreateWatch)(nil),                    // 15: bellwether.v1.CreateWatch
-	(*CancelWatch)(nil),                    // 16: bellwether.v1.CancelWatch
-	(*MultiplexWatchesResponse)(nil),       // 17: bellwether.v1.MultiplexWatchesResponse
-	(*ApplicationRemoved)(nil),             // 18: bellwether.v1.ApplicationRemoved
-	(*SnapshotComplete)(nil),               // 19: bellwether.v1.SnapshotComplete
-	(*Bookmark)(nil),                       // 20: bellwether.v1.Bookmark
-	(*Drain)(nil),                          // 21: bellwether.v1.Drain
-	(*CollectApplicationRequest)(nil),      // 22: bellwether.v1.CollectApplicationRequest
-	(*UnitAnswer)(nil),                     // 23: bellwether.v1.UnitAnswer
-	(*CollectApplicationResponse)(nil),     // 24: bellwether.v1.CollectApplicationResponse
-	(*ListStatusEventsRequest)(nil),        // 25: bellwether.v1.ListStatusEventsRequest
-	(*ListStatusEventsResponse)(nil),       // 26: bellwether.v1.ListStatusEventsResponse
-	(*ConfigureApplicationRequest)(nil),    // 27: bellwether.v1.ConfigureApplicationRequest
-	(*ConfigureApplicationResponse)(nil),   // 28: bellwether.v1.ConfigureApplicationResponse
-	(*SetApplicationStatusRequest)(nil),    // 29: bellwether.v1.SetApplicationStatusRequest
-	(*SetApplicationStatusResponse)(nil),   // 30: bellwether.v1.SetApplicationStatusResponse
-	(*ClearApplicationStatusRequest)(nil),  // 31: bellwether.v1.ClearApplicationStatusRequest
-	(*ClearApplicationStatusResponse)(nil), // 32: bellwether.v1.ClearApplicationStatusResponse
-	(*RemoveUnitRequest)(nil),              // 33: bellwether.v1.RemoveUnitRequest
-	(*RemoveUnitResponse)(nil),             // 34: bellwether.v1.RemoveUnitResponse
-	(*DeleteApplicationRequest)(nil),       // 35: bellwether.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil),      // 36: bellwether.v1.DeleteApplicationResponse
-	(*ListFaultsRequest)(nil),              // 37: bellwether.v1.ListFaultsRequest
-	(*ListFaultsResponse)(nil),             // 38: bellwether.v1.ListFaultsResponse
-	(*ResolveHoldRequest)(nil),             // 39: bellwether.v1.ResolveHoldRequest
-	(*ResolveHoldResponse)(nil),            // 40: bellwether.v1.ResolveHoldResponse
-	(*Application)(nil),                    // 41: bellwether.v1.Application
-	(Level)(0),                             // 42: bellwether.v1.Level
-	(*StatusRef)(nil),                      // 43: bellwether.v1.StatusRef
-	(*timestamppb.Timestamp)(nil),          // 44: google.protobuf.Timestamp
-	(Freshness)(0),                         // 45: bellwether.v1.Freshness
-	(*Fault)(nil),                          // 46: bellwether.v1.Fault
-	(*Hold)(nil),                           // 47: bellwether.v1.Hold
-	(*Operation)(nil),                      // 48: bellwether.v1.Operation
-	(*StatusRecord)(nil),                   // 49: bellwether.v1.StatusRecord
-	(*Unit)(nil),                           // 50: bellwether.v1.Unit
-	(*durationpb.Duration)(nil),            // 51: google.protobuf.Duration
-	(*status.Status)(nil),                  // 52: google.rpc.Status
-	(*StatusEvent)(nil),                    // 53: bellwether.v1.StatusEvent
-	(*ApplicationConfig)(nil),              // 54: bellwether.v1.ApplicationConfig
-	(*fieldmaskpb.FieldMask)(nil),          // 55: google.protobuf.FieldMask
-	(ApplicationStatusMode)(0),             // 56: bellwether.v1.ApplicationStatusMode
+	(HoldResolution)(0),                        // 0: bellwether.v1.HoldResolution
+	(*GetApplicationRequest)(nil),              // 1: bellwether.v1.GetApplicationRequest
+	(*GetApplicationResponse)(nil),             // 2: bellwether.v1.GetApplicationResponse
+	(*ListApplicationsRequest)(nil),            // 3: bellwether.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),           // 4: bellwether.v1.ListApplicationsResponse
+	(*ExplainApplicationRequest)(nil),          // 5: bellwether.v1.ExplainApplicationRequest
+	(*Contribution)(nil),                       // 6: bellwether.v1.Contribution
+	(*ExplainApplicationResponse)(nil),         // 7: bellwether.v1.ExplainApplicationResponse
+	(*ListStatusesRequest)(nil),                // 8: bellwether.v1.ListStatusesRequest
+	(*ListStatusesResponse)(nil),               // 9: bellwether.v1.ListStatusesResponse
+	(*ListUnitsRequest)(nil),                   // 10: bellwether.v1.ListUnitsRequest
+	(*ListUnitsResponse)(nil),                  // 11: bellwether.v1.ListUnitsResponse
+	(*WatchApplicationsRequest)(nil),           // 12: bellwether.v1.WatchApplicationsRequest
+	(*WatchApplicationsResponse)(nil),          // 13: bellwether.v1.WatchApplicationsResponse
+	(*MultiplexWatchesRequest)(nil),            // 14: bellwether.v1.MultiplexWatchesRequest
+	(*CreateWatch)(nil),                        // 15: bellwether.v1.CreateWatch
+	(*CancelWatch)(nil),                        // 16: bellwether.v1.CancelWatch
+	(*MultiplexWatchesResponse)(nil),           // 17: bellwether.v1.MultiplexWatchesResponse
+	(*ApplicationRemoved)(nil),                 // 18: bellwether.v1.ApplicationRemoved
+	(*SnapshotComplete)(nil),                   // 19: bellwether.v1.SnapshotComplete
+	(*Bookmark)(nil),                           // 20: bellwether.v1.Bookmark
+	(*Drain)(nil),                              // 21: bellwether.v1.Drain
+	(*CollectApplicationRequest)(nil),          // 22: bellwether.v1.CollectApplicationRequest
+	(*UnitAnswer)(nil),                         // 23: bellwether.v1.UnitAnswer
+	(*CollectApplicationResponse)(nil),         // 24: bellwether.v1.CollectApplicationResponse
+	(*ListStatusEventsRequest)(nil),            // 25: bellwether.v1.ListStatusEventsRequest
+	(*ListStatusEventsResponse)(nil),           // 26: bellwether.v1.ListStatusEventsResponse
+	(*ConfigureApplicationRequest)(nil),        // 27: bellwether.v1.ConfigureApplicationRequest
+	(*ConfigureApplicationResponse)(nil),       // 28: bellwether.v1.ConfigureApplicationResponse
+	(*SetApplicationStatusRequest)(nil),        // 29: bellwether.v1.SetApplicationStatusRequest
+	(*SetApplicationStatusResponse)(nil),       // 30: bellwether.v1.SetApplicationStatusResponse
+	(*ReplaceApplicationStatusesRequest)(nil),  // 31: bellwether.v1.ReplaceApplicationStatusesRequest
+	(*ReplaceApplicationStatusesResponse)(nil), // 32: bellwether.v1.ReplaceApplicationStatusesResponse
+	(*ClearApplicationStatusRequest)(nil),      // 33: bellwether.v1.ClearApplicationStatusRequest
+	(*ClearApplicationStatusResponse)(nil),     // 34: bellwether.v1.ClearApplicationStatusResponse
+	(*RemoveUnitRequest)(nil),                  // 35: bellwether.v1.RemoveUnitRequest
+	(*RemoveUnitResponse)(nil),                 // 36: bellwether.v1.RemoveUnitResponse
+	(*DeleteApplicationRequest)(nil),           // 37: bellwether.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil),          // 38: bellwether.v1.DeleteApplicationResponse
+	(*ListFaultsRequest)(nil),                  // 39: bellwether.v1.ListFaultsRequest
+	(*ListFaultsResponse)(nil),                 // 40: bellwether.v1.ListFaultsResponse
+	(*ResolveHoldRequest)(nil),                 // 41: bellwether.v1.ResolveHoldRequest
+	(*ResolveHoldResponse)(nil),                // 42: bellwether.v1.ResolveHoldResponse
+	(*Application)(nil),                        // 43: bellwether.v1.Application
+	(Level)(0),                                 // 44: bellwether.v1.Level
+	(*StatusRef)(nil),                          // 45: bellwether.v1.StatusRef
+	(*timestamppb.Timestamp)(nil),              // 46: google.protobuf.Timestamp
+	(Freshness)(0),                             // 47: bellwether.v1.Freshness
+	(*Fault)(nil),                              // 48: bellwether.v1.Fault
+	(*Hold)(nil),                               // 49: bellwether.v1.Hold
+	(*Operation)(nil),                          // 50: bellwether.v1.Operation
+	(*StatusRecord)(nil),                       // 51: bellwether.v1.StatusRecord
+	(*Unit)(nil),                               // 52: bellwether.v1.Unit
+	(*durationpb.Duration)(nil),                // 53: google.protobuf.Duration
+	(*status.Status)(nil),                      // 54: google.rpc.Status
+	(*StatusEvent)(nil),                        // 55: bellwether.v1.StatusEvent
+	(*ApplicationConfig)(nil),                  // 56: bellwether.v1.ApplicationConfig
+	(*fieldmaskpb.FieldMask)(nil),              // 57: google.protobuf.FieldMask
+	(ApplicationStatusMode)(0),                 // 58: bellwether.v1.ApplicationStatusMode
+	(*StatusReport)(nil),                       // 59: bellwether.v1.StatusReport
 }
 var file_bellwether_v1_application_service_proto_depIdxs = []int32{
-	41, // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
-	42, // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	41, // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
-	43, // 3: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
-	42, // 4: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
-	44, // 5: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
-	45, // 6: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
-	41, // 7: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
+	43, // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
+	44, // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	43, // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
+	45, // 3: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
+	44, // 4: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
+	46, // 5: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
+	47, // 6: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
+	43, // 7: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
 	6,  // 8: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
 	6,  // 9: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
-	46, // 10: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
-	47, // 11: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
-	48, // 12: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
-	49, // 13: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
-	50, // 14: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
-	42, // 15: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
-	42, // 16: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	51, // 17: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
-	41, // 18: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
+	48, // 10: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
+	49, // 11: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
+	50, // 12: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
+	51, // 13: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
+	52, // 14: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
+	44, // 15: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
+	44, // 16: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	53, // 17: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
+	43, // 18: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
 	18, // 19: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
 	19, // 20: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
 	20, // 21: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
 	21, // 22: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
-	50, // 23: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
+	52, // 23: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
 	15, // 24: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
 	16, // 25: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
 	12, // 26: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
 	13, // 27: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
-	52, // 28: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
-	51, // 29: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	51, // 30: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
-	50, // 31: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
-	51, // 32: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
-	49, // 33: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
+	54, // 28: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
+	53, // 29: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	53, // 30: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
+	52, // 31: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
+	53, // 32: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
+	51, // 33: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
 	23, // 34: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
-	44, // 35: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
-	53, // 36: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
-	54, // 37: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
-	55, // 38: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
-	54, // 39: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
-	42, // 40: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
-	56, // 41: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
-	51, // 42: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
-	44, // 43: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
-	46, // 44: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
-	0,  // 45: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
-	1,  // 46: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
-	3,  // 47: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
-	5,  // 48: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
-	8,  // 49: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
-	10, // 50: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
-	37, // 51: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
-	39, // 52: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
-	12, // 53: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
-	14, // 54: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
-	22, // 55: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
-	25, // 56: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
-	27, // 57: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
-	29, // 58: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
-	31, // 59: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
-	33, // 60: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
-	35, // 61: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
-	2,  // 62: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
-	4,  // 63: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
-	7,  // 64: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
-	9,  // 65: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
-	11, // 66: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
-	38, // 67: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
-	40, // 68: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
-	13, // 69: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
-	17, // 70: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
-	24, // 71: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
-	26, // 72: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
-	28, // 73: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
-	30, // 74: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
-	32, // 75: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
-	34, // 76: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
-	36, // 77: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
-	62, // [62:78] is the sub-list for method output_type
-	46, // [46:62] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	46, // 35: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
+	55, // 36: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
+	56, // 37: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
+	57, // 38: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
+	56, // 39: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
+	44, // 40: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
+	58, // 41: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
+	53, // 42: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
+	46, // 43: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
+	59, // 44: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
+	48, // 45: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
+	0,  // 46: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
+	1,  // 47: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
+	3,  // 48: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
+	5,  // 49: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
+	8,  // 50: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
+	10, // 51: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
+	39, // 52: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
+	41, // 53: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
+	12, // 54: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
+	14, // 55: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
+	22, // 56: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
+	25, // 57: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
+	27, // 58: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
+	29, // 59: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
+	31, // 60: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
+	33, // 61: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
+	35, // 62: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
+	37, // 63: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
+	2,  // 64: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
+	4,  // 65: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
+	7,  // 66: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
+	9,  // 67: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
+	11, // 68: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
+	40, // 69: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
+	42, // 70: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
+	13, // 71: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
+	17, // 72: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
+	24, // 73: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
+	26, // 74: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
+	28, // 75: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
+	30, // 76: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
+	32, // 77: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
+	34, // 78: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
+	36, // 79: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
+	38, // 80: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
+	64, // [64:81] is the sub-list for method output_type
+	47, // [47:64] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_application_service_proto_init() }
@@ -3640,13 +3880,14 @@ func file_bellwether_v1_application_service_proto_init() {
 		(*MultiplexWatchesResponse_Ended)(nil),
 	}
 	file_bellwether_v1_application_service_proto_msgTypes[21].OneofWrappers = []any{}
+	file_bellwether_v1_application_service_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_application_service_proto_rawDesc), len(file_bellwether_v1_application_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

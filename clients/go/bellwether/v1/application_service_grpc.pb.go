@@ -19,22 +19,23 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ApplicationService_GetApplication_FullMethodName         = "/bellwether.v1.ApplicationService/GetApplication"
-	ApplicationService_ListApplications_FullMethodName       = "/bellwether.v1.ApplicationService/ListApplications"
-	ApplicationService_ExplainApplication_FullMethodName     = "/bellwether.v1.ApplicationService/ExplainApplication"
-	ApplicationService_ListStatuses_FullMethodName           = "/bellwether.v1.ApplicationService/ListStatuses"
-	ApplicationService_ListUnits_FullMethodName              = "/bellwether.v1.ApplicationService/ListUnits"
-	ApplicationService_ListFaults_FullMethodName             = "/bellwether.v1.ApplicationService/ListFaults"
-	ApplicationService_ResolveHold_FullMethodName            = "/bellwether.v1.ApplicationService/ResolveHold"
-	ApplicationService_WatchApplications_FullMethodName      = "/bellwether.v1.ApplicationService/WatchApplications"
-	ApplicationService_MultiplexWatches_FullMethodName       = "/bellwether.v1.ApplicationService/MultiplexWatches"
-	ApplicationService_CollectApplication_FullMethodName     = "/bellwether.v1.ApplicationService/CollectApplication"
-	ApplicationService_ListStatusEvents_FullMethodName       = "/bellwether.v1.ApplicationService/ListStatusEvents"
-	ApplicationService_ConfigureApplication_FullMethodName   = "/bellwether.v1.ApplicationService/ConfigureApplication"
-	ApplicationService_SetApplicationStatus_FullMethodName   = "/bellwether.v1.ApplicationService/SetApplicationStatus"
-	ApplicationService_ClearApplicationStatus_FullMethodName = "/bellwether.v1.ApplicationService/ClearApplicationStatus"
-	ApplicationService_RemoveUnit_FullMethodName             = "/bellwether.v1.ApplicationService/RemoveUnit"
-	ApplicationService_DeleteApplication_FullMethodName      = "/bellwether.v1.ApplicationService/DeleteApplication"
+	ApplicationService_GetApplication_FullMethodName             = "/bellwether.v1.ApplicationService/GetApplication"
+	ApplicationService_ListApplications_FullMethodName           = "/bellwether.v1.ApplicationService/ListApplications"
+	ApplicationService_ExplainApplication_FullMethodName         = "/bellwether.v1.ApplicationService/ExplainApplication"
+	ApplicationService_ListStatuses_FullMethodName               = "/bellwether.v1.ApplicationService/ListStatuses"
+	ApplicationService_ListUnits_FullMethodName                  = "/bellwether.v1.ApplicationService/ListUnits"
+	ApplicationService_ListFaults_FullMethodName                 = "/bellwether.v1.ApplicationService/ListFaults"
+	ApplicationService_ResolveHold_FullMethodName                = "/bellwether.v1.ApplicationService/ResolveHold"
+	ApplicationService_WatchApplications_FullMethodName          = "/bellwether.v1.ApplicationService/WatchApplications"
+	ApplicationService_MultiplexWatches_FullMethodName           = "/bellwether.v1.ApplicationService/MultiplexWatches"
+	ApplicationService_CollectApplication_FullMethodName         = "/bellwether.v1.ApplicationService/CollectApplication"
+	ApplicationService_ListStatusEvents_FullMethodName           = "/bellwether.v1.ApplicationService/ListStatusEvents"
+	ApplicationService_ConfigureApplication_FullMethodName       = "/bellwether.v1.ApplicationService/ConfigureApplication"
+	ApplicationService_SetApplicationStatus_FullMethodName       = "/bellwether.v1.ApplicationService/SetApplicationStatus"
+	ApplicationService_ReplaceApplicationStatuses_FullMethodName = "/bellwether.v1.ApplicationService/ReplaceApplicationStatuses"
+	ApplicationService_ClearApplicationStatus_FullMethodName     = "/bellwether.v1.ApplicationService/ClearApplicationStatus"
+	ApplicationService_RemoveUnit_FullMethodName                 = "/bellwether.v1.ApplicationService/RemoveUnit"
+	ApplicationService_DeleteApplication_FullMethodName          = "/bellwether.v1.ApplicationService/DeleteApplication"
 )
 
 // ApplicationServiceClient is the client API for ApplicationService service.
@@ -56,8 +57,8 @@ type ApplicationServiceClient interface {
 	ListApplications(ctx context.Context, in *ListApplicationsRequest, opts ...grpc.CallOption) (*ListApplicationsResponse, error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(ctx context.Context, in *ExplainApplicationRequest, opts ...grpc.CallOption) (*ExplainApplicationResponse, error)
-	// Lists every status of an application: first the application status that its leader set, then the statuses of its
-	// units by unit, component, key and kind.
+	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
+	// units. Both are ordered by unit, component, key and kind.
 	ListStatuses(ctx context.Context, in *ListStatusesRequest, opts ...grpc.CallOption) (*ListStatusesResponse, error)
 	// Lists the units of an application in natural order.
 	ListUnits(ctx context.Context, in *ListUnitsRequest, opts ...grpc.CallOption) (*ListUnitsResponse, error)
@@ -86,7 +87,12 @@ type ApplicationServiceClient interface {
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
 	// (FAILED_PRECONDITION).
 	SetApplicationStatus(ctx context.Context, in *SetApplicationStatusRequest, opts ...grpc.CallOption) (*SetApplicationStatusResponse, error)
-	// Withdraws that status. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
+	// Replaces the set of statuses that the leader keeps for the application itself, beside the status of
+	// SetApplicationStatus: statuses that are missing in the set are removed. Each status is one contribution, of unit "".
+	// Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION); UNKNOWN_LEVEL, MESSAGE_TOO_LONG
+	// (INVALID_ARGUMENT); LIMIT_EXCEEDED (RESOURCE_EXHAUSTED) above 1,024 statuses.
+	ReplaceApplicationStatuses(ctx context.Context, in *ReplaceApplicationStatusesRequest, opts ...grpc.CallOption) (*ReplaceApplicationStatusesResponse, error)
+	// Withdraws the status of SetApplicationStatus. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
 	ClearApplicationStatus(ctx context.Context, in *ClearApplicationStatusRequest, opts ...grpc.CallOption) (*ClearApplicationStatusResponse, error)
 	// Removes a unit with its statuses. Possible in every state. Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	RemoveUnit(ctx context.Context, in *RemoveUnitRequest, opts ...grpc.CallOption) (*RemoveUnitResponse, error)
@@ -244,6 +250,16 @@ func (c *applicationServiceClient) SetApplicationStatus(ctx context.Context, in 
 	return out, nil
 }
 
+func (c *applicationServiceClient) ReplaceApplicationStatuses(ctx context.Context, in *ReplaceApplicationStatusesRequest, opts ...grpc.CallOption) (*ReplaceApplicationStatusesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReplaceApplicationStatusesResponse)
+	err := c.cc.Invoke(ctx, ApplicationService_ReplaceApplicationStatuses_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *applicationServiceClient) ClearApplicationStatus(ctx context.Context, in *ClearApplicationStatusRequest, opts ...grpc.CallOption) (*ClearApplicationStatusResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ClearApplicationStatusResponse)
@@ -293,8 +309,8 @@ type ApplicationServiceServer interface {
 	ListApplications(context.Context, *ListApplicationsRequest) (*ListApplicationsResponse, error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(context.Context, *ExplainApplicationRequest) (*ExplainApplicationResponse, error)
-	// Lists every status of an application: first the application status that its leader set, then the statuses of its
-	// units by unit, component, key and kind.
+	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
+	// units. Both are ordered by unit, component, key and kind.
 	ListStatuses(context.Context, *ListStatusesRequest) (*ListStatusesResponse, error)
 	// Lists the units of an application in natural order.
 	ListUnits(context.Context, *ListUnitsRequest) (*ListUnitsResponse, error)
@@ -323,7 +339,12 @@ type ApplicationServiceServer interface {
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
 	// (FAILED_PRECONDITION).
 	SetApplicationStatus(context.Context, *SetApplicationStatusRequest) (*SetApplicationStatusResponse, error)
-	// Withdraws that status. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
+	// Replaces the set of statuses that the leader keeps for the application itself, beside the status of
+	// SetApplicationStatus: statuses that are missing in the set are removed. Each status is one contribution, of unit "".
+	// Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION); UNKNOWN_LEVEL, MESSAGE_TOO_LONG
+	// (INVALID_ARGUMENT); LIMIT_EXCEEDED (RESOURCE_EXHAUSTED) above 1,024 statuses.
+	ReplaceApplicationStatuses(context.Context, *ReplaceApplicationStatusesRequest) (*ReplaceApplicationStatusesResponse, error)
+	// Withdraws the status of SetApplicationStatus. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
 	ClearApplicationStatus(context.Context, *ClearApplicationStatusRequest) (*ClearApplicationStatusResponse, error)
 	// Removes a unit with its statuses. Possible in every state. Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	RemoveUnit(context.Context, *RemoveUnitRequest) (*RemoveUnitResponse, error)
@@ -377,6 +398,9 @@ func (UnimplementedApplicationServiceServer) ConfigureApplication(context.Contex
 }
 func (UnimplementedApplicationServiceServer) SetApplicationStatus(context.Context, *SetApplicationStatusRequest) (*SetApplicationStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetApplicationStatus not implemented")
+}
+func (UnimplementedApplicationServiceServer) ReplaceApplicationStatuses(context.Context, *ReplaceApplicationStatusesRequest) (*ReplaceApplicationStatusesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReplaceApplicationStatuses not implemented")
 }
 func (UnimplementedApplicationServiceServer) ClearApplicationStatus(context.Context, *ClearApplicationStatusRequest) (*ClearApplicationStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ClearApplicationStatus not implemented")
@@ -624,6 +648,24 @@ func _ApplicationService_SetApplicationStatus_Handler(srv interface{}, ctx conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ApplicationService_ReplaceApplicationStatuses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReplaceApplicationStatusesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApplicationServiceServer).ReplaceApplicationStatuses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApplicationService_ReplaceApplicationStatuses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApplicationServiceServer).ReplaceApplicationStatuses(ctx, req.(*ReplaceApplicationStatusesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ApplicationService_ClearApplicationStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ClearApplicationStatusRequest)
 	if err := dec(in); err != nil {
@@ -728,6 +770,10 @@ var ApplicationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetApplicationStatus",
 			Handler:    _ApplicationService_SetApplicationStatus_Handler,
+		},
+		{
+			MethodName: "ReplaceApplicationStatuses",
+			Handler:    _ApplicationService_ReplaceApplicationStatuses_Handler,
 		},
 		{
 			MethodName: "ClearApplicationStatus",

@@ -340,7 +340,9 @@ type Operation struct {
 	// Time of the next step, by the store's clock; absent if not known.
 	NextTime *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=next_time,json=nextTime,proto3" json:"next_time,omitempty"`
 	// Reason that the caller gave for replacing this operation.
-	Note          string `protobuf:"bytes,34,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,34,opt,name=note,proto3" json:"note,omitempty"`
+	// The unit whose own work it is; empty: the work of the application.
+	Unit          string `protobuf:"bytes,35,opt,name=unit,proto3" json:"unit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -613,6 +615,13 @@ func (x *Operation) GetNote() string {
 	return ""
 }
 
+func (x *Operation) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
 var File_bellwether_v1_operation_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_operation_proto_rawDesc = "" +
@@ -625,7 +634,7 @@ const file_bellwether_v1_operation_proto_rawDesc = "" +
 	"\x05state\x18\x03 \x01(\x0e2\x1d.bellwether.v1.OperationStateR\x05state\x12\x12\n" +
 	"\x04unit\x18\x04 \x01(\tR\x04unit\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05fence\x18\x06 \x01(\x04R\x05fence\"\x87\v\n" +
+	"\x05fence\x18\x06 \x01(\x04R\x05fence\"\x9b\v\n" +
 	"\tOperation\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12!\n" +
@@ -670,7 +679,8 @@ const file_bellwether_v1_operation_proto_rawDesc = "" +
 	"\atouched\x18\x1f \x01(\bR\atouched\x12\x1b\n" +
 	"\tnext_step\x18  \x01(\tR\bnextStep\x127\n" +
 	"\tnext_time\x18! \x01(\v2\x1a.google.protobuf.TimestampR\bnextTime\x12\x12\n" +
-	"\x04note\x18\" \x01(\tR\x04note*\x80\x03\n" +
+	"\x04note\x18\" \x01(\tR\x04note\x12\x12\n" +
+	"\x04unit\x18# \x01(\tR\x04unit*\x80\x03\n" +
 	"\x0eOperationState\x12\x1f\n" +
 	"\x1bOPERATION_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15OPERATION_STATE_READY\x10\x01\x12\x1b\n" +

@@ -186,7 +186,10 @@ type BeginOperationRequest struct {
 	Reason string `protobuf:"bytes,18,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
 	// once; another request with the same key is refused with REQUEST_ID_REUSED.
-	RequestId     string `protobuf:"bytes,19,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,19,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The unit whose own work this is, beside the work of the application and of other units. Empty: the application.
+	// Created if it does not exist. If `unit` is given too, it is the same.
+	ForUnit       string `protobuf:"bytes,20,opt,name=for_unit,json=forUnit,proto3" json:"for_unit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -350,6 +353,13 @@ func (x *BeginOperationRequest) GetReason() string {
 func (x *BeginOperationRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *BeginOperationRequest) GetForUnit() string {
+	if x != nil {
+		return x.ForUnit
 	}
 	return ""
 }
@@ -1779,7 +1789,9 @@ type ListOperationsRequest struct {
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Lowest revision that the answer may have: the call waits for it, at most until its own deadline and for 30 s. 0: no
 	// wait.
-	MinRevision   uint64 `protobuf:"varint,6,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
+	MinRevision uint64 `protobuf:"varint,6,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
+	// Only operations of this unit; empty: only those of the application itself. Not given: all.
+	Unit          *string `protobuf:"bytes,7,opt,name=unit,proto3,oneof" json:"unit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1856,6 +1868,13 @@ func (x *ListOperationsRequest) GetMinRevision() uint64 {
 	return 0
 }
 
+func (x *ListOperationsRequest) GetUnit() string {
+	if x != nil && x.Unit != nil {
+		return *x.Unit
+	}
+	return ""
+}
+
 // A page of operations.
 type ListOperationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1915,7 +1934,7 @@ var File_bellwether_v1_operation_service_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_operation_service_proto_rawDesc = "" +
 	"\n" +
-	"%bellwether/v1/operation_service.proto\x12\rbellwether.v1\x1a\x19bellwether/v1/error.proto\x1a\x1dbellwether/v1/operation.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x05\n" +
+	"%bellwether/v1/operation_service.proto\x12\rbellwether.v1\x1a\x19bellwether/v1/error.proto\x1a\x1dbellwether/v1/operation.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x87\x06\n" +
 	"\x15BeginOperationRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -1940,7 +1959,8 @@ const file_bellwether_v1_operation_service_proto_rawDesc = "" +
 	"\tsupersede\x18\x11 \x01(\bR\tsupersede\x12\x16\n" +
 	"\x06reason\x18\x12 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x13 \x01(\tR\trequestIdB\x14\n" +
+	"request_id\x18\x13 \x01(\tR\trequestId\x12\x19\n" +
+	"\bfor_unit\x18\x14 \x01(\tR\aforUnitB\x14\n" +
 	"\x12_max_interruptions\"\x9a\x01\n" +
 	"\x16BeginOperationResponse\x126\n" +
 	"\toperation\x18\x01 \x01(\v2\x18.bellwether.v1.OperationR\toperation\x12\x1a\n" +
@@ -2049,7 +2069,7 @@ const file_bellwether_v1_operation_service_proto_rawDesc = "" +
 	"\foperation_id\x18\x03 \x01(\tR\voperationId\x12!\n" +
 	"\fmin_revision\x18\x04 \x01(\x04R\vminRevision\"N\n" +
 	"\x14GetOperationResponse\x126\n" +
-	"\toperation\x18\x01 \x01(\v2\x18.bellwether.v1.OperationR\toperation\"\xed\x01\n" +
+	"\toperation\x18\x01 \x01(\v2\x18.bellwether.v1.OperationR\toperation\"\x8f\x02\n" +
 	"\x15ListOperationsRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x125\n" +
@@ -2057,7 +2077,9 @@ const file_bellwether_v1_operation_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12!\n" +
-	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"z\n" +
+	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\x12\x17\n" +
+	"\x04unit\x18\a \x01(\tH\x00R\x04unit\x88\x01\x01B\a\n" +
+	"\x05_unit\"z\n" +
 	"\x16ListOperationsResponse\x128\n" +
 	"\n" +
 	"operations\x18\x01 \x03(\v2\x18.bellwether.v1.OperationR\n" +
@@ -2191,6 +2213,7 @@ func file_bellwether_v1_operation_service_proto_init() {
 	file_bellwether_v1_operation_proto_init()
 	file_bellwether_v1_operation_service_proto_msgTypes[0].OneofWrappers = []any{}
 	file_bellwether_v1_operation_service_proto_msgTypes[4].OneofWrappers = []any{}
+	file_bellwether_v1_operation_service_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

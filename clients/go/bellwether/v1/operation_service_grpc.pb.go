@@ -37,7 +37,10 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // Durable records of work in flight. Begin an operation before its first side effect; a worker that resumes it after a
-// crash finds the payload and the progress of the previous holder. An application has at most one unfinished operation.
+// crash finds the payload and the progress of the previous holder. An application has at most one unfinished operation of
+// its own. Beside it each unit has at most one unfinished operation of its own (`for_unit`), such as its own upgrade;
+// everything below applies to them separately, and only that unit acquires it. The removal of a unit abandons its
+// unfinished operation.
 //
 // Every write of a holder carries the `fence` of the answer to Begin or Acquire. A write with an older fence is
 // refused, and the holder must then stop. A heartbeat renews the lease. Send one at every third of `lease_duration`,
@@ -211,7 +214,10 @@ func (c *operationServiceClient) ListOperations(ctx context.Context, in *ListOpe
 // for forward compatibility.
 //
 // Durable records of work in flight. Begin an operation before its first side effect; a worker that resumes it after a
-// crash finds the payload and the progress of the previous holder. An application has at most one unfinished operation.
+// crash finds the payload and the progress of the previous holder. An application has at most one unfinished operation of
+// its own. Beside it each unit has at most one unfinished operation of its own (`for_unit`), such as its own upgrade;
+// everything below applies to them separately, and only that unit acquires it. The removal of a unit abandons its
+// unfinished operation.
 //
 // Every write of a holder carries the `fence` of the answer to Begin or Acquire. A write with an older fence is
 // refused, and the holder must then stop. A heartbeat renews the lease. Send one at every third of `lease_duration`,

@@ -697,8 +697,8 @@ type StatusRecord struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the application.
 	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
-	// The unit that reported the status. Empty: the application status that the leader set; it has neither kind nor
-	// `update_time`.
+	// The unit that reported the status. Empty: a status of the application itself, which its leader set. Of kind pull it
+	// is from ReplaceApplicationStatuses; without kind and `update_time` it is from SetApplicationStatus.
 	Unit string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
 	// The report.
 	Report *StatusReport `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
@@ -947,7 +947,7 @@ type StatusRef struct {
 	Component string `protobuf:"bytes,2,opt,name=component,proto3" json:"component,omitempty"`
 	// Key within the component.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// Kind; UNSPECIFIED for a lost unit, for an open error and for a status set by the leader.
+	// Kind; UNSPECIFIED for a lost unit, for an open error, for an operation and for the status of SetApplicationStatus.
 	Kind StatusKind `protobuf:"varint,4,opt,name=kind,proto3,enum=bellwether.v1.StatusKind" json:"kind,omitempty"`
 	// Object of the failed call, for an open error.
 	Target        string `protobuf:"bytes,5,opt,name=target,proto3" json:"target,omitempty"`
@@ -1045,7 +1045,7 @@ type AggregatedStatus struct {
 	StaleUnits int32 `protobuf:"varint,10,opt,name=stale_units,json=staleUnits,proto3" json:"stale_units,omitempty"`
 	// Number of lost units.
 	LostUnits int32 `protobuf:"varint,11,opt,name=lost_units,json=lostUnits,proto3" json:"lost_units,omitempty"`
-	// Whether the leader's own application status won.
+	// Whether a status that the leader set for the application itself won.
 	LeaderSet bool `protobuf:"varint,12,opt,name=leader_set,json=leaderSet,proto3" json:"leader_set,omitempty"`
 	// Number of uncertain units: the store may have lost their last report, and they have not reported since.
 	UncertainUnits int32 `protobuf:"varint,13,opt,name=uncertain_units,json=uncertainUnits,proto3" json:"uncertain_units,omitempty"`
@@ -1579,8 +1579,8 @@ type ApplicationConfig struct {
 	Damping *Damping `protobuf:"bytes,9,opt,name=damping,proto3" json:"damping,omitempty"`
 	// Length of a lease without a renewal, unless the claim asks for another length. 2 s to 5 min; default 15 s.
 	LeaseDuration *durationpb.Duration `protobuf:"bytes,10,opt,name=lease_duration,json=leaseDuration,proto3" json:"lease_duration,omitempty"`
-	// Whether the application status of a leader ends with its lease. Default: it stays until it is replaced, withdrawn
-	// or expires.
+	// Whether the statuses that a leader set for the application end with its lease. Default: they stay until they are
+	// replaced, withdrawn or expire.
 	DropLeaderStatus *bool `protobuf:"varint,11,opt,name=drop_leader_status,json=dropLeaderStatus,proto3,oneof" json:"drop_leader_status,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

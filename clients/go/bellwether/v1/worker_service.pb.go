@@ -611,7 +611,8 @@ type Welcome struct {
 	// Push statuses of the unit from its last incarnation or session, at most 1 MiB of them. If `retained_rest_count` is
 	// not 0, ListStatuses with this unit has all.
 	Retained []*StatusReport `protobuf:"bytes,4,rep,name=retained,proto3" json:"retained,omitempty"`
-	// Unfinished operation of the application with its checkpoint, and with its payload unless another unit holds it.
+	// Unfinished operations of the unit and of the application with their checkpoints, and with their payloads unless
+	// another unit holds them.
 	Operations []*Operation `protobuf:"bytes,5,rep,name=operations,proto3" json:"operations,omitempty"`
 	// The leading unit; empty: no leader.
 	Leader string `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`
@@ -1925,7 +1926,8 @@ type RegisterUnitResponse struct {
 	// Push statuses of the unit from its last incarnation, at most 1 MiB of them. If `retained_rest_count` is not 0,
 	// ListStatuses with this unit has all.
 	Retained []*StatusReport `protobuf:"bytes,2,rep,name=retained,proto3" json:"retained,omitempty"`
-	// Unfinished operation of the application with its checkpoint, and with its payload unless another unit holds it.
+	// Unfinished operations of the unit and of the application with their checkpoints, and with their payloads unless
+	// another unit holds them.
 	Operations []*Operation `protobuf:"bytes,3,rep,name=operations,proto3" json:"operations,omitempty"`
 	// Recommended time between two calls: a third of `ttl`, or the heartbeat interval of sessions if `ttl` is not given.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,4,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`

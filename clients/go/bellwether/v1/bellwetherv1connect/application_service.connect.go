@@ -72,6 +72,9 @@ const (
 	// ApplicationServiceSetApplicationStatusProcedure is the fully-qualified name of the
 	// ApplicationService's SetApplicationStatus RPC.
 	ApplicationServiceSetApplicationStatusProcedure = "/bellwether.v1.ApplicationService/SetApplicationStatus"
+	// ApplicationServiceReplaceApplicationStatusesProcedure is the fully-qualified name of the
+	// ApplicationService's ReplaceApplicationStatuses RPC.
+	ApplicationServiceReplaceApplicationStatusesProcedure = "/bellwether.v1.ApplicationService/ReplaceApplicationStatuses"
 	// ApplicationServiceClearApplicationStatusProcedure is the fully-qualified name of the
 	// ApplicationService's ClearApplicationStatus RPC.
 	ApplicationServiceClearApplicationStatusProcedure = "/bellwether.v1.ApplicationService/ClearApplicationStatus"
@@ -91,8 +94,8 @@ type ApplicationServiceClient interface {
 	ListApplications(context.Context, *connect.Request[v1.ListApplicationsRequest]) (*connect.Response[v1.ListApplicationsResponse], error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(context.Context, *connect.Request[v1.ExplainApplicationRequest]) (*connect.Response[v1.ExplainApplicationResponse], error)
-	// Lists every status of an application: first the application status that its leader set, then the statuses of its
-	// units by unit, component, key and kind.
+	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
+	// units. Both are ordered by unit, component, key and kind.
 	ListStatuses(context.Context, *connect.Request[v1.ListStatusesRequest]) (*connect.Response[v1.ListStatusesResponse], error)
 	// Lists the units of an application in natural order.
 	ListUnits(context.Context, *connect.Request[v1.ListUnitsRequest]) (*connect.Response[v1.ListUnitsResponse], error)
@@ -121,7 +124,12 @@ type ApplicationServiceClient interface {
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
 	// (FAILED_PRECONDITION).
 	SetApplicationStatus(context.Context, *connect.Request[v1.SetApplicationStatusRequest]) (*connect.Response[v1.SetApplicationStatusResponse], error)
-	// Withdraws that status. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
+	// Replaces the set of statuses that the leader keeps for the application itself, beside the status of
+	// SetApplicationStatus: statuses that are missing in the set are removed. Each status is one contribution, of unit "".
+	// Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION); UNKNOWN_LEVEL, MESSAGE_TOO_LONG
+	// (INVALID_ARGUMENT); LIMIT_EXCEEDED (RESOURCE_EXHAUSTED) above 1,024 statuses.
+	ReplaceApplicationStatuses(context.Context, *connect.Request[v1.ReplaceApplicationStatusesRequest]) (*connect.Response[v1.ReplaceApplicationStatusesResponse], error)
+	// Withdraws the status of SetApplicationStatus. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
 	ClearApplicationStatus(context.Context, *connect.Request[v1.ClearApplicationStatusRequest]) (*connect.Response[v1.ClearApplicationStatusResponse], error)
 	// Removes a unit with its statuses. Possible in every state. Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	RemoveUnit(context.Context, *connect.Request[v1.RemoveUnitRequest]) (*connect.Response[v1.RemoveUnitResponse], error)
@@ -226,6 +234,12 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithSchema(applicationServiceMethods.ByName("SetApplicationStatus")),
 			connect.WithClientOptions(opts...),
 		),
+		replaceApplicationStatuses: connect.NewClient[v1.ReplaceApplicationStatusesRequest, v1.ReplaceApplicationStatusesResponse](
+			httpClient,
+			baseURL+ApplicationServiceReplaceApplicationStatusesProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("ReplaceApplicationStatuses")),
+			connect.WithClientOptions(opts...),
+		),
 		clearApplicationStatus: connect.NewClient[v1.ClearApplicationStatusRequest, v1.ClearApplicationStatusResponse](
 			httpClient,
 			baseURL+ApplicationServiceClearApplicationStatusProcedure,
@@ -249,22 +263,23 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 
 // applicationServiceClient implements ApplicationServiceClient.
 type applicationServiceClient struct {
-	getApplication         *connect.Client[v1.GetApplicationRequest, v1.GetApplicationResponse]
-	listApplications       *connect.Client[v1.ListApplicationsRequest, v1.ListApplicationsResponse]
-	explainApplication     *connect.Client[v1.ExplainApplicationRequest, v1.ExplainApplicationResponse]
-	listStatuses           *connect.Client[v1.ListStatusesRequest, v1.ListStatusesResponse]
-	listUnits              *connect.Client[v1.ListUnitsRequest, v1.ListUnitsResponse]
-	listFaults             *connect.Client[v1.ListFaultsRequest, v1.ListFaultsResponse]
-	resolveHold            *connect.Client[v1.ResolveHoldRequest, v1.ResolveHoldResponse]
-	watchApplications      *connect.Client[v1.WatchApplicationsRequest, v1.WatchApplicationsResponse]
-	multiplexWatches       *connect.Client[v1.MultiplexWatchesRequest, v1.MultiplexWatchesResponse]
-	collectApplication     *connect.Client[v1.CollectApplicationRequest, v1.CollectApplicationResponse]
-	listStatusEvents       *connect.Client[v1.ListStatusEventsRequest, v1.ListStatusEventsResponse]
-	configureApplication   *connect.Client[v1.ConfigureApplicationRequest, v1.ConfigureApplicationResponse]
-	setApplicationStatus   *connect.Client[v1.SetApplicationStatusRequest, v1.SetApplicationStatusResponse]
-	clearApplicationStatus *connect.Client[v1.ClearApplicationStatusRequest, v1.ClearApplicationStatusResponse]
-	removeUnit             *connect.Client[v1.RemoveUnitRequest, v1.RemoveUnitResponse]
-	deleteApplication      *connect.Client[v1.DeleteApplicationRequest, v1.DeleteApplicationResponse]
+	getApplication             *connect.Client[v1.GetApplicationRequest, v1.GetApplicationResponse]
+	listApplications           *connect.Client[v1.ListApplicationsRequest, v1.ListApplicationsResponse]
+	explainApplication         *connect.Client[v1.ExplainApplicationRequest, v1.ExplainApplicationResponse]
+	listStatuses               *connect.Client[v1.ListStatusesRequest, v1.ListStatusesResponse]
+	listUnits                  *connect.Client[v1.ListUnitsRequest, v1.ListUnitsResponse]
+	listFaults                 *connect.Client[v1.ListFaultsRequest, v1.ListFaultsResponse]
+	resolveHold                *connect.Client[v1.ResolveHoldRequest, v1.ResolveHoldResponse]
+	watchApplications          *connect.Client[v1.WatchApplicationsRequest, v1.WatchApplicationsResponse]
+	multiplexWatches           *connect.Client[v1.MultiplexWatchesRequest, v1.MultiplexWatchesResponse]
+	collectApplication         *connect.Client[v1.CollectApplicationRequest, v1.CollectApplicationResponse]
+	listStatusEvents           *connect.Client[v1.ListStatusEventsRequest, v1.ListStatusEventsResponse]
+	configureApplication       *connect.Client[v1.ConfigureApplicationRequest, v1.ConfigureApplicationResponse]
+	setApplicationStatus       *connect.Client[v1.SetApplicationStatusRequest, v1.SetApplicationStatusResponse]
+	replaceApplicationStatuses *connect.Client[v1.ReplaceApplicationStatusesRequest, v1.ReplaceApplicationStatusesResponse]
+	clearApplicationStatus     *connect.Client[v1.ClearApplicationStatusRequest, v1.ClearApplicationStatusResponse]
+	removeUnit                 *connect.Client[v1.RemoveUnitRequest, v1.RemoveUnitResponse]
+	deleteApplication          *connect.Client[v1.DeleteApplicationRequest, v1.DeleteApplicationResponse]
 }
 
 // GetApplication calls bellwether.v1.ApplicationService.GetApplication.
@@ -332,6 +347,11 @@ func (c *applicationServiceClient) SetApplicationStatus(ctx context.Context, req
 	return c.setApplicationStatus.CallUnary(ctx, req)
 }
 
+// ReplaceApplicationStatuses calls bellwether.v1.ApplicationService.ReplaceApplicationStatuses.
+func (c *applicationServiceClient) ReplaceApplicationStatuses(ctx context.Context, req *connect.Request[v1.ReplaceApplicationStatusesRequest]) (*connect.Response[v1.ReplaceApplicationStatusesResponse], error) {
+	return c.replaceApplicationStatuses.CallUnary(ctx, req)
+}
+
 // ClearApplicationStatus calls bellwether.v1.ApplicationService.ClearApplicationStatus.
 func (c *applicationServiceClient) ClearApplicationStatus(ctx context.Context, req *connect.Request[v1.ClearApplicationStatusRequest]) (*connect.Response[v1.ClearApplicationStatusResponse], error) {
 	return c.clearApplicationStatus.CallUnary(ctx, req)
@@ -355,8 +375,8 @@ type ApplicationServiceHandler interface {
 	ListApplications(context.Context, *connect.Request[v1.ListApplicationsRequest]) (*connect.Response[v1.ListApplicationsResponse], error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(context.Context, *connect.Request[v1.ExplainApplicationRequest]) (*connect.Response[v1.ExplainApplicationResponse], error)
-	// Lists every status of an application: first the application status that its leader set, then the statuses of its
-	// units by unit, component, key and kind.
+	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
+	// units. Both are ordered by unit, component, key and kind.
 	ListStatuses(context.Context, *connect.Request[v1.ListStatusesRequest]) (*connect.Response[v1.ListStatusesResponse], error)
 	// Lists the units of an application in natural order.
 	ListUnits(context.Context, *connect.Request[v1.ListUnitsRequest]) (*connect.Response[v1.ListUnitsResponse], error)
@@ -385,7 +405,12 @@ type ApplicationServiceHandler interface {
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
 	// (FAILED_PRECONDITION).
 	SetApplicationStatus(context.Context, *connect.Request[v1.SetApplicationStatusRequest]) (*connect.Response[v1.SetApplicationStatusResponse], error)
-	// Withdraws that status. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
+	// Replaces the set of statuses that the leader keeps for the application itself, beside the status of
+	// SetApplicationStatus: statuses that are missing in the set are removed. Each status is one contribution, of unit "".
+	// Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION); UNKNOWN_LEVEL, MESSAGE_TOO_LONG
+	// (INVALID_ARGUMENT); LIMIT_EXCEEDED (RESOURCE_EXHAUSTED) above 1,024 statuses.
+	ReplaceApplicationStatuses(context.Context, *connect.Request[v1.ReplaceApplicationStatusesRequest]) (*connect.Response[v1.ReplaceApplicationStatusesResponse], error)
+	// Withdraws the status of SetApplicationStatus. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
 	ClearApplicationStatus(context.Context, *connect.Request[v1.ClearApplicationStatusRequest]) (*connect.Response[v1.ClearApplicationStatusResponse], error)
 	// Removes a unit with its statuses. Possible in every state. Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	RemoveUnit(context.Context, *connect.Request[v1.RemoveUnitRequest]) (*connect.Response[v1.RemoveUnitResponse], error)
@@ -486,6 +511,12 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 		connect.WithSchema(applicationServiceMethods.ByName("SetApplicationStatus")),
 		connect.WithHandlerOptions(opts...),
 	)
+	applicationServiceReplaceApplicationStatusesHandler := connect.NewUnaryHandler(
+		ApplicationServiceReplaceApplicationStatusesProcedure,
+		svc.ReplaceApplicationStatuses,
+		connect.WithSchema(applicationServiceMethods.ByName("ReplaceApplicationStatuses")),
+		connect.WithHandlerOptions(opts...),
+	)
 	applicationServiceClearApplicationStatusHandler := connect.NewUnaryHandler(
 		ApplicationServiceClearApplicationStatusProcedure,
 		svc.ClearApplicationStatus,
@@ -532,6 +563,8 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 			applicationServiceConfigureApplicationHandler.ServeHTTP(w, r)
 		case ApplicationServiceSetApplicationStatusProcedure:
 			applicationServiceSetApplicationStatusHandler.ServeHTTP(w, r)
+		case ApplicationServiceReplaceApplicationStatusesProcedure:
+			applicationServiceReplaceApplicationStatusesHandler.ServeHTTP(w, r)
 		case ApplicationServiceClearApplicationStatusProcedure:
 			applicationServiceClearApplicationStatusHandler.ServeHTTP(w, r)
 		case ApplicationServiceRemoveUnitProcedure:
@@ -597,6 +630,10 @@ func (UnimplementedApplicationServiceHandler) ConfigureApplication(context.Conte
 
 func (UnimplementedApplicationServiceHandler) SetApplicationStatus(context.Context, *connect.Request[v1.SetApplicationStatusRequest]) (*connect.Response[v1.SetApplicationStatusResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.SetApplicationStatus is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) ReplaceApplicationStatuses(context.Context, *connect.Request[v1.ReplaceApplicationStatusesRequest]) (*connect.Response[v1.ReplaceApplicationStatusesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.ReplaceApplicationStatuses is not implemented"))
 }
 
 func (UnimplementedApplicationServiceHandler) ClearApplicationStatus(context.Context, *connect.Request[v1.ClearApplicationStatusRequest]) (*connect.Response[v1.ClearApplicationStatusResponse], error) {
