@@ -157,6 +157,7 @@ enum ClientCommand {
     Leader(leader::Args),
     Data(data::Args),
     Configure(configure::Args),
+    #[command(visible_alias = "op")]
     Ops(ops::Args),
     Import(juju::Import),
     Doctor(doctor::Args),
@@ -370,6 +371,10 @@ mod tests {
             "bellwether -n prod import juju --every 30s -- juju status --format json",
             "bellwether doctor --store redis://h --durability replicated:1 --timeout 2s -o json",
             "bellwether ops list web",
+            "bellwether op begin up-v2 --to v2 --own --lease 6m",
+            "bellwether op heartbeat up-v2 --unit web/0 --checkpoint 3 --progress 3/5",
+            "bellwether op complete up-v2 --timeout 2s",
+            "bellwether op fail up-v2 --system python --code builtins.OSError --touched",
             "bellwether -n prod ops show web up-v2 -o json",
             "bellwether ops retry web up-v2",
             "bellwether ops cancel web up-v2",

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::{Output, Stdio};
 
 use crate::cli::{command, json, ok, run};
-use crate::server::Server;
+use crate::server::{DEADLINE, Server};
 
 /// Runs a command in a hook of `web/0`, with this text on its stdin.
 fn hook(server: &Server, line: &[&str], stdin: &str) -> Output {
@@ -73,6 +73,41 @@ fn a_leader_that_juju_elected_speaks_for_the_application() {
     in_hook(&server, &["leader", "is"], "");
     let other = run(&server, &["-n", "prod", "app-status", "clear", "web/1"]);
     assert_eq!(other.code, Some(7), "{}", other.err);
+}
+
+#[test]
+fn work_is_taken_up_by_the_next_hook() {
+    let server = Server::ephemeral();
+    let begin = ["op", "begin", "up-v2", "--to", "v2", "--own", "--lease", "1s"];
+    assert_eq!(in_hook(&server, &begin, "").0, "begun\n");
+    in_hook(&server, &["op", "heartbeat", "up-v2", "--checkpoint", "3", "--progress", "3/5"], "");
+    // The hook was killed here: the lease ends, and the next hook resumes.
+    let started = std::time::Instant::now();
+    let word = loop {
+        let output = hook(&server, &begin, "");
+        let word = String::from_utf8(output.stdout).unwrap();
+        assert!(started.elapsed() < DEADLINE, "{word}");
+        match output.status.code() {
+            Some(0) => break word,
+            code => assert_eq!(code, Some(7), "held until the lease ends"),
+        }
+    };
+    assert!(["resumed\n", "verify\n"].contains(&word.as_str()), "{word}");
+    let held = in_hook(&server, &["op", "show", "web", "up-v2", "-o", "json"], "").0;
+    let held: serde_json::Value = serde_json::from_str(&held).unwrap();
+    assert_eq!(held["checkpoint"], "Mw==", "{held}");
+    let other = hook(&server, &["op", "complete", "up-v2", "--unit", "web/1"], "");
+    assert_ne!(other.status.code(), Some(0), "another unit does not complete it");
+    if word == "verify\n" {
+        in_hook(&server, &["op", "verify", "up-v2", "--observed", "not-applied"], "");
+    }
+    in_hook(&server, &["op", "complete", "up-v2"], "");
+    assert_eq!(in_hook(&server, &begin, "").0, "done\n");
+    let begin = ["op", "begin", "up-v3", "--to", "v3"];
+    assert_eq!(in_hook(&server, &begin, "").0, "begun\n");
+    let fail = ["op", "fail", "up-v3", "--system", "http", "--code", "503"];
+    let (_, err) = in_hook(&server, &fail, "");
+    assert!(err.starts_with("operation up-v3 to v3 is "), "{err}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! `bellwether ops ...`: shows and changes operations, as an operator.
+//! `bellwether ops ...`: shows and changes operations, as an operator or as the unit that works.
 
 mod act;
 mod list;
 mod show;
 mod supersede;
+mod work;
 
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
@@ -19,6 +20,12 @@ pub struct Args {
 enum Command {
     List(list::Args),
     Show(show::Args),
+    Begin(work::Begin),
+    Heartbeat(work::Heartbeat),
+    Verify(work::Verify),
+    /// Complete the operation that the unit holds
+    Complete(work::WorkArgs),
+    Fail(work::Fail),
     /// Retry an operation that is blocked or has failed, with new counters
     Retry(act::Args),
     /// Cancel an operation; its holder is asked to stop
@@ -31,6 +38,13 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
         Command::List(args) => list::run(args, context).await,
         Command::Show(args) => show::run(args, context).await,
+        Command::Begin(args) => args.work.hook.clone().run(work::begin(args, context)).await,
+        Command::Heartbeat(args) => {
+            args.work.hook.clone().run(work::heartbeat(args, context)).await
+        }
+        Command::Verify(args) => args.work.hook.clone().run(work::verify(args, context)).await,
+        Command::Complete(args) => args.hook.clone().run(work::complete(args, context)).await,
+        Command::Fail(args) => args.work.hook.clone().run(work::fail(args, context)).await,
         Command::Retry(args) => act::retry(args, context).await,
         Command::Cancel(args) => act::cancel(args, context).await,
         Command::Supersede(args) => supersede::run(args, context).await,

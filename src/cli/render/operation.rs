@@ -216,8 +216,8 @@ mod tests {
     fn a_line_says_what_is_next() {
         let now = mk_time("2026-02-24T12:41:09Z");
         let expected = "\
-Operation  Target  State       Holder  Failed  Interrupted  Age  Next
-up-v2      v2      retry wait  -          1/5         0/10   7s  \
+Operation  Unit  Target  State       Holder  Failed  Interrupted  Age  Next
+up-v2      -     v2      retry wait  -          1/5         0/10   7s  \
 a worker may acquire it for attempt 2 of 5 (12:42:02Z)
 ";
         assert_eq!(list(&[mk_operation()], now, Screen::PLAIN), expected);

@@ -1,0 +1,273 @@
+//! `bellwether ops begin`, `heartbeat`, `verify`, `complete` and `fail`: the work of a unit on an operation,
+//! for hooks that end before the work does.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bellwether_client::Client;
+
+use crate::cli::context::{Context, print_plain, say};
+use crate::cli::evidence::EvidenceArgs;
+use crate::cli::exit::{Exit, UsageError};
+use crate::cli::hook::HookArgs;
+use crate::cli::juju_hook::{self, juju_hook};
+use crate::cli::ops::{act, show};
+use crate::cli::render::operation::state_word;
+use crate::cli::span;
+use crate::cli::target::UnitTarget;
+use crate::proto::v1::{
+    AcquireOperationRequest, BeginOperationRequest, CompleteOperationRequest, FailOperationRequest,
+    HeartbeatOperationRequest, Observed, Operation, OperationState, VerifyOperationRequest,
+};
+
+/// The operation, and the unit that works on it.
+#[derive(clap::Args)]
+pub struct WorkArgs {
+    /// The operation
+    #[arg(value_name = "OPERATION")]
+    operation: String,
+    /// The unit, as web/0 [default: the unit inside a Juju hook]
+    #[arg(long, value_name = "APP/UNIT", add = crate::cli::completion::units())]
+    unit: Option<String>,
+    /// The application, for units without it in their name (pods)
+    #[arg(long, value_name = "APP")]
+    application: Option<String>,
+    #[command(flatten)]
+    pub hook: HookArgs,
+}
+
+/// Begin an operation, or resume one that was interrupted; print begun, resumed, verify or done
+#[derive(clap::Args)]
+pub struct Begin {
+    #[command(flatten)]
+    pub work: WorkArgs,
+    /// Version that the work leads to
+    #[arg(long, value_name = "VERSION")]
+    to: String,
+    /// Version before the work
+    #[arg(long, value_name = "VERSION", default_value = "", hide_default_value = true)]
+    from: String,
+    /// The work of this unit alone, beside that of the application and of other units
+    #[arg(long)]
+    own: bool,
+    /// Data that the work needs, at most 256 KiB
+    #[arg(long, value_name = "FILE")]
+    payload: Option<PathBuf>,
+    /// How long the unit may be silent before the work counts as interrupted: 1s to 1h
+    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    lease: Option<Duration>,
+    /// Repeated work gives the same result: a worker that resumes it need not look first
+    #[arg(long)]
+    deterministic: bool,
+    /// It can be undone
+    #[arg(long)]
+    reversible: bool,
+}
+
+/// Keep an operation, and save how far the work is
+#[derive(clap::Args)]
+pub struct Heartbeat {
+    #[command(flatten)]
+    pub work: WorkArgs,
+    /// What the next worker needs to go on from here
+    #[arg(long, value_name = "TEXT", conflicts_with = "checkpoint_file")]
+    checkpoint: Option<String>,
+    /// The same, from a file
+    #[arg(long, value_name = "FILE")]
+    checkpoint_file: Option<PathBuf>,
+    /// One line for a person, as: 3 of 5 shards
+    #[arg(long, value_name = "TEXT")]
+    progress: Option<String>,
+}
+
+/// How far the previous holder came, as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ObservedWord {
+    /// The work is done.
+    Applied,
+    /// The work is not done, or only partly.
+    NotApplied,
+    /// The state cannot be determined: a person must decide, unless repeated work is harmless.
+    Undetermined,
+}
+
+/// Report how far an interrupted operation came, after `begin` printed verify
+#[derive(clap::Args)]
+pub struct Verify {
+    #[command(flatten)]
+    pub work: WorkArgs,
+    /// How far it came
+    #[arg(long, value_enum)]
+    observed: ObservedWord,
+}
+
+/// Report that an attempt has failed; the server decides whether and when another follows
+#[derive(clap::Args)]
+pub struct Fail {
+    #[command(flatten)]
+    pub work: WorkArgs,
+    /// Part of the unit that met the error
+    #[arg(long, default_value = "", hide_default_value = true)]
+    component: String,
+    #[command(flatten)]
+    error: EvidenceArgs,
+    /// The attempt has changed something
+    #[arg(long)]
+    touched: bool,
+}
+
+impl WorkArgs {
+    fn target(&self) -> Result<UnitTarget, UsageError> {
+        juju_hook::unit(self.unit.as_deref(), self.application.as_deref(), juju_hook())
+    }
+
+    /// Connects, and returns the operation that the unit holds.
+    async fn held(&self, context: &Context) -> anyhow::Result<(Client, UnitTarget, Operation)> {
+        let target = self.target()?;
+        let client = context.connect().await?;
+        let operation = show::get(&client, context, &target.application, &self.operation).await?;
+        Ok((client, target, operation))
+    }
+}
+
+/// Returns the fence of an operation; 0, which the server refuses, if another unit holds it.
+fn fence_of(operation: &Operation, target: &UnitTarget) -> u64 {
+    if operation.holder == target.unit { operation.fence } else { 0 }
+}
+
+/// Begins the operation, or acquires what an earlier hook has left.
+pub async fn begin(args: Begin, context: &Context) -> anyhow::Result<Exit> {
+    let target = args.work.target()?;
+    let payload = match &args.payload {
+        Some(file) => std::fs::read(file).with_context(|| format!("{}", file.display()))?,
+        None => Vec::new(),
+    };
+    let lease = args.lease.map(prost_types::Duration::try_from).transpose();
+    let client = context.connect().await?;
+    let request = client.request(BeginOperationRequest {
+        namespace: context.namespace(),
+        application: target.application.clone(),
+        unit: target.unit.clone(),
+        operation_id: args.work.operation.clone(),
+        from_version: args.from,
+        target_version: args.to,
+        payload: payload.into(),
+        deterministic: args.deterministic,
+        reversible: args.reversible,
+        lease_duration: lease.map_err(|_| UsageError("--lease is too long".to_string()))?,
+        for_unit: if args.own { target.unit.clone() } else { String::new() },
+        ..BeginOperationRequest::default()
+    });
+    let answer = client.answer(client.operations().begin_operation(request).await)?;
+    let operation = answer.operation.unwrap_or_default();
+    if answer.begun {
+        return said("begun", &operation, context);
+    }
+    if operation.state() == OperationState::Succeeded {
+        return said("done", &operation, context);
+    }
+    let request = client.request(AcquireOperationRequest {
+        namespace: context.namespace(),
+        application: target.application,
+        unit: target.unit,
+        operation_id: args.work.operation,
+        ..AcquireOperationRequest::default()
+    });
+    let answer = client.answer(client.operations().acquire_operation(request).await)?;
+    let operation = answer.operation.unwrap_or_default();
+    match operation.state() {
+        OperationState::Verifying => said("verify", &operation, context),
+        _ => said("resumed", &operation, context),
+    }
+}
+
+/// Prints the word for the script, and the state for a person.
+fn said(word: &str, operation: &Operation, context: &Context) -> anyhow::Result<Exit> {
+    if !context.print_message(operation, "Operation")? {
+        print_plain(&format!("{word}\n"))?;
+    }
+    let (id, state) = (&operation.operation_id, state_word(operation.state));
+    say(&format!("operation {id} to {} is {state}", operation.target_version));
+    Ok(Exit::Ok)
+}
+
+/// Renews the lease, and saves a checkpoint.
+pub async fn heartbeat(args: Heartbeat, context: &Context) -> anyhow::Result<Exit> {
+    let saved = match &args.checkpoint_file {
+        Some(file) => {
+            Some(std::fs::read(file).with_context(|| format!("{}", file.display()))?.into())
+        }
+        None => args.checkpoint.map(Into::into),
+    };
+    let (client, target, operation) = args.work.held(context).await?;
+    let request = client.request(HeartbeatOperationRequest {
+        namespace: context.namespace(),
+        fence: fence_of(&operation, &target),
+        application: target.application,
+        unit: target.unit,
+        operation_id: args.work.operation,
+        checkpoint: saved,
+        progress: args.progress,
+        ..HeartbeatOperationRequest::default()
+    });
+    let answer = client.answer(client.operations().heartbeat_operation(request).await)?;
+    context.print_message(&answer, "HeartbeatOperationResponse")?;
+    say(&format!("operation {} is kept", operation.operation_id));
+    Ok(Exit::Ok)
+}
+
+/// Reports how far the previous holder came.
+pub async fn verify(args: Verify, context: &Context) -> anyhow::Result<Exit> {
+    let (client, target, operation) = args.work.held(context).await?;
+    let observed = match args.observed {
+        ObservedWord::Applied => Observed::Applied,
+        ObservedWord::NotApplied => Observed::NotApplied,
+        ObservedWord::Undetermined => Observed::Undetermined,
+    };
+    let request = client.request(VerifyOperationRequest {
+        namespace: context.namespace(),
+        fence: fence_of(&operation, &target),
+        application: target.application,
+        unit: target.unit,
+        operation_id: args.work.operation,
+        observed: observed.into(),
+        ..VerifyOperationRequest::default()
+    });
+    let answer = client.answer(client.operations().verify_operation(request).await)?;
+    act::done(&answer.operation.unwrap_or_default(), context)
+}
+
+/// Completes the operation.
+pub async fn complete(args: WorkArgs, context: &Context) -> anyhow::Result<Exit> {
+    let (client, target, operation) = args.held(context).await?;
+    let request = client.request(CompleteOperationRequest {
+        namespace: context.namespace(),
+        fence: fence_of(&operation, &target),
+        application: target.application,
+        unit: target.unit,
+        operation_id: args.operation,
+        ..CompleteOperationRequest::default()
+    });
+    let answer = client.answer(client.operations().complete_operation(request).await)?;
+    act::done(&answer.operation.unwrap_or_default(), context)
+}
+
+/// Reports the failure of an attempt.
+pub async fn fail(args: Fail, context: &Context) -> anyhow::Result<Exit> {
+    let (client, target, operation) = args.work.held(context).await?;
+    let mut error = args.error.report();
+    error.component = args.component;
+    let request = client.request(FailOperationRequest {
+        namespace: context.namespace(),
+        fence: fence_of(&operation, &target),
+        application: target.application,
+        unit: target.unit,
+        operation_id: args.work.operation,
+        error: Some(error),
+        touched: args.touched,
+        ..FailOperationRequest::default()
+    });
+    let answer = client.answer(client.operations().fail_operation(request).await)?;
+    act::done(&answer.operation.unwrap_or_default(), context)
+}
