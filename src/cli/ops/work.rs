@@ -1,5 +1,5 @@
-//! `bellwether ops begin`, `heartbeat`, `verify`, `complete` and `fail`: the work of a unit on an operation,
-//! for hooks that end before the work does.
+//! `bellwether ops begin`, `heartbeat`, `verify`, `complete` and `fail`: the work of a unit on an
+//! operation, for hooks that end before the work does.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -52,7 +52,7 @@ fn run_here(args: &CountedCalls) -> anyhow::Result<()> {
     let (first, counted) = (requests(0, STATUSES), requests(1, args.calls));
     if args.layered {
         call_all(&runtime, calls.clone(), first)?;
-        counted_calls(&runtime, calls, counted)
+        counted_calls(&runtime, calls.clone(), counted)
     } else {
         call_all(&runtime, calls.inner().clone(), first)?;
         counted_calls(&runtime, calls.inner().clone(), counted)
