@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::cli::context::{Context, print_plain, say};
 use crate::cli::evidence::EvidenceArgs;
-use crate::cli::exit::Exit;
+use crate::cli::exit::{Exit, UsageError};
 use crate::cli::hook::HookArgs;
 use crate::cli::render::faults::class_word;
 use crate::cli::render::one_line;
+use crate::cli::span;
 use crate::cli::target::UnitTarget;
 use crate::cli::unit::UnitArgs;
 use crate::proto::v1::{
@@ -38,6 +39,9 @@ pub struct Args {
     /// The generation of its configuration that the work was for
     #[arg(long, default_value = "", hide_default_value = true)]
     generation: String,
+    /// The shortest wait that is useful: no next attempt is planned earlier; in a hook its interval
+    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    shortest_wait: Option<Duration>,
     /// Incarnation of the reporting unit
     #[arg(long, value_name = "N")]
     incarnation: Option<u64>,
@@ -62,12 +66,15 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
         text => text.to_string(),
     };
+    let shortest_wait = args.shortest_wait.map(prost_types::Duration::try_from).transpose();
     let error = ErrorReport {
         component: args.component,
         target: args.target,
         internal_detail,
         action: args.action,
         generation: args.generation,
+        shortest_wait: shortest_wait
+            .map_err(|_| UsageError("--shortest-wait is too long".into()))?,
         ..args.error.report()
     };
     let client = context.connect().await?;
@@ -78,6 +85,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         incarnation: args.incarnation,
         error: Some(error.clone()),
         request_id: args.request_id,
+        ..ReportErrorRequest::default()
     });
     let answer = client.answer(client.reports().report_error(request).await)?;
     if !context.print_message(&answer, "ReportErrorResponse")? {

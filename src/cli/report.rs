@@ -78,6 +78,9 @@ pub struct Args {
     /// How long the status is valid without a repeat: 90s, 5m
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     ttl: Option<Duration>,
+    /// Cut a message, check or action that is too long, instead of failing
+    #[arg(long)]
+    cut_long_texts: bool,
     /// Incarnation of the reporting unit
     #[arg(long, value_name = "N")]
     incarnation: Option<u64>,
@@ -143,6 +146,7 @@ fn request(
         incarnation: args.incarnation,
         status: Some(status),
         request_id: args.request_id,
+        cut_long_texts: args.cut_long_texts,
     })
 }
 

@@ -19,6 +19,9 @@ pub struct Args {
     /// Part of the unit that met the error
     #[arg(long, default_value = "", hide_default_value = true)]
     component: String,
+    /// Every component of the unit
+    #[arg(long, conflicts_with_all = ["component", "target", "retry", "skip"])]
+    all: bool,
     /// The target of the error; without it every target of the component
     #[arg(long, conflicts_with_all = ["retry", "skip"])]
     target: Option<String>,
@@ -72,6 +75,7 @@ async fn over(
         incarnation: args.incarnation,
         component: component.clone(),
         target: args.target,
+        all_components: args.all,
         generation: args.generation,
         ..ResolveErrorRequest::default()
     });

@@ -64,7 +64,7 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
             report_error(draft, reporter, component, target, error)?
         }
         Command::ResolveError { reporter, component, target, generation } => {
-            resolve_error(draft, reporter, component, target.as_deref(), generation)?
+            resolve_error(draft, reporter, component.as_ref(), target.as_deref(), generation)?
         }
         Command::ResolveHold { unit, component, resolution, why } => {
             resolve_hold(draft, unit, component, *resolution, why)?

@@ -125,8 +125,8 @@ pub enum Command {
     ResolveError {
         /// The sender.
         reporter: Reporter,
-        /// Its component.
-        component: PartName,
+        /// Its component; `None`: every component.
+        component: Option<PartName>,
         /// The target that the component asked or acted on; `None`: every target.
         target: Option<Arc<str>>,
         /// Generation of the configuration that the work used; empty if not given.

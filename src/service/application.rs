@@ -270,11 +270,15 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::SetApplicationStatusRequest>,
     ) -> Result<Response<v1::SetApplicationStatusResponse>, Status> {
-        let (_, outcome) =
-            command::handle(&self.aggregator, request, convert::set_application_status).await?;
+        let (access, wire) = Access::open(request);
+        let cuts = wire.cut_long_texts;
+        let read = convert::set_application_status;
+        let (app, request, advice) = command::read_cut(&access, wire, cuts, read)?;
+        let outcome = command::apply(&self.aggregator, &app, request).await?;
         Ok(Response::new(v1::SetApplicationStatusResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
+            advice,
         }))
     }
 
@@ -283,8 +287,10 @@ impl ApplicationService for Applications {
         request: Request<v1::ReplaceApplicationStatusesRequest>,
     ) -> Result<Response<v1::ReplaceApplicationStatusesResponse>, Status> {
         let (access, wire) = Access::open(request);
-        let (app, request) = convert::read(&access, wire, convert::replace_application_statuses)?;
-        let advice = advice_of(&request.command);
+        let cuts = wire.cut_long_texts;
+        let read = convert::replace_application_statuses;
+        let (app, request, cut) = command::read_cut(&access, wire, cuts, read)?;
+        let advice = advice_of(&request.command, cut);
         let outcome = command::apply(&self.aggregator, &app, request).await?;
         Ok(Response::new(v1::ReplaceApplicationStatusesResponse {
             revision: outcome.revision.0,

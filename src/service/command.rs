@@ -23,6 +23,21 @@ pub(super) async fn handle<R: Scoped>(
     Ok((app, outcome))
 }
 
+/// Reads a request whose long texts are cut if `cuts`. Returns what was cut beside it.
+pub(super) fn read_cut<R: Scoped>(
+    access: &Access,
+    wire: R,
+    cuts: bool,
+    read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
+) -> Result<(AppName, command::Request, Vec<String>), ApiError> {
+    let (app, (request, cut)) = convert::read(access, wire, |fields, wire| {
+        fields.cut_long_texts(cuts);
+        let request = read(fields, wire)?;
+        Some((request, fields.take_cuts()))
+    })?;
+    Ok((app, request, cut))
+}
+
 /// Applies a request.
 pub(super) async fn apply(
     aggregator: &Aggregator,

@@ -36,8 +36,9 @@ impl ReportService for Reports {
         request: Request<v1::ReportStatusRequest>,
     ) -> Result<Response<v1::ReportStatusResponse>, Status> {
         let (access, wire) = Access::open(request);
-        let (app, request) = convert::read(&access, wire, convert::report)?;
-        let advice = advice_of(&request.command);
+        let cuts = wire.cut_long_texts;
+        let (app, request, cut) = command::read_cut(&access, wire, cuts, convert::report)?;
+        let advice = advice_of(&request.command, cut);
         let outcome = command::apply(&self.aggregator, &app, request).await?;
         Ok(Response::new(v1::ReportStatusResponse {
             revision: outcome.revision.0,
@@ -51,8 +52,9 @@ impl ReportService for Reports {
         request: Request<v1::ReplaceStatusesRequest>,
     ) -> Result<Response<v1::ReplaceStatusesResponse>, Status> {
         let (access, wire) = Access::open(request);
-        let (app, request) = convert::read(&access, wire, convert::replace)?;
-        let advice = advice_of(&request.command);
+        let cuts = wire.cut_long_texts;
+        let (app, request, cut) = command::read_cut(&access, wire, cuts, convert::replace)?;
+        let advice = advice_of(&request.command, cut);
         let outcome = command::apply(&self.aggregator, &app, request).await?;
         Ok(Response::new(v1::ReplaceStatusesResponse {
             revision: outcome.revision.0,
@@ -78,7 +80,8 @@ impl ReportService for Reports {
         request: Request<v1::ReportErrorRequest>,
     ) -> Result<Response<v1::ReportErrorResponse>, Status> {
         let (access, wire) = Access::open(request);
-        let (app, request) = convert::read(&access, wire, |fields, wire| {
+        let cuts = wire.cut_long_texts;
+        let (app, request, advice) = command::read_cut(&access, wire, cuts, |fields, wire| {
             convert::report_error(fields, wire, &self.rules)
         })?;
         let met = met(&request.command);
@@ -93,7 +96,7 @@ impl ReportService for Reports {
             }
             None => None,
         };
-        Ok(Response::new(v1::ReportErrorResponse { verdict, revision: outcome.revision.0 }))
+        Ok(Response::new(v1::ReportErrorResponse { verdict, revision: outcome.revision.0, advice }))
     }
 
     async fn resolve_error(
@@ -139,14 +142,14 @@ fn held(command: &Command) -> impl FnOnce(&AppState) -> i32 + use<> {
         let Some((unit, component, target)) = about else {
             return 0;
         };
-        let of_component = state.faults().of(&unit, Some(&component));
+        let of_component = state.faults().of(&unit, component.as_ref());
         let is_meant = |key: &FaultKey| target.as_ref().is_none_or(|t| key.target == *t);
         of_component.filter(|(key, f)| is_meant(key) && f.held_since.is_some()).count() as i32
     }
 }
 
-/// Returns each advice once, even if it applies to several statuses of a set.
-pub(super) fn advice_of(command: &Command) -> Vec<String> {
+/// Returns each advice once, even if it applies to several statuses of a set, then what was cut.
+pub(super) fn advice_of(command: &Command, cut: Vec<String>) -> Vec<String> {
     let reports: Vec<_> = match command {
         Command::Report(_, _, new) => vec![&new.report],
         Command::Replace(_, _, set) | Command::ReplaceApplicationStatuses(_, _, set) => {
@@ -157,5 +160,6 @@ pub(super) fn advice_of(command: &Command) -> Vec<String> {
     let mut all: Vec<String> = reports.into_iter().flat_map(|report| advice(report)).collect();
     all.sort();
     all.dedup();
+    all.extend(cut);
     all
 }

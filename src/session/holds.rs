@@ -144,6 +144,7 @@ mod tests {
             hints: Hints::default(),
         };
         let error = NewError {
+            shortest_wait: None,
             finding: classify(&Rules::default(), &evidence),
             evidence,
             internal_detail: Default::default(),

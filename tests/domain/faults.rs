@@ -298,7 +298,7 @@ impl Run {
         };
         self.met.retain(|key, met| !is_over(key, met));
         let (reporter, generation) = (Reporter::new(name.clone(), None), "".into());
-        let component = component.clone();
+        let component = Some(component.clone());
         let target = target.clone();
         self.commit(Some(Command::ResolveError { reporter, component, target, generation }));
     }
@@ -405,6 +405,7 @@ pub fn mk_error(class: Class, pushback: Option<u16>) -> NewError {
     let pair = bellwether::domain::classify::own::GonePair { domain: "".into(), reason: "".into() };
     let rules = Rules { own: vec![rule], gone: std::iter::once(pair).collect() };
     NewError {
+        shortest_wait: None,
         finding: classify(&rules, &evidence),
         evidence,
         internal_detail: Default::default(),

@@ -46,6 +46,7 @@ mod grpc_web;
 mod health;
 mod health_http;
 mod history;
+mod hooks;
 mod identities;
 mod in_force;
 mod interop;

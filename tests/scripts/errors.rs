@@ -29,7 +29,7 @@ impl Line {
             "resolve" => {
                 return Some(Command::ResolveError {
                     reporter: self.reporter(),
-                    component: component(),
+                    component: self.option("all").is_none().then(component),
                     target: self.option("target").map(Into::into),
                     generation: self.option("generation").unwrap_or_default().into(),
                 });
@@ -76,6 +76,7 @@ impl Line {
         let pair = GonePair { domain: "vm.example".into(), reason: "NO_SUCH_VM".into() };
         let rules = Rules { own: Vec::new(), gone: std::iter::once(pair).collect() };
         NewError {
+            shortest_wait: self.duration("shortest"),
             finding: classify(&rules, &evidence),
             evidence,
             internal_detail: Default::default(),

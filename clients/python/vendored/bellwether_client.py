@@ -602,14 +602,14 @@ def _define_table():
         "SetApplicationStatusRequest": (
             "namespace:s application:s unit:s lease_epoch:l level:e=LEVEL_UNSPECIFIED message:s "
             "mode:e=APPLICATION_STATUS_MODE_UNSPECIFIED ttl:d reason:s action:s observe_time:t "
-            "request_id:s decided_outside:b"
+            "request_id:s decided_outside:b cut_long_texts:b"
         ),
         "SetApplicationStatusResponse": (
-            "revision:l changed:b"
+            "revision:l changed:b advice:*s"
         ),
         "ReplaceApplicationStatusesRequest": (
             "namespace:s application:s unit:s lease_epoch:l component:?s statuses:*m=StatusReport "
-            "request_id:s decided_outside:b"
+            "request_id:s decided_outside:b cut_long_texts:b"
         ),
         "ReplaceApplicationStatusesResponse": (
             "revision:l changed:b removed_count:i advice:*s"
@@ -651,7 +651,7 @@ def _define_table():
             "outcome:e=ERROR_OUTCOME_UNSPECIFIED domain:s reason:s message:s internal_detail:s "
             "retry_after:d user_input:?b own_request:?b quota:?b machine_resolvable:?b "
             "deadline_passed:?b own_shutdown:?b operation_id:s attempt:i action:s generation:s "
-            "class:e=ERROR_CLASS_UNSPECIFIED"
+            "class:e=ERROR_CLASS_UNSPECIFIED shortest_wait:d"
         ),
         "Verdict": (
             "class:e=ERROR_CLASS_UNSPECIFIED action:e=VERDICT_ACTION_UNSPECIFIED retry_after:d "
@@ -783,14 +783,15 @@ def _define_table():
             "operations:*m=Operation next_page_token:s"
         ),
         "ReportStatusRequest": (
-            "namespace:s application:s unit:s incarnation:?l status:m=StatusReport request_id:s"
+            "namespace:s application:s unit:s incarnation:?l status:m=StatusReport request_id:s "
+            "cut_long_texts:b"
         ),
         "ReportStatusResponse": (
             "revision:l changed:b advice:*s"
         ),
         "ReplaceStatusesRequest": (
             "namespace:s application:s unit:s incarnation:?l component:?s statuses:*m=StatusReport "
-            "request_id:s"
+            "request_id:s cut_long_texts:b"
         ),
         "ReplaceStatusesResponse": (
             "revision:l changed:b removed_count:i advice:*s"
@@ -803,14 +804,15 @@ def _define_table():
             "revision:l cleared_count:i"
         ),
         "ReportErrorRequest": (
-            "namespace:s application:s unit:s incarnation:?l error:m=ErrorReport request_id:s"
+            "namespace:s application:s unit:s incarnation:?l error:m=ErrorReport request_id:s "
+            "cut_long_texts:b"
         ),
         "ReportErrorResponse": (
-            "verdict:m=Verdict revision:l"
+            "verdict:m=Verdict revision:l advice:*s"
         ),
         "ResolveErrorRequest": (
             "namespace:s application:s unit:s incarnation:?l component:s target:?s generation:s "
-            "request_id:s"
+            "request_id:s all_components:b"
         ),
         "ResolveErrorResponse": (
             "revision:l resolved_count:i held_count:i"
@@ -1613,6 +1615,7 @@ def _define_methods():
             observe_time: Optional[datetime] = None,
             request_id: str = "",
             decided_outside: bool = False,
+            cut_long_texts: bool = False,
             timeout: Optional[float] = None,
         ) -> messages.SetApplicationStatusResponse:
             """Sets the status of the application as a whole. Only for its leader. Further errors:
@@ -1632,6 +1635,7 @@ def _define_methods():
                 "observe_time": observe_time,
                 "request_id": request_id,
                 "decided_outside": decided_outside,
+                "cut_long_texts": cut_long_texts,
             }
             answer: messages.SetApplicationStatusResponse = self._call(
                 "set_application_status", request, timeout
@@ -1649,6 +1653,7 @@ def _define_methods():
             statuses: Optional[Sequence[messages.StatusReportInput]] = None,
             request_id: str = "",
             decided_outside: bool = False,
+            cut_long_texts: bool = False,
             timeout: Optional[float] = None,
         ) -> messages.ReplaceApplicationStatusesResponse:
             """Replaces the set of statuses that the leader keeps for the application itself, beside the
@@ -1666,6 +1671,7 @@ def _define_methods():
                 "statuses": statuses,
                 "request_id": request_id,
                 "decided_outside": decided_outside,
+                "cut_long_texts": cut_long_texts,
             }
             answer: messages.ReplaceApplicationStatusesResponse = self._call(
                 "replace_application_statuses", request, timeout
@@ -2200,6 +2206,7 @@ def _define_methods():
             namespace: str = "",
             incarnation: Optional[int] = None,
             request_id: str = "",
+            cut_long_texts: bool = False,
             timeout: Optional[float] = None,
         ) -> messages.ReportStatusResponse:
             """Sets one status. Further errors: UNKNOWN_LEVEL, MESSAGE_TOO_LONG (INVALID_ARGUMENT)."""
@@ -2210,6 +2217,7 @@ def _define_methods():
                 "namespace": namespace,
                 "incarnation": incarnation,
                 "request_id": request_id,
+                "cut_long_texts": cut_long_texts,
             }
             answer: messages.ReportStatusResponse = self._call("report_status", request, timeout)
             return answer
@@ -2224,6 +2232,7 @@ def _define_methods():
             component: Optional[str] = None,
             statuses: Optional[Sequence[messages.StatusReportInput]] = None,
             request_id: str = "",
+            cut_long_texts: bool = False,
             timeout: Optional[float] = None,
         ) -> messages.ReplaceStatusesResponse:
             """Replaces the whole pull set of a unit, or of one of its components: statuses that are
@@ -2238,6 +2247,7 @@ def _define_methods():
                 "component": component,
                 "statuses": statuses,
                 "request_id": request_id,
+                "cut_long_texts": cut_long_texts,
             }
             answer: messages.ReplaceStatusesResponse = self._call("replace_statuses", request, timeout)
             return answer
@@ -2280,6 +2290,7 @@ def _define_methods():
             namespace: str = "",
             incarnation: Optional[int] = None,
             request_id: str = "",
+            cut_long_texts: bool = False,
             timeout: Optional[float] = None,
         ) -> messages.ReportErrorResponse:
             """Reports an error, and returns the next step of the worker. One fault is open for each
@@ -2294,6 +2305,7 @@ def _define_methods():
                 "namespace": namespace,
                 "incarnation": incarnation,
                 "request_id": request_id,
+                "cut_long_texts": cut_long_texts,
             }
             answer: messages.ReportErrorResponse = self._call("report_error", request, timeout)
             return answer
@@ -2309,6 +2321,7 @@ def _define_methods():
             target: Optional[str] = None,
             generation: str = "",
             request_id: str = "",
+            all_components: bool = False,
             timeout: Optional[float] = None,
         ) -> messages.ResolveErrorResponse:
             """Reports that a failed call works again. Resolving an error that is not open succeeds, and
@@ -2323,6 +2336,7 @@ def _define_methods():
                 "target": target,
                 "generation": generation,
                 "request_id": request_id,
+                "all_components": all_components,
             }
             answer: messages.ResolveErrorResponse = self._call("resolve_error", request, timeout)
             return answer

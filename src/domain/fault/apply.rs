@@ -98,16 +98,16 @@ pub(in crate::domain) fn report_error(
 }
 
 /// Resolves the faults of a target that works again, except holds that this success may not
-/// end. `None`: every target.
+/// end. `None`: every target, every component.
 pub(in crate::domain) fn resolve_error(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
-    component: &PartName,
+    component: Option<&PartName>,
     target: Option<&str>,
     generation: &str,
 ) -> Result<Effect, IdentityError> {
     check_reporter(draft, reporter)?;
-    let mut meant = fault_keys(draft, &reporter.unit, Some(component));
+    let mut meant = fault_keys(draft, &reporter.unit, component);
     meant.retain(|key| target.is_none_or(|target| *target == *key.target));
     let is_known = draft.unit(&reporter.unit).is_some();
     if !is_known || meant.is_empty() && !is_contact(draft, reporter) {

@@ -25,6 +25,7 @@ impl Fault {
         let failing_since = counts.then(|| old.and_then(|old| old.failing_since).unwrap_or(now));
         let pushback = error.evidence.retry_after;
         let retry = wait(settings, (app, key), &Met { class, count, attempts, pushback });
+        let retry = retry.map(|wait| wait.max(error.shortest_wait.unwrap_or_default()));
         // Another error of a class that holds keeps the existing hold.
         let held = old.and_then(|old| old.held_since).or(Some(now));
         let fault = Fault {

@@ -69,6 +69,9 @@ pub struct NewError {
     pub generation: Box<str>,
     /// The classification, by the rules of the replica that took the report.
     pub finding: Finding,
+    /// The shortest wait that is useful to the worker. Not written if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortest_wait: Option<Duration>,
 }
 
 /// Text that only a specific request returns: the `Debug` form of its owner does not show it.

@@ -69,9 +69,12 @@ fn target(fields: &mut Fields, text: &str) -> Option<Arc<str>> {
 }
 
 fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> Option<NewError> {
+    let internal_detail = given.internal_detail.clone();
     let internal_detail =
-        fields.text("internal_detail", &given.internal_detail, INTERNAL_DETAIL_BYTES_MAX);
-    let action = fields.text("action", &given.action, MESSAGE_BYTES_MAX);
+        fields.prose("internal_detail", internal_detail, INTERNAL_DETAIL_BYTES_MAX);
+    let action = fields.prose("action", given.action.clone(), MESSAGE_BYTES_MAX);
+    let shortest = given.shortest_wait.as_ref();
+    let shortest_wait = fields.duration("shortest_wait", shortest, Duration::ZERO, PUSHBACK_MAX);
     let operation_id = fields.text("operation_id", &given.operation_id, REQUEST_ID_BYTES_MAX);
     let generation = fields.text("generation", &given.generation, NAME_BYTES_MAX);
     let attempt = u32::try_from(given.attempt).ok();
@@ -87,6 +90,7 @@ fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> Option<NewError> {
         attempt: attempt?,
         generation: generation?,
         finding: Finding::unmade(),
+        shortest_wait: shortest_wait?,
     })
 }
 
@@ -112,7 +116,7 @@ pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Option<E
         let text = format!("is {}; write UPPER_SNAKE of at most 63 bytes", quoted(&given.reason));
         fields.note("reason", Reason::InvalidValue, text).with("value", &given.reason);
     }
-    let message = fields.text("message", &given.message, MESSAGE_BYTES_MAX);
+    let message = fields.prose("message", given.message.clone(), MESSAGE_BYTES_MAX);
     let pushback = given.retry_after.as_ref();
     let retry_after = fields.duration("retry_after", pushback, Duration::ZERO, PUSHBACK_MAX);
     Some(Evidence {
@@ -172,20 +176,26 @@ fn outcome(fields: &mut Fields, given: i32) -> Option<Option<ErrorOutcome>> {
 pub fn resolve_error(fields: &mut Fields, wire: v1::ResolveErrorRequest) -> Option<Request> {
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
     let target = wire.target.as_deref().unwrap_or_default();
-    let over = over(fields, &wire.component, target, &wire.generation);
+    let whole = wire.all_components;
+    let over = over(fields, (&wire.component, whole), target, &wire.generation);
     let id = request_id(fields, &wire);
     Some(Request { id: id?, command: over?(reporter?) })
 }
 
 /// Reads a success; returns a function that makes the command of a reporter. Without a target it is
-/// about all targets of the component.
+/// about all targets of the component, or of all components.
 pub(super) fn over(
     fields: &mut Fields,
-    component: &str,
+    (component, all_components): (&str, bool),
     target_name: &str,
     generation: &str,
 ) -> Option<impl FnOnce(Reporter) -> Command + use<>> {
+    if all_components && !(component.is_empty() && target_name.is_empty()) {
+        let text = "is given beside a component or a target; give one of them";
+        fields.note("all_components", Reason::InvalidValue, text);
+    }
     let component = fields.part("component", component);
+    let component = component.map(|component| (!all_components).then_some(component));
     let target = target(fields, target_name);
     let generation = fields.text("generation", generation, NAME_BYTES_MAX)?;
     let (component, target) = (component?, target.map(|t| Some(t).filter(|t| !t.is_empty()))?);
@@ -325,6 +335,7 @@ fn error_report(key: &FaultKey, error: &NewError, with_internal_detail: bool) ->
         action: error.action.to_string(),
         generation: error.generation.to_string(),
         class: v1::ErrorClass::Unspecified as i32,
+        shortest_wait: error.shortest_wait.map(duration),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::domain::leadership::Claim;
 use crate::domain::level::Level;
 use crate::domain::limits::{
     LABEL_BYTES_MAX, LABELS_MAX, NAME_BYTES_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX,
+    SHORT_MESSAGE_CHARS_MAX,
 };
 use crate::domain::name::{AppName, NameError, OperationId, PartName, UnitName, namespace_name};
 use crate::domain::status::Kind;
@@ -21,6 +22,9 @@ use crate::service::code::{ApiError, Reason, Violation, quoted};
 /// as fit.
 const VIOLATIONS_MAX: usize = 20;
 
+/// The end of a text that was cut.
+const ELLIPSIS: char = '…';
+
 /// Checks the fields of one request. An invalid field is noted, and read as `None`.
 #[derive(Default)]
 pub struct Fields {
@@ -29,6 +33,10 @@ pub struct Fields {
     left_out: usize,
     /// The message of the fields that are being checked.
     pub(super) within: Within,
+    /// Whether texts for people that are too long are cut instead of refused.
+    cuts: bool,
+    /// What was cut, and the number of further cuts.
+    cut: (Vec<String>, usize),
 }
 
 /// The message that contains a field. Converted to text only for a violation.
@@ -74,6 +82,20 @@ impl Fields {
             Some(read) if self.violations.is_empty() => Ok(read),
             _ => Err(ApiError::of_fields(self.violations).and_more(self.left_out)),
         }
+    }
+
+    /// Cuts texts for people that are too long from now on, if the sender asks for that.
+    pub fn cut_long_texts(&mut self, cuts: bool) {
+        self.cuts = cuts;
+    }
+
+    /// Returns what was cut, as advice for the author of the worker.
+    pub fn take_cuts(&mut self) -> Vec<String> {
+        let (mut cut, more) = std::mem::take(&mut self.cut);
+        if more != 0 {
+            cut.push(format!("{more} more texts were cut"));
+        }
+        cut
     }
 
     /// Returns whether there is a violation so far.
@@ -264,6 +286,44 @@ impl Fields {
             return None;
         }
         Some(text.into())
+    }
+
+    /// Reads a text for people, which is cut if it is too long and the sender asks for that.
+    pub(super) fn prose(
+        &mut self,
+        field: &str,
+        text: String,
+        bytes_max: usize,
+    ) -> Option<Box<str>> {
+        if !self.cuts || text.len() <= bytes_max {
+            return self.owned_text(field, text, bytes_max);
+        }
+        self.note_cut(field, format!("{} to {bytes_max} bytes", text.len()));
+        let kept = text.floor_char_boundary(bytes_max - ELLIPSIS.len_utf8());
+        Some(format!("{}{ELLIPSIS}", &text[..kept]).into())
+    }
+
+    /// Reads a short message, which has a limit of characters.
+    pub(super) fn short_message(&mut self, text: String) -> Box<str> {
+        let (chars, max) = (text.chars().count(), SHORT_MESSAGE_CHARS_MAX);
+        if chars <= max {
+            return text.into();
+        }
+        if !self.cuts {
+            let problem = format!("has more than {max} characters");
+            self.note("short_message", Reason::MessageTooLong, problem).with("max", max);
+            return text.into();
+        }
+        self.note_cut("short_message", format!("{chars} to {max} characters"));
+        text.chars().take(max - 1).chain([ELLIPSIS]).collect::<String>().into()
+    }
+
+    fn note_cut(&mut self, field: &str, how: String) {
+        if VIOLATIONS_MAX <= self.cut.0.len() {
+            self.cut.1 += 1;
+            return;
+        }
+        self.cut.0.push(format!("{}{field} was cut from {how}", self.within.prefix()));
     }
 
     pub(super) fn weight(&mut self, field: &str, weight: i32) -> Option<i32> {

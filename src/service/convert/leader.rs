@@ -70,9 +70,9 @@ fn application_status(
     request: v1::SetApplicationStatusRequest,
 ) -> Option<NewApplicationStatus> {
     let level = fields.level("level", request.level);
-    let message = fields.owned_text("message", request.message, MESSAGE_BYTES_MAX);
+    let message = fields.prose("message", request.message, MESSAGE_BYTES_MAX);
     let reason = fields.owned_text("reason", request.reason, NAME_BYTES_MAX);
-    let action = fields.owned_text("action", request.action, MESSAGE_BYTES_MAX);
+    let action = fields.prose("action", request.action, MESSAGE_BYTES_MAX);
     let ttl = fields.duration("ttl", request.ttl.as_ref(), TTL_MIN, TTL_MAX);
     let observe_time = fields.moment("observe_time", request.observe_time.as_ref());
     let mode = match v1::ApplicationStatusMode::try_from(request.mode) {

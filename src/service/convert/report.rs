@@ -6,9 +6,7 @@ use std::sync::Arc;
 use super::fields::{Fields, Within, if_given};
 use super::identity::request_id;
 use crate::domain::command::{Command, NewStatus, Request};
-use crate::domain::limits::{
-    MESSAGE_BYTES_MAX, NAME_BYTES_MAX, SHORT_MESSAGE_CHARS_MAX, TTL_MAX, TTL_MIN,
-};
+use crate::domain::limits::{MESSAGE_BYTES_MAX, NAME_BYTES_MAX, TTL_MAX, TTL_MIN};
 use crate::domain::name::PartName;
 use crate::domain::status::Kind;
 use crate::domain::status::report::Report;
@@ -39,16 +37,11 @@ fn new_status(
 
 fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
     let level = fields.level("level", given.level);
-    let message = fields.owned_text("message", given.message, MESSAGE_BYTES_MAX);
-    if SHORT_MESSAGE_CHARS_MAX < given.short_message.chars().count() {
-        let text = format!("has more than {SHORT_MESSAGE_CHARS_MAX} characters");
-        fields
-            .note("short_message", Reason::MessageTooLong, text)
-            .with("max", SHORT_MESSAGE_CHARS_MAX);
-    }
+    let message = fields.prose("message", given.message, MESSAGE_BYTES_MAX);
+    let short_message = fields.short_message(given.short_message);
     let reason = fields.owned_text("reason", given.reason, NAME_BYTES_MAX);
-    let check = fields.owned_text("check", given.check, MESSAGE_BYTES_MAX);
-    let action = fields.owned_text("action", given.action, MESSAGE_BYTES_MAX);
+    let check = fields.prose("check", given.check, MESSAGE_BYTES_MAX);
+    let action = fields.prose("action", given.action, MESSAGE_BYTES_MAX);
     let priority = fields.weight("priority", given.priority);
     let precedence = fields.weight("precedence", given.precedence);
     let labels = fields.labels(&given.labels);
@@ -56,7 +49,7 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
     Some(Report {
         level: level?,
         message: message?,
-        short_message: given.short_message.into(),
+        short_message,
         reason: reason?,
         check: check?,
         action: action?,

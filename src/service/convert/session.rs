@@ -166,8 +166,9 @@ fn error_of(
 fn resolve_of(reporter: Reporter, resolve: &v1::ConnectResolve) -> Result<Command, ApiError> {
     let mut fields = Fields::default();
     has_seq(&mut fields, resolve.seq);
-    let v1::ConnectResolve { component, target, generation, .. } = resolve;
-    let command = error::over(&mut fields, component, target, generation);
+    let v1::ConnectResolve { component, target, generation, all_components, .. } = resolve;
+    let what = (component.as_str(), *all_components);
+    let command = error::over(&mut fields, what, target, generation);
     fields.finish(command).map(|command| command(reporter))
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn what_is_open_is_there_after_a_reload(store: Arc<dyn Store>) 
     };
     let over = Command::ResolveError {
         reporter: mk_reporter("web/0"),
-        component: PartName::new("db").unwrap(),
+        component: Some(PartName::new("db").unwrap()),
         target: None,
         generation: "".into(),
     };
@@ -82,6 +82,7 @@ fn mk_error(code: &str) -> NewError {
         hints: Hints { quota: Some(true), ..Hints::default() },
     };
     NewError {
+        shortest_wait: None,
         finding: classify(&Rules::default(), &evidence),
         evidence,
         internal_detail: InternalDetail("a trace".into()),

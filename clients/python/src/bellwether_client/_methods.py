@@ -324,6 +324,7 @@ class Methods:
         observe_time: Optional[datetime] = None,
         request_id: str = "",
         decided_outside: bool = False,
+        cut_long_texts: bool = False,
         timeout: Optional[float] = None,
     ) -> messages.SetApplicationStatusResponse:
         """Sets the status of the application as a whole. Only for its leader. Further errors:
@@ -343,6 +344,7 @@ class Methods:
             "observe_time": observe_time,
             "request_id": request_id,
             "decided_outside": decided_outside,
+            "cut_long_texts": cut_long_texts,
         }
         answer: messages.SetApplicationStatusResponse = self._call(
             "set_application_status", request, timeout
@@ -360,6 +362,7 @@ class Methods:
         statuses: Optional[Sequence[messages.StatusReportInput]] = None,
         request_id: str = "",
         decided_outside: bool = False,
+        cut_long_texts: bool = False,
         timeout: Optional[float] = None,
     ) -> messages.ReplaceApplicationStatusesResponse:
         """Replaces the set of statuses that the leader keeps for the application itself, beside the
@@ -377,6 +380,7 @@ class Methods:
             "statuses": statuses,
             "request_id": request_id,
             "decided_outside": decided_outside,
+            "cut_long_texts": cut_long_texts,
         }
         answer: messages.ReplaceApplicationStatusesResponse = self._call(
             "replace_application_statuses", request, timeout
@@ -911,6 +915,7 @@ class Methods:
         namespace: str = "",
         incarnation: Optional[int] = None,
         request_id: str = "",
+        cut_long_texts: bool = False,
         timeout: Optional[float] = None,
     ) -> messages.ReportStatusResponse:
         """Sets one status. Further errors: UNKNOWN_LEVEL, MESSAGE_TOO_LONG (INVALID_ARGUMENT)."""
@@ -921,6 +926,7 @@ class Methods:
             "namespace": namespace,
             "incarnation": incarnation,
             "request_id": request_id,
+            "cut_long_texts": cut_long_texts,
         }
         answer: messages.ReportStatusResponse = self._call("report_status", request, timeout)
         return answer
@@ -935,6 +941,7 @@ class Methods:
         component: Optional[str] = None,
         statuses: Optional[Sequence[messages.StatusReportInput]] = None,
         request_id: str = "",
+        cut_long_texts: bool = False,
         timeout: Optional[float] = None,
     ) -> messages.ReplaceStatusesResponse:
         """Replaces the whole pull set of a unit, or of one of its components: statuses that are
@@ -949,6 +956,7 @@ class Methods:
             "component": component,
             "statuses": statuses,
             "request_id": request_id,
+            "cut_long_texts": cut_long_texts,
         }
         answer: messages.ReplaceStatusesResponse = self._call("replace_statuses", request, timeout)
         return answer
@@ -991,6 +999,7 @@ class Methods:
         namespace: str = "",
         incarnation: Optional[int] = None,
         request_id: str = "",
+        cut_long_texts: bool = False,
         timeout: Optional[float] = None,
     ) -> messages.ReportErrorResponse:
         """Reports an error, and returns the next step of the worker. One fault is open for each
@@ -1005,6 +1014,7 @@ class Methods:
             "namespace": namespace,
             "incarnation": incarnation,
             "request_id": request_id,
+            "cut_long_texts": cut_long_texts,
         }
         answer: messages.ReportErrorResponse = self._call("report_error", request, timeout)
         return answer
@@ -1020,6 +1030,7 @@ class Methods:
         target: Optional[str] = None,
         generation: str = "",
         request_id: str = "",
+        all_components: bool = False,
         timeout: Optional[float] = None,
     ) -> messages.ResolveErrorResponse:
         """Reports that a failed call works again. Resolving an error that is not open succeeds, and
@@ -1034,6 +1045,7 @@ class Methods:
             "target": target,
             "generation": generation,
             "request_id": request_id,
+            "all_components": all_components,
         }
         answer: messages.ResolveErrorResponse = self._call("resolve_error", request, timeout)
         return answer

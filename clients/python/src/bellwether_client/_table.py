@@ -352,14 +352,14 @@ MESSAGES = {
     "SetApplicationStatusRequest": (
         "namespace:s application:s unit:s lease_epoch:l level:e=LEVEL_UNSPECIFIED message:s "
         "mode:e=APPLICATION_STATUS_MODE_UNSPECIFIED ttl:d reason:s action:s observe_time:t "
-        "request_id:s decided_outside:b"
+        "request_id:s decided_outside:b cut_long_texts:b"
     ),
     "SetApplicationStatusResponse": (
-        "revision:l changed:b"
+        "revision:l changed:b advice:*s"
     ),
     "ReplaceApplicationStatusesRequest": (
         "namespace:s application:s unit:s lease_epoch:l component:?s statuses:*m=StatusReport "
-        "request_id:s decided_outside:b"
+        "request_id:s decided_outside:b cut_long_texts:b"
     ),
     "ReplaceApplicationStatusesResponse": (
         "revision:l changed:b removed_count:i advice:*s"
@@ -401,7 +401,7 @@ MESSAGES = {
         "outcome:e=ERROR_OUTCOME_UNSPECIFIED domain:s reason:s message:s internal_detail:s "
         "retry_after:d user_input:?b own_request:?b quota:?b machine_resolvable:?b "
         "deadline_passed:?b own_shutdown:?b operation_id:s attempt:i action:s generation:s "
-        "class:e=ERROR_CLASS_UNSPECIFIED"
+        "class:e=ERROR_CLASS_UNSPECIFIED shortest_wait:d"
     ),
     "Verdict": (
         "class:e=ERROR_CLASS_UNSPECIFIED action:e=VERDICT_ACTION_UNSPECIFIED retry_after:d "
@@ -533,14 +533,15 @@ MESSAGES = {
         "operations:*m=Operation next_page_token:s"
     ),
     "ReportStatusRequest": (
-        "namespace:s application:s unit:s incarnation:?l status:m=StatusReport request_id:s"
+        "namespace:s application:s unit:s incarnation:?l status:m=StatusReport request_id:s "
+        "cut_long_texts:b"
     ),
     "ReportStatusResponse": (
         "revision:l changed:b advice:*s"
     ),
     "ReplaceStatusesRequest": (
         "namespace:s application:s unit:s incarnation:?l component:?s statuses:*m=StatusReport "
-        "request_id:s"
+        "request_id:s cut_long_texts:b"
     ),
     "ReplaceStatusesResponse": (
         "revision:l changed:b removed_count:i advice:*s"
@@ -553,14 +554,15 @@ MESSAGES = {
         "revision:l cleared_count:i"
     ),
     "ReportErrorRequest": (
-        "namespace:s application:s unit:s incarnation:?l error:m=ErrorReport request_id:s"
+        "namespace:s application:s unit:s incarnation:?l error:m=ErrorReport request_id:s "
+        "cut_long_texts:b"
     ),
     "ReportErrorResponse": (
-        "verdict:m=Verdict revision:l"
+        "verdict:m=Verdict revision:l advice:*s"
     ),
     "ResolveErrorRequest": (
         "namespace:s application:s unit:s incarnation:?l component:s target:?s generation:s "
-        "request_id:s"
+        "request_id:s all_components:b"
     ),
     "ResolveErrorResponse": (
         "revision:l resolved_count:i held_count:i"

@@ -176,6 +176,7 @@ ErrorReportInput = TypedDict(
         "action": "str",
         "generation": "str",
         "class": "ErrorClass",
+        "shortest_wait": "Optional[float]",
     },
     total=False,
 )
@@ -430,6 +431,7 @@ class SetApplicationStatusResponse(TypedDict):
 
     revision: int
     changed: bool
+    advice: List[str]
 
 
 class ReplaceApplicationStatusesResponse(TypedDict):
@@ -500,6 +502,7 @@ ErrorReport = TypedDict(
         "action": "str",
         "generation": "str",
         "class": "ErrorClass",
+        "shortest_wait": "Optional[float]",
     },
 )
 
@@ -746,6 +749,7 @@ class ReportErrorResponse(TypedDict):
 
     verdict: Optional[Verdict]
     revision: int
+    advice: List[str]
 
 
 class ResolveErrorResponse(TypedDict):

@@ -877,6 +877,10 @@ pub struct ErrorReport {
     /// ignores it.
     #[prost(enumeration = "ErrorClass", tag = "22")]
     pub class: i32,
+    /// The shortest wait that is useful to the worker: a process that ends, such as a hook of a charm, cannot try again
+    /// after 0.2 s. No next attempt is planned earlier. 0 s to 1 day. FailOperation ignores it.
+    #[prost(message, optional, tag = "23")]
+    pub shortest_wait: ::core::option::Option<::prost_types::Duration>,
 }
 /// The server's verdict on an error.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1946,9 +1950,13 @@ pub struct SetApplicationStatusRequest {
     /// configuration is.
     #[prost(bool, tag = "13")]
     pub decided_outside: bool,
+    /// Whether texts for people that are too long (`message`, `short_message`, `check`, `action`, `internal_detail`) are cut
+    /// instead of refused with MESSAGE_TOO_LONG. `advice` names each of them.
+    #[prost(bool, tag = "14")]
+    pub cut_long_texts: bool,
 }
 /// Response of SetApplicationStatus.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetApplicationStatusResponse {
     /// Revision of the application with this change.
     #[prost(uint64, tag = "1")]
@@ -1956,6 +1964,9 @@ pub struct SetApplicationStatusResponse {
     /// False if the request changed nothing.
     #[prost(bool, tag = "2")]
     pub changed: bool,
+    /// Improvements for the author of the worker: the texts that were cut.
+    #[prost(string, repeated, tag = "3")]
+    pub advice: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Request of ReplaceApplicationStatuses.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1990,6 +2001,10 @@ pub struct ReplaceApplicationStatusesRequest {
     /// configuration is.
     #[prost(bool, tag = "8")]
     pub decided_outside: bool,
+    /// Whether texts for people that are too long (`message`, `short_message`, `check`, `action`, `internal_detail`) are cut
+    /// instead of refused with MESSAGE_TOO_LONG. `advice` names each of them.
+    #[prost(bool, tag = "9")]
+    pub cut_long_texts: bool,
 }
 /// Response of ReplaceApplicationStatuses.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4433,6 +4448,10 @@ pub struct ReportStatusRequest {
     /// once; another request with the same key is refused with REQUEST_ID_REUSED.
     #[prost(string, tag = "6")]
     pub request_id: ::prost::alloc::string::String,
+    /// Whether texts for people that are too long (`message`, `short_message`, `check`, `action`, `internal_detail`) are cut
+    /// instead of refused with MESSAGE_TOO_LONG. `advice` names each of them.
+    #[prost(bool, tag = "7")]
+    pub cut_long_texts: bool,
 }
 /// Response of ReportStatus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4474,6 +4493,10 @@ pub struct ReplaceStatusesRequest {
     /// once; another request with the same key is refused with REQUEST_ID_REUSED.
     #[prost(string, tag = "7")]
     pub request_id: ::prost::alloc::string::String,
+    /// Whether texts for people that are too long (`message`, `short_message`, `check`, `action`, `internal_detail`) are cut
+    /// instead of refused with MESSAGE_TOO_LONG. `advice` names each of them.
+    #[prost(bool, tag = "8")]
+    pub cut_long_texts: bool,
 }
 /// Response of ReplaceStatuses.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4554,6 +4577,10 @@ pub struct ReportErrorRequest {
     /// once; another request with the same key is refused with REQUEST_ID_REUSED.
     #[prost(string, tag = "6")]
     pub request_id: ::prost::alloc::string::String,
+    /// Whether texts for people that are too long (`message`, `short_message`, `check`, `action`, `internal_detail`) are cut
+    /// instead of refused with MESSAGE_TOO_LONG. `advice` names each of them.
+    #[prost(bool, tag = "7")]
+    pub cut_long_texts: bool,
 }
 /// Response of ReportError.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4564,6 +4591,9 @@ pub struct ReportErrorResponse {
     /// Revision of the application with the report.
     #[prost(uint64, tag = "2")]
     pub revision: u64,
+    /// Improvements for the author of the worker: the texts that were cut.
+    #[prost(string, repeated, tag = "3")]
+    pub advice: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Request of ResolveError.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4594,6 +4624,9 @@ pub struct ResolveErrorRequest {
     /// once; another request with the same key is refused with REQUEST_ID_REUSED.
     #[prost(string, tag = "8")]
     pub request_id: ::prost::alloc::string::String,
+    /// Whether every component is meant, with every target. Excludes `component` and `target`.
+    #[prost(bool, tag = "9")]
+    pub all_components: bool,
 }
 /// Response of ResolveError.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5263,6 +5296,9 @@ pub struct ConnectResolve {
     /// Generation of the configuration that the work was about. At most 253 bytes.
     #[prost(string, tag = "4")]
     pub generation: ::prost::alloc::string::String,
+    /// Whether every component is meant, with every target. Excludes `component` and `target`.
+    #[prost(bool, tag = "5")]
+    pub all_components: bool,
 }
 /// A sign of life.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

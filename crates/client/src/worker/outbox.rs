@@ -267,6 +267,7 @@ impl OutboxEntry {
                     Content::Works(generation) => generation.clone(),
                     _ => String::new(),
                 },
+                all_components: false,
             }),
             (_, Content::Status(status)) => {
                 Message::Report(ConnectReport { seq, statuses: vec![(**status).clone()] })
