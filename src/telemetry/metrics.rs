@@ -13,6 +13,7 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider};
 
+use super::exemplar::Exemplars;
 use super::process;
 use super::rpc::{RpcInstruments, RpcMethod};
 use super::space::SpaceGauges;
@@ -291,6 +292,11 @@ impl Metrics {
         let _first_stays = self.0.limit_refusals.set(Box::new(counts));
     }
 
+    /// Returns the traced calls.
+    pub(super) fn exemplars(&self) -> Exemplars {
+        self.0.rpc.exemplars.clone()
+    }
+
     /// Prepares the metrics of one method of the gRPC server.
     pub fn rpc_method(&self, name: &str) -> RpcMethod {
         RpcMethod::new(&self.0.rpc, name)
@@ -526,6 +532,6 @@ mod tests {
         metrics.report(ReportResult::Repeated);
         metrics.commit(CommitResult::Failed, 1, Duration::ZERO);
         metrics.observe_fleet(FleetCounts::default);
-        metrics.rpc_method("a.B/C").call_finished(tonic::Code::Ok, false, Duration::ZERO);
+        metrics.rpc_method("a.B/C").call_finished(tonic::Code::Ok, false, Duration::ZERO, None);
     }
 }

@@ -13,8 +13,10 @@
 mod applications;
 mod context;
 mod error;
+mod exemplar;
 mod log;
 mod metrics;
+mod openmetrics;
 mod options;
 mod otlp;
 mod process;
@@ -41,6 +43,7 @@ pub use metrics::{
     CommitResult, ConnectionEnd, FleetCounts, Metrics, PanicPlace, ReportResult, SecurityRefusal,
     WatchStream,
 };
+pub use openmetrics::{OPEN_METRICS, prefers_open_metrics};
 pub use options::{LogFormat, Options};
 pub use prometheus::{CONTENT_TYPE, Prometheus};
 pub use rpc::{OTHER_METHOD, RpcMethod, code_name};
@@ -77,6 +80,7 @@ pub fn init(options: Options) -> Result<Telemetry, Error> {
     global::set_text_map_propagator(TraceContextPropagator::new());
 
     let metrics = Metrics::new(&providers.metrics.meter("bellwether"), &options.service_version);
+    prometheus.observe_exemplars(metrics.exemplars());
     Ok(Telemetry { metrics, prometheus, providers })
 }
 
@@ -94,6 +98,7 @@ impl Telemetry {
         let prometheus = Prometheus::default();
         let providers = Providers::build(Exports::default(), service_version, &prometheus)?;
         let metrics = Metrics::new(&providers.metrics.meter("bellwether"), service_version);
+        prometheus.observe_exemplars(metrics.exemplars());
         Ok(Self { metrics, prometheus, providers })
     }
 

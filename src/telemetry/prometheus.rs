@@ -1,10 +1,15 @@
 //! The metrics as text, for scrapes of the ops port.
 
+use std::sync::{Arc, OnceLock};
+
 use opentelemetry_prometheus::PrometheusExporter;
 use opentelemetry_sdk::error::OTelSdkError;
+use prometheus::proto::MetricFamily;
 use prometheus::{Registry, TextEncoder};
 
 use super::applications::{ApplicationStates, Applications};
+use super::exemplar::Exemplars;
+use super::openmetrics;
 
 /// The media type of [`Prometheus::text`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -14,6 +19,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub struct Prometheus {
     registry: Registry,
     applications: Applications,
+    exemplars: Arc<OnceLock<Exemplars>>,
 }
 
 impl Prometheus {
@@ -36,8 +42,24 @@ impl Prometheus {
         self.applications.observe(Box::new(read));
     }
 
+    /// Sets the traced calls; only the first call has an effect.
+    pub(super) fn observe_exemplars(&self, exemplars: Exemplars) {
+        let _first_stays = self.exemplars.set(exemplars);
+    }
+
     /// Returns every metric now, in the Prometheus text format.
     pub fn text(&self) -> String {
+        let encoded = TextEncoder::new().encode_to_string(&self.families());
+        encoded.unwrap_or_else(|error| format!("# the metrics cannot be written: {error}\n"))
+    }
+
+    /// Returns every metric now, in the format OpenMetrics, with exemplars.
+    pub fn open_metrics(&self) -> String {
+        let exemplars = self.exemplars.get().cloned().unwrap_or_default();
+        openmetrics::encode(&self.families(), &exemplars)
+    }
+
+    fn families(&self) -> Vec<MetricFamily> {
         let mut families = self.registry.gather();
         match self.applications.collect() {
             Ok(more) => families.extend(more),
@@ -45,7 +67,6 @@ impl Prometheus {
         }
         // A family without samples would make the encoder fail for all of them.
         families.retain(|family| !family.get_metric().is_empty());
-        let encoded = TextEncoder::new().encode_to_string(&families);
-        encoded.unwrap_or_else(|error| format!("# the metrics cannot be written: {error}\n"))
+        families
     }
 }

@@ -3,11 +3,15 @@
 //! A stream lasts as long as its watcher wants, which says nothing about the speed of the server:
 //! streams are counted apart and stay out of the histogram.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
+use opentelemetry::trace::SpanContext;
 use tonic::Code;
+
+use super::exemplar::{Exemplars, Series};
 
 /// The label for all unknown methods. Clients choose such names, so the names are no labels.
 pub const OTHER_METHOD: &str = "_OTHER";
@@ -15,6 +19,9 @@ pub const OTHER_METHOD: &str = "_OTHER";
 /// Buckets of a call in seconds: from 0.5 ms, as most calls wait for one commit at most, to the 10
 /// s of the conventions. Each method has a histogram for each code, so they are few.
 const CALL_SECONDS: &[f64] = &[0.0005, 0.0025, 0.01, 0.05, 0.25, 1.0, 10.0];
+
+/// The name of the histogram of calls at `/metrics`.
+pub(super) const CALLS_FAMILY: &str = "rpc_server_call_duration_seconds";
 
 const CODES: [&str; 17] = [
     "OK",
@@ -43,6 +50,7 @@ pub fn code_name(code: Code) -> &'static str {
 
 #[derive(Clone)]
 pub(super) struct RpcInstruments {
+    pub(super) exemplars: Exemplars,
     calls: Histogram<f64>,
     streams_open: UpDownCounter<i64>,
     streams_finished: Counter<u64>,
@@ -51,6 +59,7 @@ pub(super) struct RpcInstruments {
 impl RpcInstruments {
     pub(super) fn new(meter: &Meter) -> Self {
         Self {
+            exemplars: Exemplars::default(),
             calls: meter
                 .f64_histogram("rpc.server.call.duration")
                 .with_unit("s")
@@ -73,6 +82,7 @@ impl RpcInstruments {
 #[derive(Clone)]
 pub struct RpcMethod {
     instruments: RpcInstruments,
+    name: Arc<str>,
     method: [KeyValue; 2],
     /// The labels for each code: first without a fault of the server, then with one.
     by_code: Vec<[Vec<KeyValue>; 2]>,
@@ -91,12 +101,25 @@ impl RpcMethod {
             labels.push(KeyValue::new("error.type", code));
             [blameless, labels]
         });
-        Self { instruments: instruments.clone(), method, by_code: by_code.into() }
+        let instruments = instruments.clone();
+        Self { instruments, name: name.into(), method, by_code: by_code.into() }
     }
 
-    /// Records a call that was not a stream.
-    pub fn call_finished(&self, code: Code, server_error: bool, elapsed: Duration) {
-        self.instruments.calls.record(elapsed.as_secs_f64(), self.labels(code, server_error));
+    /// Records a call that was not a stream. A call whose span is sampled is an exemplar.
+    pub fn call_finished(
+        &self,
+        code: Code,
+        server_error: bool,
+        elapsed: Duration,
+        span: Option<&SpanContext>,
+    ) {
+        let seconds = elapsed.as_secs_f64();
+        self.instruments.calls.record(seconds, self.labels(code, server_error));
+        if let Some(span) = span.filter(|span| span.is_valid() && span.is_sampled()) {
+            let (method, code) = (self.name.clone(), code_name(code).into());
+            let series = Series { method, code, is_server_error: server_error };
+            self.instruments.exemplars.record(series, span, seconds, CALL_SECONDS);
+        }
     }
 
     /// Counts a streaming call as open.

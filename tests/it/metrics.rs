@@ -113,6 +113,60 @@ fn a_scraper_that_reads_gzip_gets_a_tenth() {
     assert!(text.contains("bellwether_build_info") && answer.len() < plain.len() / 3);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scraper_that_prefers_open_metrics_gets_it() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    reports.report_status(mk_report("web", "web/0", Level::Active, "a")).await.unwrap();
+    let prometheus = "accept: application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1";
+    let open = scrape(&server, prometheus);
+    assert!(open.contains("content-type: application/openmetrics-text; version=1.0.0"), "{open}");
+    assert!(open.contains("# TYPE bellwether_commits counter\n"), "{open}");
+    assert!(open.trim_end().ends_with("# EOF"), "{open}");
+    let plain = scrape(&server, "accept: */*");
+    assert!(plain.contains("content-type: text/plain; version=0.0.4"), "{plain}");
+    assert!(plain.contains("vary: accept, accept-encoding") && !plain.contains("# EOF"), "{plain}");
+    // The same families, by their names without the end of counters.
+    let families = |answer: &str| {
+        let types = answer.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let names = types.map(|rest| rest.split(' ').next().unwrap().trim_end_matches("_total"));
+        names.map(str::to_string).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(families(&open), families(&plain));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_trace_is_exported_is_an_exemplar() {
+    let mut serve = command(&["--ephemeral"]);
+    // No collector is there; the spans are sampled.
+    serve.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+    let server = Server::spawn(serve);
+    let mut reports = server.reports().await;
+    let mut request = tonic::Request::new(mk_report("web", "web/0", Level::Active, "a"));
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    request.metadata_mut().insert("traceparent", parent.parse().unwrap());
+    reports.report_status(request).await.unwrap();
+    let expected = "# {trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\",span_id=\"";
+    eventually("the call is recorded", async || {
+        let text = scrape(&server, "accept: application/openmetrics-text");
+        let line = text.lines().find(|line| line.contains(expected))?;
+        assert!(line.contains("ReportService/ReportStatus") && line.contains("_bucket{"), "{line}");
+        Some(())
+    })
+    .await;
+}
+
+/// Returns head and body of the answer to a scraper with this line in its request.
+fn scrape(server: &Server, accept: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(server.ops).unwrap();
+    let head = format!("GET /metrics HTTP/1.1\r\nhost: x\r\n{accept}\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 fn number(server: &Server, name: &str) -> Option<f64> {
     let text = fetch(server.ops, "/metrics").1;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

@@ -134,7 +134,11 @@ impl Call {
         if self.method.is_streaming {
             self.method.metrics.stream_finished(code, server_error);
         } else {
-            self.method.metrics.call_finished(code, server_error, elapsed);
+            // A span that is not exported leads nowhere.
+            let is_exported = exports_traces() && !self.span.is_disabled();
+            let context = is_exported.then(|| self.span.context());
+            let span = context.as_ref().map(|context| context.span().span_context().clone());
+            self.method.metrics.call_finished(code, server_error, elapsed, span.as_ref());
         }
         let code = code_name(code);
         self.span.record("rpc.response.status_code", code);

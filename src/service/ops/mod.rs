@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
-use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, VARY};
+use axum::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -117,9 +117,13 @@ async fn metrics(
     if let Err(refused) = check(&ops, scraper.as_deref(), &headers) {
         return refused.into_response();
     }
-    let text = ops.prometheus.text();
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let (kind, text) = match accept.is_some_and(telemetry::prefers_open_metrics) {
+        true => (telemetry::OPEN_METRICS, ops.prometheus.open_metrics()),
+        false => (telemetry::CONTENT_TYPE, ops.prometheus.text()),
+    };
     let is_gzip = headers.get(ACCEPT_ENCODING).is_some_and(gzip::is_accepted);
-    let head = [(CONTENT_TYPE, telemetry::CONTENT_TYPE), (VARY, "accept-encoding")];
+    let head = [(CONTENT_TYPE, kind), (VARY, "accept, accept-encoding")];
     match is_gzip.then(|| gzip::compress(text.as_bytes())).flatten() {
         Some(small) => (head, [(CONTENT_ENCODING, "gzip")], small).into_response(),
         None => (head, text).into_response(),
