@@ -203,3 +203,18 @@ fn every_reason_that_is_sent_is_explained() {
         assert!(page.contains(&format!("### {reason}\n")), "docs/errors.md lacks {reason}");
     }
 }
+
+/// The newest release of the changelog is this version, with notes on the upgrade. Only new entries
+/// are above it.
+#[test]
+fn the_changelog_has_this_version_with_its_upgrade() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("CHANGELOG.md")).unwrap();
+    let mut sections = text.split("\n## ").skip(1);
+    assert!(sections.next().unwrap().starts_with("Unreleased\n"), "begins with what comes next");
+    let newest = sections.next().expect("has a release");
+    let (version, date) = newest.lines().next().unwrap().split_once(" - ").expect("has a date");
+    assert_eq!(version, env!("CARGO_PKG_VERSION"), "the newest release");
+    let is_date = date.len() == 10 && date.split('-').all(|part| part.parse::<u32>().is_ok());
+    assert!(is_date && newest.contains("\n### Upgrade\n"), "{version}: {date}");
+}
