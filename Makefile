@@ -11,10 +11,10 @@ ARGS ?=
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
-run: ## Build quickly and serve with the embedded store in ./bellwether-data (ARGS="..." adds flags)
-	@[ -e "$${CARGO_TARGET_DIR:-target}/try/bellwether" ] || \
-	  echo "The first build compiles all libraries, which takes minutes. docs/install.md has ways without."
-	$(CARGO) run --locked --profile try -- serve $(ARGS)
+run: ## Build for release and serve with the embedded store in ./bellwether-data (ARGS="..." adds flags)
+	@[ -e "$${CARGO_TARGET_DIR:-target}/release/bellwether" ] || \
+	  echo "The first build compiles all libraries: about 6 minutes on 2 cores. docs/install.md has ways without."
+	$(CARGO) run --locked --release -- serve $(ARGS)
 
 # The tests of the load generator start the server, which cargo builds for the tests of the whole workspace.
 test: tools ## Install what the tests need, then run them all
