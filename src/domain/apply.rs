@@ -54,7 +54,7 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::StepBack(reporter) => step_back(draft, reporter)?,
         Command::UpdateData(claim, patch) => update_data(draft, claim, patch)?,
         Command::Connect(who, session) => connect(draft, who, *session)?,
-        Command::Reconnect(who, session) => reconnect(draft, who, *session)?,
+        Command::Reconnect(who, session, since) => reconnect(draft, who, *session, *since)?,
         Command::Register(who, ttl) => register(draft, who, *ttl)?,
         Command::Disconnect { unit, session, ttl, silent } => {
             disconnect(draft, unit, *session, *ttl, *silent)

@@ -11,6 +11,7 @@ use crate::domain::name::{PartName, UnitName};
 use crate::domain::operation::command::OperationCommand;
 use crate::domain::policy::ConfigPatch;
 use crate::domain::request::{Fingerprint, Outcome, Remembered, RequestId};
+use crate::domain::revision::Revision;
 use crate::domain::status::report::Report;
 use crate::domain::status::{Kind, StatusKey};
 use crate::domain::time::Timestamp;
@@ -87,8 +88,9 @@ pub enum Command {
     UpdateData(Claim, DataPatch),
     /// A unit opens a session.
     Connect(Newcomer, SessionId),
-    /// A session confirms that it is still open, after another replica treated it as closed.
-    Reconnect(Newcomer, SessionId),
+    /// A session, opened at this revision, confirms that it is still open, after another replica
+    /// treated it as closed or the store may have lost it.
+    Reconnect(Newcomer, SessionId, Revision),
     /// A unit begins or continues an incarnation without a session; with a time, it promises
     /// contact that often.
     Register(Newcomer, Option<Duration>),
@@ -193,7 +195,7 @@ impl Command {
             | Command::ReleaseLeadership(claim)
             | Command::LapseLeadership(claim, _)
             | Command::UpdateData(claim, _) => Some(&claim.unit),
-            Command::Connect(who, _) | Command::Reconnect(who, _) | Command::Register(who, _) => {
+            Command::Connect(who, _) | Command::Reconnect(who, ..) | Command::Register(who, _) => {
                 Some(&who.unit)
             }
             Command::Disconnect { unit, .. }

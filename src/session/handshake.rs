@@ -124,17 +124,14 @@ impl Inner {
     }
 
     /// Writes an open session to the store again, after a data loss of the store or after another
-    /// replica orphaned it. `by_force` also replaces an older session that the store may still
-    /// name. Returns whether the store accepted the session.
-    pub(super) async fn assert_session(&self, entry: &Arc<Entry>, by_force: bool) -> bool {
+    /// replica orphaned it. Returns whether the store accepted the session: it does not if the unit
+    /// has opened a newer one.
+    pub(super) async fn assert_session(&self, entry: &Arc<Entry>) -> bool {
         if entry.over().is_some() || !self.table.holds(entry) {
             return false;
         }
         let (who, session) = (entry.who.clone(), entry.session);
-        let command = match by_force {
-            true => Command::Connect(who, session),
-            false => Command::Reconnect(who, session),
-        };
+        let command = Command::Reconnect(who, session, entry.revision);
         let asserted = self.aggregator.apply(&entry.app, Request { id: None, command }).await;
         let is_here = asserted.is_ok();
         match asserted {

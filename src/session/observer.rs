@@ -59,8 +59,8 @@ pub(super) enum Chore {
     Assert(Arc<Entry>),
     /// Check whether the sessions of this application are still the newest as of a revision.
     Look(AppName, Revision),
-    /// Write all sessions to the store again; by force after a data loss of the store.
-    AssertAll { by_force: bool },
+    /// Write all sessions to the store again.
+    AssertAll,
     /// Ask the workers here, for another replica.
     Ask(AppName, Asker, Question),
 }
@@ -109,10 +109,8 @@ impl Known {
             chores.push(chore);
             return;
         }
-        let by_force = |chore: &Chore| matches!(chore, Chore::AssertAll { by_force: true });
-        let by_force = by_force(&chore) || chores.iter().any(by_force);
         chores.clear();
-        chores.push(Chore::AssertAll { by_force });
+        chores.push(Chore::AssertAll);
     }
 
     pub(super) fn take(&self) -> Vec<Chore> {
@@ -156,7 +154,7 @@ impl Observer for StoreObserver {
 
     fn on_data_loss(&self, _: Bucket, _: Epoch) {
         if let Some(inner) = self.0.upgrade() {
-            inner.known.add(Chore::AssertAll { by_force: true });
+            inner.known.add(Chore::AssertAll);
         }
     }
 

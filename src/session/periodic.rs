@@ -76,23 +76,23 @@ impl Inner {
         for chore in self.known.take() {
             match chore {
                 Chore::Assert(entry) => asserts.push(entry),
-                Chore::AssertAll { by_force } => {
+                Chore::AssertAll => {
                     let apps = self.table.apps();
                     let entries = apps.iter().flat_map(|app| self.table.of(app)).collect();
-                    self.assert_all(entries, by_force).await;
+                    self.assert_all(entries).await;
                 }
                 Chore::Look(app, revision) => self.look(&app, revision).await,
                 Chore::Ask(app, asker, question) => self.ask_for(&app, asker, &question),
             }
         }
-        self.assert_all(asserts, false).await;
+        self.assert_all(asserts).await;
     }
 
     /// Asserts sessions and asks their workers, because the store may also have lost reports.
-    async fn assert_all(&self, entries: Vec<Arc<Entry>>, by_force: bool) {
+    async fn assert_all(&self, entries: Vec<Arc<Entry>>) {
         stream::iter(entries)
             .for_each_concurrent(ASSERTS_MAX, async |entry| {
-                if self.assert_session(&entry, by_force).await {
+                if self.assert_session(&entry).await {
                     self.ask_newcomer(&entry);
                 }
             })

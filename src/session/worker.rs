@@ -351,7 +351,7 @@ impl Session {
             use aggregator::Error::Rejected as Refused;
             matches!(outcome, Err(Refused(Rejected::Identity(IdentityError::SessionOver { .. }))))
         };
-        if !outcomes.iter().any(is_over) || !self.inner.assert_session(&self.entry, false).await {
+        if !outcomes.iter().any(is_over) || !self.inner.assert_session(&self.entry).await {
             return outcomes;
         }
         // Another replica orphaned this session, although it is open.

@@ -34,19 +34,24 @@ impl Model {
         }
         let (moved, removed, incarnation) = match &request.command {
             Command::Connect(who, session) => {
-                self.begin(who, Presence::Connected(*session), now, limits)?
+                let since = self.revision + 1;
+                self.begin(who, Presence::Connected(*session), since, now, limits)?
             }
-            Command::Reconnect(who, session) => {
+            Command::Reconnect(who, session, since) => {
                 let presence = Presence::Connected(*session);
-                let held = self.unit(who.unit.as_str()).map(|u| u.presence);
-                if matches!(held, Some(Presence::Connected(_))) && held != Some(presence) {
+                let unit = self.unit(who.unit.as_str()).cloned().unwrap_or_default();
+                let held = matches!(unit.presence, Presence::Connected(_));
+                let is_other = held && unit.presence != presence;
+                let has_order = unit.session_since != 0 && unit.session_since != since.0;
+                if since.0 < unit.session_since || is_other && !has_order {
                     return Err("session over");
                 }
-                self.begin(who, presence, now, limits)?
+                self.begin(who, presence, since.0, now, limits)?
             }
             Command::Register(who, ttl) => {
                 let presence = ttl.map_or(Presence::Unbound, Presence::Promised);
-                self.begin(who, presence, now, limits)?
+                let known = self.unit(who.unit.as_str()).cloned().unwrap_or_default();
+                self.begin(who, presence, known.session_since, now, limits)?
             }
             command => {
                 let (moved, removed) = self.command(command, now, limits)?;

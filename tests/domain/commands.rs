@@ -11,6 +11,7 @@ use bellwether::domain::level::Level;
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
 use bellwether::domain::request::RequestId;
+use bellwether::domain::revision::Revision;
 use bellwether::domain::status::Kind;
 use bellwether::domain::status::report::Report;
 use bellwether::domain::time::Timestamp;
@@ -110,7 +111,10 @@ fn command() -> impl Strategy<Value = Command> {
 fn coming_or_going() -> impl Strategy<Value = Command> {
     prop_oneof![
         4 => (newcomer(), session()).prop_map(|(who, session)| Command::Connect(who, session)),
-        2 => (newcomer(), session()).prop_map(|(who, session)| Command::Reconnect(who, session)),
+        // Before all other sessions, or after all: a batch and single commits agree on these alone.
+        2 => (newcomer(), session(), select(vec![0, 1_000_000])).prop_map(
+            |(who, session, since)| Command::Reconnect(who, session, Revision(since))
+        ),
         2 => (newcomer(), ttl()).prop_map(|(who, ttl)| Command::Register(who, ttl)),
         3 => (unit(), session(), patience(), any::<bool>()).prop_map(
             |(unit, session, ttl, silent)| Command::Disconnect { unit, session, ttl, silent }

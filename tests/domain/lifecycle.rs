@@ -46,6 +46,7 @@ impl Model {
         &mut self,
         who: &Newcomer,
         presence: Presence,
+        since: u64,
         now: u64,
         limits: &Limits,
     ) -> Result<(bool, u32, u64), Refusal> {
@@ -68,6 +69,7 @@ impl Model {
             began: if is_newer { now } else { before.began },
             departed: false,
             session_ended: false,
+            session_since: if presence == before.presence { before.session_since } else { since },
             ..before.clone()
         };
         let moved = known.is_none()

@@ -54,6 +54,7 @@ pub struct Unit {
     pub last_answer: u64,
     pub callbacks: Callbacks,
     pub session_ended: bool,
+    pub session_since: u64,
 }
 
 impl Unit {

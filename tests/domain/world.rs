@@ -196,10 +196,12 @@ impl World {
             commit(false, std::slice::from_ref(request));
         }
         // A batch writes the last contact of units that it writes anyway; a single command often
-        // does not.
+        // does not. The revisions of sessions differ as all revisions do.
         let units = |s: &AppState| {
             let mut units = Vec::from_iter(s.units_after(None).map(own_pair));
-            units.iter_mut().for_each(|(_, unit)| unit.last_seen_written = Timestamp(0));
+            for (_, unit) in &mut units {
+                (unit.last_seen_written, unit.session_since) = (Timestamp(0), Revision(0));
+            }
             units
         };
         assert_eq!(units(&state), units(&self.state));

@@ -10,6 +10,7 @@ use crate::domain::limits::EXPIRED_PER_COMMIT_MAX;
 use crate::domain::name::UnitName;
 use crate::domain::quota::check_unit_quota;
 use crate::domain::request::Effect;
+use crate::domain::revision::Revision;
 use crate::domain::status::Kind;
 use crate::domain::status::apply::remove_all;
 use crate::domain::time::Timestamp;
@@ -29,20 +30,27 @@ pub(in crate::domain) fn connect(
     who: &Newcomer,
     session: SessionId,
 ) -> Result<Effect, BeginError> {
-    begin(draft, who, Presence::Connected(session))
+    let since = draft.base.head.revision.next();
+    begin(draft, who, Presence::Connected(session), since)
 }
 
-/// Confirms an open session, unless the unit has another session by now.
+/// Confirms an open session that was opened at this revision, unless the unit has opened a newer
+/// one since. An older one may be stored after a data loss, and is replaced.
 pub(in crate::domain) fn reconnect(
     draft: &mut Draft<'_>,
     who: &Newcomer,
     session: SessionId,
+    since: Revision,
 ) -> Result<Effect, BeginError> {
-    let held = draft.unit(&who.unit).and_then(Unit::session);
-    if held.is_some_and(|held| held != session) {
+    let is_over = draft.unit(&who.unit).is_some_and(|unit| {
+        let is_other = unit.session().is_some_and(|held| held != session);
+        let is_unordered = unit.session_since == Revision(0) || unit.session_since == since;
+        since < unit.session_since || is_other && is_unordered
+    });
+    if is_over {
         return Err(IdentityError::SessionOver { unit: who.unit.clone() }.into());
     }
-    begin(draft, who, Presence::Connected(session))
+    begin(draft, who, Presence::Connected(session), since)
 }
 
 /// Begins or continues an incarnation without a session.
@@ -51,16 +59,25 @@ pub(in crate::domain) fn register(
     who: &Newcomer,
     ttl: Option<Duration>,
 ) -> Result<Effect, BeginError> {
-    begin(draft, who, ttl.map_or(Presence::Unbound, Presence::Promised))
+    // Not the beginning of a session.
+    let since = draft.unit(&who.unit).map(|unit| unit.session_since).unwrap_or_default();
+    begin(draft, who, ttl.map_or(Presence::Unbound, Presence::Promised), since)
 }
 
-fn begin(draft: &mut Draft<'_>, who: &Newcomer, presence: Presence) -> Result<Effect, BeginError> {
+fn begin(
+    draft: &mut Draft<'_>,
+    who: &Newcomer,
+    presence: Presence,
+    since: Revision,
+) -> Result<Effect, BeginError> {
     let name = &who.unit;
     let incarnation = incarnation_of(draft, who)?;
     let known = draft.unit(name).cloned();
     let before = known.clone().unwrap_or_default();
     let is_new = before.incarnation < incarnation;
     let unit = begun(draft, who, &before, (incarnation, presence));
+    let is_same = before.presence == presence;
+    let unit = Unit { session_since: if is_same { before.session_since } else { since }, ..unit };
     let leaving = is_new.then(|| predecessor(draft, name, &unit)).flatten();
     if known.is_none() && leaving.is_none() {
         check_unit_quota(draft)?;

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::operation::words::OperationStatus;
+use crate::domain::revision::Revision;
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::{Presence, SessionId};
@@ -82,6 +83,10 @@ pub struct Unit {
     /// Position among the units that wait to lead.
     #[serde(default)]
     pub candidate: Option<u64>,
+    /// Revision at which the newest session was opened; 0 if that is not known. It stays after the
+    /// end of the session, so that no older session can follow it.
+    #[serde(default)]
+    pub session_since: Revision,
     /// The status that the latest operation of the unit contributes. Not written if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Box<OperationStatus>>,

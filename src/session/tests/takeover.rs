@@ -62,14 +62,51 @@ async fn who_was_replaced_does_not_take_the_unit_back() {
     let entry = one.sessions.inner.table.get(&mk_app("web"), &mk_unit("web/0")).unwrap();
     // The notification is late.
     let new = other.open("web/0", Some(1)).await.unwrap();
-    assert!(!one.sessions.inner.assert_session(&entry, false).await);
+    assert!(!one.sessions.inner.assert_session(&entry).await);
     let who = entry.who.clone();
-    let request = Request { id: None, command: Command::Reconnect(who, entry.session) };
+    let request =
+        Request { id: None, command: Command::Reconnect(who, entry.session, entry.revision) };
     let refused = one.aggregator.apply(&mk_app("web"), request).await.unwrap_err();
     let over = Rejected::Identity(IdentityError::SessionOver { unit: mk_unit("web/0") });
     assert_eq!(refused, aggregator::Error::Rejected(over));
     assert_eq!(one.unit("web/0").await.session(), Some(new.welcome.session));
     assert!(matches!(stays.session.await.unwrap(), End::Superseded { .. }));
+}
+
+/// The newer session has ended, and the replica of the older one stood still meanwhile.
+#[tokio::test(start_paused = true)]
+async fn an_older_session_does_not_follow_a_newer_one_that_has_ended() {
+    let [one, other] = Replica::two();
+    let stale = one.worker("web/0").await;
+    let entry = one.sessions.inner.table.get(&mk_app("web"), &mk_unit("web/0")).unwrap();
+    let mut new = other.open("web/0", Some(1)).await.unwrap();
+    let seq = new.report(Level::Blocked, "no volume").await;
+    new.acknowledged(seq).await;
+    new.say(Inbound::Goodbye { removed: false }).await;
+    assert!(matches!(new.session.await.unwrap(), End::Goodbye));
+    let who = entry.who.clone();
+    let command = Command::Reconnect(who, entry.session, entry.revision);
+    let request = Request { id: None, command };
+    let refused = one.aggregator.apply(&mk_app("web"), request).await.unwrap_err();
+    let over = Rejected::Identity(IdentityError::SessionOver { unit: mk_unit("web/0") });
+    assert_eq!(refused, aggregator::Error::Rejected(over));
+    assert!(matches!(stale.session.await.unwrap(), End::Superseded { .. }));
+    assert!(!other.is_connected("web/0").await);
+}
+
+/// The store may have lost the opening of a session, and name the one before it.
+#[tokio::test(start_paused = true)]
+async fn a_session_replaces_an_older_one_that_a_data_loss_brought_back() {
+    let [one, other] = Replica::two();
+    let old = one.worker("web/0").await;
+    let since = one.unit("web/0").await.session_since;
+    let session = SessionId { replica: other.store.replica(), number: 1 };
+    let labels = BTreeMap::new();
+    let unit = mk_unit("web/0");
+    let who = Newcomer { unit, incarnation: Some(1), stateless: false, labels };
+    other.apply("web", Command::Reconnect(who, session, since.next())).await;
+    assert!(matches!(old.session.await.unwrap(), End::Superseded { .. }));
+    assert_eq!(one.unit("web/0").await.session(), Some(session));
 }
 
 #[tokio::test(start_paused = true)]
