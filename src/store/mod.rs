@@ -180,8 +180,8 @@ pub trait Store: Send + Sync + 'static {
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError>;
 
     /// Adds an observer. Sends it the epoch floors and the pruned positions that are not 0, then
-    /// each application and tombstone in order of position, and from then on each change. Leaves
-    /// nothing out in between.
+    /// each application and tombstone in order of position, then the last data loss of each bucket,
+    /// and from then on each change. Leaves nothing out in between.
     fn follow(&self, observer: Arc<dyn Observer>);
 
     /// Reads the events of an application that precede the event numbered `before`, newest first.

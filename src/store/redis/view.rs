@@ -176,7 +176,15 @@ impl View {
                 epoch_floor => observer.on_epoch_floor(bucket, epoch_floor),
             }
         }
-        observers.add_to_buckets(observer, buckets.iter().map(|view| &view.heads));
+        observers.add_to_buckets(observer.clone(), buckets.iter().map(|view| &view.heads));
+        // The process that found the loss may have ended before it marked the units.
+        let epoch = self.epoch();
+        for (bucket, view) in (0..).map(Bucket).zip(buckets.iter()) {
+            match view.losses {
+                0 => {}
+                losses => observer.on_data_loss(bucket, Epoch { losses, ..epoch }),
+            }
+        }
     }
 
     /// Applies the next entry of a bucket's log, and notifies the observers.
