@@ -94,10 +94,28 @@ impl Repairs {
     }
 }
 
-/// Returns whether two heads of one revision are the same. A quiet commit changes `next_due` and
-/// its own count, and no observer receives it, so these two may differ.
+/// Returns whether two heads of one revision are the same. A quiet commit changes `next_due`, the
+/// usage and its own count, and no observer receives it, so these may differ.
 fn is_same(seen: &Head, found: &Head) -> bool {
-    let (next_due, quiet_commits) = (seen.next_due, seen.quiet_commits);
-    let found = Head { next_due, quiet_commits, ..found.clone() };
+    let Head { next_due, quiet_commits, kept, .. } = *seen;
+    let found = Head { next_due, quiet_commits, kept, ..found.clone() };
     *seen == found
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::domain::usage::Kept;
+
+    use super::*;
+
+    /// A heartbeat of an operation is a quiet commit, and its checkpoint counts as usage.
+    #[test]
+    fn a_quiet_commit_is_no_data_loss() {
+        let seen = Head { kept: Some(Kept::default()), ..Head::empty(Revision(7)) };
+        let kept = Some(Kept { record_bytes: 6, ..Kept::default() });
+        let next_due = Some(Timestamp(1));
+        let found = Head { kept, next_due, quiet_commits: 1, ..seen.clone() };
+        assert!(is_same(&seen, &found));
+        assert!(!is_same(&seen, &Head { lease_epoch: 1, ..found }));
+    }
 }
