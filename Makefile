@@ -5,8 +5,8 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 CARGO ?= cargo
 ARGS ?=
 
-.PHONY: help run test check check-long linearizability fix bench bench-core instructions tools fmt-check clippy doc \
-	proto chart deny advisories release packages-test book
+.PHONY: help run test check check-long linearizability fix bench bench-core instructions tools \
+	fmt-check clippy doc proto chart deny advisories release packages-test book simulate
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -27,6 +27,7 @@ check-long: tools ## The soaks, the chart on a kube-apiserver, the packages, gen
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 	BELLWETHER_EACH_STEP=1 $(CARGO) test --locked --lib -- a_crash_between_two_steps
+	$(MAKE) simulate ARGS="--seeds 300 --minutes 20 --twice"
 	@tools/install kube
 	BELLWETHER_CLUSTER=1 $(MAKE) chart
 	$(MAKE) packages-test
@@ -36,6 +37,9 @@ check-long: tools ## The soaks, the chart on a kube-apiserver, the packages, gen
 linearizability: tools ## Judge 100,000 operations on leases and data under faults by Porcupine; about 10 minutes
 	BELLWETHER_LINEARIZABILITY_OPERATIONS=100000 $(CARGO) test --locked --test it -- linearizability:: --nocapture
 
+simulate: ## Run replicas in simulated time with faults, from seeds (ARGS="--seed 7 --minutes 10 --trace", "--from-seed 1 --seeds 500 --twice")
+	$(CARGO) run --locked --release --quiet -p bellwether-sim -- $(ARGS)
+
 fix: ## Format, generate the wire types, apply what clippy knows how to fix, and list the values of the chart again
 	UPDATE=1 $(CARGO) test --locked --workspace --test generated
 	if [ -x .tools/bin/protoc-gen-go ]; then tools/clients; fi
@@ -44,7 +48,7 @@ fix: ## Format, generate the wire types, apply what clippy knows how to fix, and
 	$(CARGO) clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
 
 bench: tools ## Measure every row of docs/performance.md beside its peer and put the table there; about 15 minutes (ARGS="..." adds flags)
-	$(CARGO) build --locked --profile dist --workspace --bins
+	$(CARGO) build --locked --profile dist --workspace --exclude bellwether-sim --bins
 	$(CARGO) run --locked --profile dist -p bellwether-bench -- all --page docs/performance.md $(ARGS)
 
 instructions: tools ## Count the instructions of a report, which do not vary with load, and put them there too

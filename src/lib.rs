@@ -49,7 +49,7 @@
 //! another crate.
 //!
 //! `crates/client` is the client library with the wire types; it links no code of the server.
-//! `crates/bench` is the load generator.
+//! `crates/bench` is the load generator. `crates/sim` runs replicas in simulated time.
 
 /// The version of this package: that of the server, the command line and the client.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,305 @@
+//! A worker: it keeps a session, reports numbered statuses, leads its application from time to
+//! time, and answers the questions of the server.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether::domain::command::{Command, NewStatus};
+use bellwether::domain::data::DataPatch;
+use bellwether::domain::leadership::Claim;
+use bellwether::domain::level::Level;
+use bellwether::domain::name::{AppName, PartName, UnitName};
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::report::Report;
+use bellwether::domain::status::{Kind, StatusKey};
+use bellwether::domain::unit::{Newcomer, Reporter};
+use bellwether::session::{Hello, Inbound, Outbound, Welcome};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::judge::{Sent, number};
+use crate::lock;
+use crate::network::Link;
+use crate::process::{FromWorker, ToClient, ToWorker};
+
+use super::Client;
+
+/// Without an acknowledgement for so long a worker connects again.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+const LEVELS: [Level; 4] = [Level::Active, Level::Waiting, Level::Blocked, Level::Maintenance];
+
+/// A worker.
+pub struct Worker {
+    client: Client,
+    app: AppName,
+    unit: UnitName,
+    /// The incarnation to continue; `None` after a restart.
+    incarnation: Option<u64>,
+    /// The number of the last report; grows over all sessions.
+    report: u64,
+    /// The epoch of its lease.
+    leads: Option<u64>,
+    wants_to_lead: bool,
+    /// Calls without an answer.
+    calls: u64,
+}
+
+/// A session as its worker sees it.
+struct Connection {
+    place: usize,
+    link: Link,
+    words: mpsc::UnboundedReceiver<ToClient>,
+    sequence: u64,
+    /// Reports without an acknowledgement.
+    open: VecDeque<(u64, PartName, u64, Sent)>,
+    last_word: Instant,
+    heartbeat: Duration,
+}
+
+impl Worker {
+    /// Returns a worker of a unit.
+    pub fn new(client: Client, app: AppName, unit: UnitName) -> Worker {
+        let wants_to_lead = client.number % 2 == 0;
+        let (incarnation, leads) = (None, None);
+        Worker { client, app, unit, incarnation, report: 0, leads, wants_to_lead, calls: 0 }
+    }
+
+    /// Works for ever.
+    pub async fn run(mut self) {
+        loop {
+            if let Some(connection) = self.connect().await {
+                self.work(connection).await;
+            }
+            self.leads = None;
+            if self.client.dice.per_mille(200) {
+                self.incarnation = None;
+            }
+            let pause = self.client.dice.between(50, 3000);
+            sleep(Duration::from_millis(pause)).await;
+        }
+    }
+
+    async fn connect(&mut self) -> Option<Connection> {
+        let place = self.client.pick();
+        let (end, words) = mpsc::unbounded_channel();
+        let link = self.client.network.new_link();
+        let at = (link, self.client.node());
+        let (unit, incarnation) = (self.unit.clone(), self.incarnation);
+        let who = Newcomer { unit, incarnation, stateless: false, labels: BTreeMap::new() };
+        let hello = Hello { app: self.app.clone(), who };
+        let opened = self.client.call(place, "open", move |process| process.open(hello, at, end));
+        let opened = opened.await;
+        let Some(Ok(Welcome { incarnation, heartbeat_interval, .. })) = opened else {
+            let refused = opened.and_then(Result::err).map(|error| error.to_string());
+            self.client.note(format_args!("not connected: {refused:?}"));
+            if refused.is_some() {
+                self.incarnation = None;
+            }
+            self.client.network.cut(link);
+            return None;
+        };
+        self.incarnation = Some(incarnation);
+        let (last_word, heartbeat) = (Instant::now(), heartbeat_interval);
+        let open = VecDeque::new();
+        Some(Connection { place, link, words, sequence: 0, open, last_word, heartbeat })
+    }
+
+    async fn work(&mut self, mut connection: Connection) {
+        let lifetime = Duration::from_secs(self.client.dice.between(5, 240));
+        let ends = Instant::now() + lifetime;
+        if self.wants_to_lead {
+            let claim = Command::ClaimLeadership(self.reporter(), None);
+            self.say(&mut connection, claim, None);
+        }
+        let mut beat = Instant::now();
+        let mut act = Instant::now();
+        loop {
+            let now = Instant::now();
+            if ends <= now {
+                break self.leave(&connection);
+            }
+            if connection.last_word + PATIENCE < now && !connection.open.is_empty() {
+                self.client.note(format_args!("no answer"));
+                break self.client.network.cut(connection.link);
+            }
+            if beat <= now {
+                self.send(&connection, Inbound::Heartbeat);
+                beat = now + connection.heartbeat / 2;
+            }
+            if act <= now {
+                self.act(&mut connection).await;
+                act = now + Duration::from_millis(self.client.dice.between(100, 6000));
+            }
+            match timeout_at(beat.min(act).min(ends), connection.words.recv()).await {
+                Ok(Some(ToClient::Session(word))) => {
+                    connection.last_word = Instant::now();
+                    if !self.hear(&mut connection, word) {
+                        break;
+                    }
+                }
+                Ok(Some(ToClient::Watch(_))) | Err(_) => {}
+                Ok(None) => break,
+            }
+        }
+    }
+
+    /// Ends a session: with a goodbye, without one, or as a process that is killed.
+    fn leave(&mut self, connection: &Connection) {
+        match self.client.dice.index(3) {
+            0 => self.send(connection, Inbound::Goodbye { removed: false }),
+            1 => self.client.network.cut(connection.link),
+            _ => {
+                self.incarnation = None;
+                let link = connection.link;
+                let at = (connection.place, link);
+                self.client.tell(at, "close", move |process| process.close(link));
+            }
+        }
+    }
+
+    fn send(&self, connection: &Connection, word: FromWorker) {
+        let (link, at) = (connection.link, (connection.place, connection.link));
+        self.client.tell(at, "say", move |process| process.take(link, Some(word)));
+    }
+
+    fn say(&self, connection: &mut Connection, command: Command, answers: Option<u64>) {
+        connection.sequence += 1;
+        let seq = connection.sequence;
+        self.send(connection, Inbound::Command { seq, command, answers });
+    }
+
+    fn reporter(&self) -> Reporter {
+        Reporter::new(self.unit.clone(), None)
+    }
+
+    fn status(&mut self, key: &PartName) -> NewStatus {
+        self.report += 1;
+        let level = LEVELS[self.client.dice.index(LEVELS.len())];
+        let message = format!("report {}", self.report).into();
+        let report = Arc::new(Report { level, message, ..Report::default() });
+        NewStatus { component: PartName::default(), key: key.clone(), report, observe_time: None }
+    }
+
+    async fn act(&mut self, connection: &mut Connection) {
+        match self.client.dice.index(10) {
+            0..5 => {
+                let key = ["", "disk", "net"][self.client.dice.index(3)];
+                let key = PartName::new(key).unwrap_or_default();
+                let status = self.status(&key);
+                let sent = lock(&self.client.network.judge).sent(&self.app);
+                let command = Command::Report(self.reporter(), Kind::Push, status);
+                self.say(connection, command, None);
+                connection.open.push_back((connection.sequence, key, self.report, sent));
+            }
+            5..8 => self.lead().await,
+            8 => self.read_back().await,
+            _ => {
+                self.wants_to_lead = !self.wants_to_lead;
+                let command = match self.wants_to_lead {
+                    true => Command::ClaimLeadership(self.reporter(), None),
+                    false => Command::StepBack(self.reporter()),
+                };
+                self.say(connection, command, None);
+            }
+        }
+    }
+
+    /// Writes the data of the application, on any replica.
+    async fn lead(&mut self) {
+        let Some(lease_epoch) = self.leads else { return };
+        let place = self.client.pick();
+        self.report += 1;
+        let value = format!("{} {}", self.unit.as_str(), self.report).into_bytes();
+        let set = [(Arc::from("key"), value.into())].into();
+        let claim = Claim { unit: self.unit.clone(), lease_epoch };
+        let command = Command::UpdateData(claim, DataPatch { set, ..DataPatch::default() });
+        if let Some(Ok(_)) = self.client.apply(place, &self.app, None, command).await {
+            let mut judge = lock(&self.client.network.judge);
+            judge.leader_wrote(&self.app, lease_epoch, &self.unit);
+        }
+    }
+
+    /// Reports by a call of its own with a request id, and reads the report on another replica.
+    async fn read_back(&mut self) {
+        let key = PartName::new(&format!("call-{}", self.calls)).unwrap_or_default();
+        let status = self.status(&key);
+        let (n, id) = (self.report, format!("{}-{}", self.unit.as_str(), self.report));
+        let sent = lock(&self.client.network.judge).sent(&self.app);
+        let reporter = Reporter::new(self.unit.clone(), self.incarnation);
+        let command = Command::Report(reporter, Kind::Push, status);
+        let mut applied = None;
+        for _ in 0..3 {
+            let place = self.client.pick();
+            applied = self.client.apply(place, &self.app, Some(&id), command.clone()).await;
+            if matches!(applied, Some(Ok(_))) {
+                break;
+            }
+        }
+        let Some(Ok(outcome)) = applied else {
+            // The report may still arrive, after later ones: they get another key.
+            self.calls += 1;
+            return;
+        };
+        let member = (self.app.clone(), self.unit.clone());
+        let judge = self.client.network.judge.clone();
+        lock(&judge).report_acknowledged(member, key.clone(), n, sent);
+        let found = self.read(key, outcome.revision).await;
+        let Some((revision, found)) = found else { return };
+        let mut judge = lock(&judge);
+        judge.counts.reads += 1;
+        if judge.sent(&self.app) == sent && (revision < outcome.revision || found < n) {
+            let (app, unit) = (&self.app, &self.unit);
+            let wanted = outcome.revision;
+            judge.accuse(format!(
+                "a read of {app} {unit:?} at {wanted} found report {found} at {revision}, not {n}"
+            ));
+        }
+    }
+
+    async fn read(&mut self, key: PartName, revision: Revision) -> Option<(Revision, u64)> {
+        let (place, app) = (self.client.pick(), self.app.clone());
+        let component = PartName::default();
+        let key = StatusKey { unit: self.unit.clone(), component, key, kind: Kind::Push };
+        let read = self.client.call(place, "read", move |process| async move {
+            let find = move |state: &bellwether::domain::app::AppState| {
+                let status = state.status(&key);
+                let found = status.map_or(0, |status| number(status.report.message.as_bytes()));
+                (state.head().revision, found)
+            };
+            let read = process.aggregator.read(&app, revision, find);
+            tokio::time::timeout(Duration::from_secs(5), read).await
+        });
+        read.await?.ok()?.ok()
+    }
+
+    /// Takes a message of the server. Returns whether the session goes on.
+    fn hear(&mut self, connection: &mut Connection, word: ToWorker) -> bool {
+        match word {
+            Outbound::Ack { seq, .. } => {
+                let judge = self.client.network.judge.clone();
+                while connection.open.front().is_some_and(|(open, ..)| *open <= seq) {
+                    let Some((_, key, n, sent)) = connection.open.pop_front() else { break };
+                    let member = (self.app.clone(), self.unit.clone());
+                    lock(&judge).report_acknowledged(member, key, n, sent);
+                }
+            }
+            Outbound::Rejected { seq, error } => {
+                self.client.note(format_args!("rejected: {error}"));
+                connection.open.retain(|(open, ..)| *open != seq);
+            }
+            Outbound::Collect { id, .. } => {
+                let status = self.status(&PartName::default());
+                let command = Command::Replace(self.reporter(), None, vec![status]);
+                self.say(connection, command, Some(id));
+            }
+            Outbound::Leadership { is_self, lease_epoch, .. } => {
+                self.leads = is_self.then_some(lease_epoch);
+            }
+            Outbound::Superseded { .. } | Outbound::Drain { .. } => return false,
+            _ => {}
+        }
+        true
+    }
+}

@@ -1,0 +1,194 @@
+//! The faults of a run: which come, how long each lasts, and how the world heals.
+
+use std::collections::BTreeMap;
+
+use crate::network::{Network, Node, Weather};
+use crate::randomness::Dice;
+use crate::server::Server;
+
+/// The mean time between two faults, in milliseconds.
+const EVERY: u64 = 7_000;
+
+/// A fault that the world has to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Harm {
+    /// Ends the process of a replica; another one starts after this time.
+    Kill(usize, u64),
+    /// Lets the process of a replica stand still.
+    Freeze(usize, u64),
+}
+
+/// The faults of a run.
+pub struct Faults {
+    dice: Dice,
+    network: Network,
+    is_shared: bool,
+    replicas: usize,
+    clients: usize,
+    next: u64,
+    /// What ends, and when.
+    ends: BTreeMap<(u64, u64), End>,
+    begun: u64,
+    /// The number of faults by name.
+    pub counts: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Block(Node, Node),
+    Weather,
+    StoreWeather,
+    Full,
+}
+
+impl Faults {
+    /// Returns the faults of a run.
+    pub fn new(
+        dice: Dice,
+        network: Network,
+        is_shared: bool,
+        (replicas, clients): (usize, usize),
+    ) -> Faults {
+        let (ends, counts) = (BTreeMap::new(), BTreeMap::new());
+        let (next, begun) = (EVERY, 0);
+        Faults { dice, network, is_shared, replicas, clients, next, ends, begun, counts }
+    }
+
+    /// Ends the faults that are over, and begins one if it is due.
+    pub fn step(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
+        while let Some(entry) = self.ends.first_entry()
+            && entry.key().0 <= now
+        {
+            let end = entry.remove();
+            self.end(end, server);
+        }
+        if now < self.next {
+            return None;
+        }
+        self.next = now + self.dice.between(200, 2 * EVERY);
+        self.begin(now, server)
+    }
+
+    /// Ends all faults; none comes after this.
+    pub fn heal(&mut self, server: &mut Server) {
+        self.next = u64::MAX;
+        for (_, end) in std::mem::take(&mut self.ends) {
+            self.end(end, server);
+        }
+        self.network.note(format_args!("healed"));
+    }
+
+    fn end(&self, end: End, server: &mut Server) {
+        self.network.note(format_args!("over: {end:?}"));
+        self.network.with(|network| match end {
+            End::Block(from, to) => drop(network.blocked.remove(&(from, to))),
+            End::Weather => network.weather = Weather::default(),
+            End::StoreWeather => network.store_weather = Weather::default(),
+            End::Full => server.is_full = false,
+        });
+    }
+
+    fn until(&mut self, at: u64, end: End) {
+        self.begun += 1;
+        self.ends.insert((at, self.begun), end);
+    }
+
+    fn begin(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
+        let kinds = if self.is_shared { 12 } else { 8 };
+        let replica = self.dice.index(self.replicas);
+        let (name, harm) = match self.dice.index(kinds) {
+            0 => ("kill", Some(Harm::Kill(replica, self.dice.between(500, 20_000)))),
+            1 => ("freeze", Some(Harm::Freeze(replica, self.freeze()))),
+            2 => ("partition of clients", self.part_clients(now, replica)),
+            3 => ("one client cut off", self.part_client(now, replica)),
+            4 => ("lossy network", self.storm(now, End::Weather)),
+            5 => ("store stalls", self.stall(now)),
+            6 => ("store full", self.fill(now, server)),
+            7 => ("clock of the store set", self.set_clock(server)),
+            8 => ("partition of the store", self.part_store(now, replica)),
+            9 => ("lossy store", self.storm(now, End::StoreWeather)),
+            _ => {
+                let count = if self.dice.per_mille(300) { 0 } else { self.dice.index(12) };
+                let dropped = server.failover(count);
+                self.network.note(format_args!("failover drops {dropped}"));
+                let pause = self.dice.between(0, 4000);
+                self.network.with(|network| network.store_stalls_until = now + pause);
+                (if dropped == 0 { "failover" } else { "failover with loss" }, None)
+            }
+        };
+        self.network.note(format_args!("fault: {name} {harm:?}"));
+        *self.counts.entry(name).or_default() += 1;
+        harm
+    }
+
+    fn freeze(&mut self) -> u64 {
+        // A whole number of steps of the world.
+        self.dice.between(10, 2500) * crate::host::STEP
+    }
+
+    /// Blocks one direction or both between two nodes.
+    fn block(&mut self, until: u64, (one, other): (Node, Node)) {
+        let ways: &[(Node, Node)] = match self.dice.index(3) {
+            0 => &[(one, other)],
+            1 => &[(other, one)],
+            _ => &[(one, other), (other, one)],
+        };
+        for &(from, to) in ways {
+            self.network.with(|network| network.blocked.insert((from, to)));
+            self.until(until, End::Block(from, to));
+        }
+        self.network.note(format_args!("blocked {ways:?}"));
+    }
+
+    fn part_clients(&mut self, now: u64, replica: usize) -> Option<Harm> {
+        let until = now + self.dice.between(1000, 40_000);
+        for client in 0..self.clients {
+            self.block(until, (Node::Client(client), Node::Replica(replica)));
+        }
+        None
+    }
+
+    fn part_client(&mut self, now: u64, replica: usize) -> Option<Harm> {
+        let until = now + self.dice.between(1000, 60_000);
+        let client = self.dice.index(self.clients);
+        self.block(until, (Node::Client(client), Node::Replica(replica)));
+        None
+    }
+
+    fn part_store(&mut self, now: u64, replica: usize) -> Option<Harm> {
+        let until = now + self.dice.between(500, 40_000);
+        self.block(until, (Node::Replica(replica), Node::Store));
+        None
+    }
+
+    fn storm(&mut self, now: u64, end: End) -> Option<Harm> {
+        let weather = Weather { lost: self.dice.between(0, 300), late: self.dice.between(0, 300) };
+        self.network.with(|network| match end {
+            End::StoreWeather => network.store_weather = weather,
+            _ => network.weather = weather,
+        });
+        let until = now + self.dice.between(1000, 30_000);
+        self.until(until, end);
+        None
+    }
+
+    fn stall(&mut self, now: u64) -> Option<Harm> {
+        let until = now + self.dice.between(100, 12_000);
+        self.network.with(|network| network.store_stalls_until = until);
+        None
+    }
+
+    fn fill(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
+        server.is_full = true;
+        let until = now + self.dice.between(500, 15_000);
+        self.until(until, End::Full);
+        None
+    }
+
+    fn set_clock(&mut self, server: &mut Server) -> Option<Harm> {
+        // The time of the store never goes back: a clock that is set back stands for a while in the
+        // store, which then goes on. So only steps forward reach a replica.
+        server.advance(self.dice.between(1, 2000));
+        None
+    }
+}

@@ -1,0 +1,383 @@
+//! The checks of a run: what no commit and no answer may do.
+//!
+//! The judge sees every commit that the store accepts, every acknowledgement that a client gets
+//! and every message of a watch. It remembers the highest value of each counter that was ever
+//! given, failovers included.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bellwether::domain::app::Head;
+use bellwether::domain::level::Level;
+use bellwether::domain::name::{AppName, OperationId, PartName, UnitName};
+use bellwether::domain::operation::Operation;
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::{Kind, Status};
+use bellwether::domain::time::Timestamp;
+use bellwether::domain::transition::{Transition, Write};
+use bellwether::domain::unit::Unit;
+use bellwether::store::{Bucket, Position};
+use bellwether::watch::{Cursors, Entry, mark};
+
+use crate::server::app::App;
+use crate::server::bucket::bucket_of;
+
+/// A unit that made contact within this time is not lost: less than three heartbeat intervals.
+const LOST_AFTER_MIN: u64 = 20_000;
+/// Changes of one application that are kept for the comparison with watches.
+const CHANGES_KEPT: usize = 256;
+
+/// A unit of an application.
+pub type Member = (AppName, UnitName);
+
+/// What a run has counted.
+#[derive(Debug, Default, Clone)]
+pub struct Counts {
+    /// Commits that the store accepted.
+    pub commits: u64,
+    /// Acknowledged reports.
+    pub reports: u64,
+    /// Acknowledged writes of leaders.
+    pub leader_writes: u64,
+    /// Acknowledged commands on operations.
+    pub operations: u64,
+    /// Messages of watches.
+    pub watch_events: u64,
+    /// Bookmarks that were compared.
+    pub bookmarks: u64,
+    /// Reads that were compared with an acknowledged write.
+    pub reads: u64,
+    /// Units that the server declared lost.
+    pub losts: u64,
+}
+
+/// The state of all checks.
+#[derive(Default)]
+pub struct Judge {
+    /// What was wrong, in order.
+    pub violations: Vec<String>,
+    /// What was counted.
+    pub counts: Counts,
+    /// The simulated time in milliseconds.
+    pub now: u64,
+    masters: u64,
+    revisions: BTreeMap<AppName, Revision>,
+    positions: BTreeMap<Bucket, Position>,
+    changes: BTreeMap<AppName, VecDeque<(Position, Arc<Head>)>>,
+    leases: BTreeMap<AppName, (u64, Option<(UnitName, u64)>)>,
+    writers: BTreeMap<(AppName, u64), UnitName>,
+    versions: BTreeMap<AppName, u64>,
+    fences: BTreeMap<(AppName, OperationId), (u64, Option<UnitName>)>,
+    /// How often an application lost a commit.
+    losses: BTreeMap<AppName, u64>,
+    acknowledged: BTreeMap<(Member, PartName), u64>,
+    checkpoints: BTreeMap<(AppName, OperationId), u64>,
+    doubted: BTreeMap<AppName, (u32, BTreeSet<UnitName>)>,
+    contacts: BTreeMap<Member, u64>,
+}
+
+/// What a client knew when it sent a request: an acknowledgement counts if nothing was lost since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    losses: u64,
+    masters: u64,
+}
+
+impl Judge {
+    /// Records a violation.
+    pub fn accuse(&mut self, what: String) {
+        let now = self.now;
+        self.violations.push(format!("at {}.{:03} s: {what}", now / 1000, now % 1000));
+    }
+
+    fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.accuse(what());
+        }
+    }
+
+    /// Returns what a request needs for its acknowledgement.
+    pub fn sent(&self, app: &AppName) -> Sent {
+        let losses = self.losses.get(app).copied().unwrap_or_default();
+        Sent { losses, masters: self.masters }
+    }
+
+    /// Records that a message of a unit has reached a replica.
+    pub fn on_contact(&mut self, member: Member) {
+        self.contacts.insert(member, self.now);
+    }
+
+    /// Checks a position that the store gives.
+    pub fn on_position(&mut self, app: &AppName, bucket: Bucket, at: Position, head: &Arc<Head>) {
+        let last = self.positions.insert(bucket, at).unwrap_or_default();
+        self.check(last < at, || format!("position {} of bucket {} given twice", at.0, bucket.0));
+        let known = self.revisions.insert(app.clone(), head.revision).unwrap_or_default();
+        self.check(known < head.revision, || {
+            format!("revision {} of {app} follows {known}", head.revision)
+        });
+        let changes = self.changes.entry(app.clone()).or_default();
+        changes.push_back((at, head.clone()));
+        if CHANGES_KEPT < changes.len() {
+            changes.pop_front();
+        }
+    }
+
+    /// Checks a commit that the store accepts.
+    pub fn on_commit(&mut self, known: Option<&App>, t: &Transition, losses: u32, now: Timestamp) {
+        self.counts.commits += 1;
+        let (app, head) = (&t.app, &*t.head);
+        self.check(t.time <= now.after(std::time::Duration::from_secs(5)), || {
+            format!("a commit of {app} is decided at {}, after {}", t.time.0, now.0)
+        });
+        self.on_lease(app, head);
+        let version = self.versions.get(app).copied().unwrap_or_default();
+        let writes_data = t.writes.iter().any(|write| matches!(write, Write::Data(..)));
+        let (is, rises) = (head.data.version, version < head.data.version);
+        self.check(rises || !writes_data || t.is_deletion(), || {
+            format!("data version {is} of {app} given twice")
+        });
+        self.versions.insert(app.clone(), version.max(is));
+        for write in &t.writes {
+            match write {
+                Write::Operation(id, Some(operation)) => self.on_operation(app, id, operation),
+                Write::Status(key, status) if key.kind == Kind::Push && !t.is_deletion() => {
+                    let member = (app.clone(), key.unit.clone());
+                    self.on_status(member, &key.key, status.as_deref());
+                }
+                Write::Unit(name, Some(unit)) => {
+                    let before = known.and_then(|app| app.units.get(name));
+                    self.on_unit(app, name, before.map(|unit| &**unit), unit);
+                }
+                _ => {}
+            }
+        }
+        self.on_doubt(known, t, losses);
+        if t.is_deletion() {
+            self.acknowledged.retain(|((of, _), _), _| of != app);
+            self.checkpoints.retain(|(of, _), _| of != app);
+        }
+    }
+
+    fn on_lease(&mut self, app: &AppName, head: &Head) {
+        let (epoch, holder) = (head.lease_epoch, head.lease.as_ref());
+        let holder = holder.map(|lease| (lease.holder.clone(), lease.incarnation));
+        let (last, before) = self.leases.get(app).cloned().unwrap_or_default();
+        let same = epoch == last && (holder.is_none() || before.is_none() || holder == before);
+        self.check(last < epoch || same, || {
+            format!("lease epoch {epoch} of {app} for {holder:?} after {last} for {before:?}")
+        });
+        let holder = if epoch == last { holder.or(before) } else { holder };
+        self.leases.insert(app.clone(), (epoch.max(last), holder));
+    }
+
+    fn on_operation(&mut self, app: &AppName, id: &OperationId, operation: &Operation) {
+        let key = (app.clone(), id.clone());
+        let (last, before) = self.fences.get(&key).cloned().unwrap_or_default();
+        let (fence, holder) = (operation.fence, operation.holder().cloned());
+        let same = fence == last && (holder.is_none() || before.is_none() || holder == before);
+        self.check(last < fence || same, || {
+            format!("fence {fence} of {app} {id:?} for {holder:?} after {last} for {before:?}")
+        });
+        let holder = if fence == last { holder.or(before) } else { holder };
+        self.fences.insert(key.clone(), (fence.max(last), holder));
+        let reached = number(&operation.checkpoint);
+        if let Some(&acknowledged) = self.checkpoints.get(&key) {
+            self.check(acknowledged <= reached, || {
+                format!("{app} {id:?} is at checkpoint {reached} after {acknowledged}")
+            });
+        }
+    }
+
+    fn on_status(&mut self, member: Member, key: &PartName, status: Option<&Status>) {
+        let Some(&acknowledged) = self.acknowledged.get(&(member.clone(), key.clone())) else {
+            return;
+        };
+        let written = status.map(|status| number(status.report.message.as_bytes()));
+        self.check(written.is_some_and(|written| acknowledged <= written), || {
+            format!("{member:?} {key:?} has report {written:?} after {acknowledged}")
+        });
+    }
+
+    fn on_unit(&mut self, app: &AppName, name: &UnitName, before: Option<&Unit>, unit: &Unit) {
+        let was_lost = before.is_some_and(|unit| unit.lost_since.is_some());
+        if was_lost || unit.lost_since.is_none() || unit.departed {
+            return;
+        }
+        self.counts.losts += 1;
+        let contact = self.contacts.get(&(app.clone(), name.clone())).copied();
+        let silence = contact.map(|at| self.now.saturating_sub(at));
+        self.check(silence.is_none_or(|silence| LOST_AFTER_MIN <= silence), || {
+            format!("{app} {name:?} is lost {silence:?} ms after its last contact")
+        });
+    }
+
+    /// Checks that the first commit after a loss marks the units.
+    fn on_doubt(&mut self, known: Option<&App>, t: &Transition, losses: u32) {
+        let Some((lost, units)) = self.doubted.remove(&t.app) else { return };
+        let has_units = known.is_some_and(|app| !app.units.is_empty());
+        if t.is_deletion() || !has_units {
+            return;
+        }
+        let (is, app) = (t.head.losses, &t.app);
+        self.check(lost <= is && losses <= is, || {
+            format!("a commit of {app} with loss count {is} ignores the loss {lost}")
+        });
+        for write in &t.writes {
+            if let Write::Unit(name, Some(unit)) = write
+                && units.contains(name)
+            {
+                let is_marked = unit.uncertain_since.is_some() || unit.last_seen == t.time;
+                self.check(is_marked, || format!("{app} {name:?} is certain after a loss"));
+            }
+        }
+        let written = t.writes.iter().filter_map(|write| match write {
+            Write::Unit(name, _) => Some(name),
+            _ => None,
+        });
+        let written: BTreeSet<&UnitName> = written.collect();
+        let is_doubted = |name: &UnitName| {
+            let unit = known.and_then(|app| app.units.get(name));
+            unit.is_none_or(|unit| unit.uncertain_since.is_some())
+        };
+        let missed = units.iter().find(|name| !written.contains(name) && !is_doubted(name));
+        self.check(missed.is_none(), || format!("{app} {missed:?} is not marked after a loss"));
+    }
+
+    /// Records that applications lost commits: acknowledgements of them do not count any more.
+    pub fn on_loss<'a>(
+        &mut self,
+        lost: impl Iterator<Item = &'a AppName>,
+        apps: &BTreeMap<AppName, App>,
+        losses: u32,
+    ) {
+        for name in lost {
+            *self.losses.entry(name.clone()).or_default() += 1;
+            self.acknowledged.retain(|((of, _), _), _| of != name);
+            let units = apps.get(name).map(|app| app.units.keys().cloned().collect());
+            self.doubted.insert(name.clone(), (losses, units.unwrap_or_default()));
+        }
+    }
+
+    /// Records another master: it may lack quiet commits, with checkpoints of operations.
+    pub fn on_master(&mut self) {
+        self.masters += 1;
+        self.checkpoints.clear();
+    }
+
+    /// Records an acknowledged report with this number.
+    pub fn report_acknowledged(&mut self, member: Member, key: PartName, number: u64, sent: Sent) {
+        self.counts.reports += 1;
+        if sent.losses == self.sent(&member.0).losses {
+            let known = self.acknowledged.entry((member, key)).or_default();
+            *known = number.max(*known);
+        }
+    }
+
+    /// Records an acknowledged checkpoint.
+    pub fn checkpoint_acknowledged(&mut self, app: &AppName, id: &OperationId, n: u64, sent: Sent) {
+        self.counts.operations += 1;
+        if sent.masters == self.masters {
+            let known = self.checkpoints.entry((app.clone(), id.clone())).or_default();
+            *known = n.max(*known);
+        }
+    }
+
+    /// Records an acknowledged write of a leader.
+    pub fn leader_wrote(&mut self, app: &AppName, epoch: u64, unit: &UnitName) {
+        self.counts.leader_writes += 1;
+        let first = self.writers.entry((app.clone(), epoch)).or_insert_with(|| unit.clone());
+        let is_same = first == unit;
+        let first = first.clone();
+        self.check(is_same, || format!("{first:?} and {unit:?} wrote in epoch {epoch} of {app}"));
+    }
+
+    /// Compares all acknowledged reports and checkpoints with what the store has.
+    pub fn compare(&mut self, apps: &BTreeMap<AppName, App>) {
+        let mut wrong = Vec::new();
+        for (((app, unit), key), acknowledged) in &self.acknowledged {
+            let records = apps.get(app);
+            let is_it = |status: &bellwether::domain::status::StatusKey| {
+                status.unit == *unit && status.key == *key && status.kind == Kind::Push
+            };
+            let mut all = records.into_iter().flat_map(|app| &app.statuses);
+            let found = all.find(|(status, _)| is_it(status));
+            let found = found.map(|(_, status)| number(status.report.message.as_bytes()));
+            if found.is_none_or(|found| found < *acknowledged) {
+                wrong.push(format!("{app} {unit:?} {key:?}: report {acknowledged}, is {found:?}"));
+            }
+        }
+        for ((app, id), acknowledged) in &self.checkpoints {
+            let found = apps.get(app).and_then(|app| app.operations.get(id));
+            let reached = found.map(|operation| number(&operation.checkpoint));
+            if reached.is_some_and(|reached| reached < *acknowledged) {
+                wrong.push(format!("{app} {id:?}: checkpoint {acknowledged}, is {reached:?}"));
+            }
+        }
+        wrong.into_iter().for_each(|what| self.accuse(format!("lost: {what}")));
+    }
+
+    /// Compares a state that a watcher received with the commit of that revision.
+    pub fn on_item(&mut self, entry: &Entry) {
+        self.counts.watch_events += 1;
+        let changes = self.changes.get(&entry.app);
+        let of_revision = |(_, head): &&(Position, Arc<Head>)| head.revision == entry.head.revision;
+        let Some((_, head)) = changes.and_then(|changes| changes.iter().find(of_revision)) else {
+            return;
+        };
+        // A quiet commit changes these, and no observer receives it.
+        let Head { next_due, quiet_commits, kept, .. } = **head;
+        let given = Head { next_due, quiet_commits, kept, ..(*entry.head).clone() };
+        let is_same = given == **head;
+        let (app, revision) = (&entry.app, entry.head.revision);
+        self.check(is_same, || format!("revision {revision} of {app} has two contents"));
+    }
+
+    /// Compares the copy of a watcher with a bookmark, and with the store up to its cursors.
+    pub fn on_bookmark(
+        &mut self,
+        copy: &BTreeMap<AppName, (Revision, Level)>,
+        (digest, count): (u64, usize),
+        cursors: &Cursors,
+    ) {
+        self.counts.bookmarks += 1;
+        let sum = copy.iter().fold(0u64, |sum, (app, (revision, level))| {
+            sum.wrapping_add(mark(app, *revision, *level))
+        });
+        let newest = self.changes.iter().filter_map(|(app, changes)| {
+            let (at, head) = changes.back()?;
+            Some((app, at.0, head.revision, head.summary.level, head.deleted))
+        });
+        let newest: Vec<_> = newest.collect();
+        let newest = if sum == digest { String::new() } else { format!("{newest:?}") };
+        self.check(sum == digest && count == copy.len(), || {
+            format!(
+                "a bookmark has digest {digest:x} of {count}, the copy {sum:x}: {copy:?}, and the \
+                 store has {newest} beyond {cursors:?}"
+            )
+        });
+        let mut behind = Vec::new();
+        for (app, changes) in &self.changes {
+            let cursor = cursors.of(bucket_of(app, cursors.buckets()));
+            let Some((_, head)) = changes.iter().rev().find(|(at, _)| *at <= cursor) else {
+                continue;
+            };
+            let known = copy.get(app).map(|(revision, _)| *revision);
+            let is_gone = changes.iter().any(|(at, head)| cursor < *at && head.deleted);
+            let is_right = match known {
+                Some(known) => head.revision <= known,
+                None => head.deleted || is_gone,
+            };
+            if !is_right {
+                behind.push(format!("{app} at {known:?}, and the cursor covers {}", head.revision));
+            }
+        }
+        behind.into_iter().for_each(|what| self.accuse(format!("a watcher has {what}")));
+    }
+}
+
+/// Returns the number that a client wrote into a text.
+pub fn number(text: &[u8]) -> u64 {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    let digits = text.rsplit(' ').next().unwrap_or_default();
+    digits.parse().unwrap_or_default()
+}

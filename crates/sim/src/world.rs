@@ -1,0 +1,313 @@
+//! A run: replicas, clients, the store and the network in steps of simulated time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Result;
+use bellwether::domain::name::{AppName, UnitName};
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::Freshness;
+use bellwether::domain::time::Timestamp;
+use bellwether::domain::unit::presence::ReplicaId;
+
+use crate::client::Client;
+use crate::client::operator::{Hand, come_and_go};
+use crate::client::watcher::Watcher;
+use crate::client::worker::Worker;
+use crate::fault::{Faults, Harm};
+use crate::host::{Host, STEP};
+use crate::judge::{Counts, Judge};
+use crate::lock;
+use crate::network::Network;
+use crate::process::{Process, Processes};
+use crate::randomness::Dice;
+use crate::server::{Server, Shape};
+use crate::trace::Trace;
+
+/// The quiet end of a run, in which everything heals.
+const QUIET: u64 = 120_000;
+/// A replica without faults has what the store had so long ago.
+const SETTLED: u64 = 5_000;
+/// Tasks of a replica, and packets in the network: far above what a healthy run has.
+const TASKS_MAX: usize = 400;
+const QUEUED_MAX: usize = 2_000;
+/// The time at which runs begin.
+const BEGINNING: Timestamp = Timestamp(1_800_000_000_000);
+
+/// What to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// The seed.
+    pub seed: u64,
+    /// Simulated minutes.
+    pub minutes: u64,
+    /// Whether the trace is printed.
+    pub prints: bool,
+}
+
+/// What a run has done.
+pub struct Summary {
+    /// Simulated milliseconds.
+    pub simulated: u64,
+    /// Faults by name.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Packets that arrived.
+    pub events: u64,
+    /// Packets that were lost.
+    pub lost: u64,
+    /// What was checked.
+    pub counts: Counts,
+    /// Lines and hash of the trace.
+    pub trace: (u64, u64),
+    /// The most tasks of a replica, and the most packets in the network.
+    pub most: (usize, usize),
+    /// What was wrong.
+    pub violations: Vec<String>,
+}
+
+/// The place of a replica: its machine while a process runs there.
+struct Place {
+    host: Option<Host>,
+    starting: Arc<Mutex<Option<Arc<Process>>>>,
+    restarts_at: u64,
+    frozen_until: u64,
+}
+
+struct World {
+    now: u64,
+    shape: Shape,
+    network: Network,
+    judge: Arc<Mutex<Judge>>,
+    server: Server,
+    places: Vec<Place>,
+    processes: Processes,
+    clients: Host,
+    faults: Faults,
+    dice: Dice,
+    generation: u64,
+    tasks_most: usize,
+}
+
+/// Runs a seed.
+pub fn run(plan: Plan) -> Result<Summary> {
+    let mut world = World::new(plan)?;
+    let end = plan.minutes.max(3) * 60_000;
+    let mut settled = BTreeMap::new();
+    while world.now < end && lock(&world.judge).violations.is_empty() {
+        if world.now == end - SETTLED {
+            settled = world.revisions();
+        }
+        if world.now == end - QUIET {
+            world.faults.heal(&mut world.server);
+        }
+        world.step()?;
+    }
+    if lock(&world.judge).violations.is_empty() {
+        world.compare_end(&settled);
+    }
+    Ok(world.summary())
+}
+
+impl World {
+    fn new(plan: Plan) -> Result<World> {
+        let mut dice = Dice::new(plan.seed, 1);
+        let is_shared = dice.per_mille(800);
+        let replicas = if is_shared { 1 + dice.index(3) } else { 1 };
+        let shape = Shape { is_shared, buckets: if is_shared { 3 } else { 1 } };
+        let judge = Arc::new(Mutex::new(Judge::default()));
+        let trace = Trace::new(plan.prints);
+        let network = Network::new(Dice::new(plan.seed, 2), trace, judge.clone());
+        network.note(format_args!("{shape:?} with {replicas} replicas"));
+        let processes: Processes = Arc::new(Mutex::new(vec![None; replicas]));
+        let clients = Host::new(0)?;
+        let mut number = 0;
+        let mut mk_client = || {
+            number += 1;
+            let dice = Dice::new(plan.seed, 100 + number as u64);
+            Client { number, network: network.clone(), dice, processes: processes.clone() }
+        };
+        let handle = clients.handle();
+        for app in ["a", "b"] {
+            let name = AppName::new("", app).map_err(|(_, error)| error)?;
+            for unit in 0..3 {
+                let unit = UnitName::new(&format!("{app}/{unit}"))?;
+                handle.spawn(Worker::new(mk_client(), name.clone(), unit).run());
+            }
+            for unit in 0..2 {
+                let unit = UnitName::new(&format!("{app}/{unit}"))?;
+                handle.spawn(Hand::new(mk_client(), name.clone(), unit).run());
+            }
+        }
+        for app in 0..8 {
+            let name = AppName::new("", &format!("c{app}")).map_err(|(_, error)| error)?;
+            handle.spawn(come_and_go(mk_client(), name));
+        }
+        for _ in 0..3 {
+            handle.spawn(Watcher::new(mk_client()).run());
+        }
+        let size = (replicas, number + 1);
+        let faults = Faults::new(Dice::new(plan.seed, 3), network.clone(), is_shared, size);
+        let places = (0..replicas).map(|_| Place {
+            host: None,
+            starting: Arc::default(),
+            restarts_at: 0,
+            frozen_until: 0,
+        });
+        Ok(World {
+            now: 0,
+            shape,
+            server: Server::new(shape, dice.roll(), BEGINNING, judge.clone()),
+            network,
+            judge,
+            places: places.collect(),
+            processes: processes.clone(),
+            clients,
+            faults,
+            dice,
+            generation: 0,
+            tasks_most: 0,
+        })
+    }
+
+    fn step(&mut self) -> Result<()> {
+        self.now += STEP;
+        lock(&self.judge).now = self.now;
+        self.server.advance(STEP);
+        match self.faults.step(self.now, &mut self.server) {
+            Some(Harm::Kill(place, pause)) => self.kill(place, pause),
+            Some(Harm::Freeze(place, span)) => self.freeze(place, span),
+            None => {}
+        }
+        self.restart()?;
+        self.network.deliver(self.now, &mut self.server);
+        for link in self.network.with(|network| network.noticed()) {
+            lock(&self.processes).iter().flatten().for_each(|process| process.close(link));
+        }
+        self.clients.run(STEP);
+        for (at, place) in self.places.iter_mut().enumerate() {
+            let Some(host) = &mut place.host else { continue };
+            host.run(STEP);
+            let process = &mut lock(&self.processes)[at];
+            if let Some(started) = lock(&place.starting).take() {
+                *process = Some(started);
+            }
+            if let Some(process) = process {
+                process.is_frozen.store(self.now < place.frozen_until, Ordering::SeqCst);
+            }
+        }
+        if self.now.is_multiple_of(1000) {
+            self.check_each_second();
+        }
+        Ok(())
+    }
+
+    fn check_each_second(&mut self) {
+        let mut judge = lock(&self.judge);
+        judge.compare(self.server.apps());
+        for (place, host) in self.places.iter().enumerate() {
+            let tasks = host.host.as_ref().map_or(0, Host::tasks);
+            self.tasks_most = self.tasks_most.max(tasks);
+            if TASKS_MAX < tasks {
+                judge.accuse(format!("replica {place} has {tasks} tasks"));
+            }
+        }
+        let queued = self.network.with(|network| network.queued_max);
+        if QUEUED_MAX < queued {
+            judge.accuse(format!("{queued} packets wait in the network"));
+        }
+    }
+
+    fn kill(&mut self, place: usize, pause: u64) {
+        lock(&self.processes)[place] = None;
+        let place = &mut self.places[place];
+        *lock(&place.starting) = None;
+        place.host = None;
+        (place.restarts_at, place.frozen_until) = (self.now + pause, 0);
+    }
+
+    fn freeze(&mut self, place: usize, span: u64) {
+        let place = &mut self.places[place];
+        if let Some(host) = &mut place.host {
+            host.freeze(span);
+            place.frozen_until = self.now.max(place.frozen_until) + span;
+        }
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        for (at, place) in self.places.iter_mut().enumerate() {
+            if place.host.is_some() || self.now < place.restarts_at {
+                continue;
+            }
+            self.generation += 1;
+            let drift = i64::try_from(self.dice.between(0, 400)).unwrap_or_default() - 200;
+            let host = Host::new(drift)?;
+            let replica = ReplicaId(self.dice.roll());
+            let starting = Arc::new(Mutex::new(None));
+            place.starting = starting.clone();
+            let start = Process::start(self.network.clone(), at, replica, self.shape);
+            host.handle().spawn(async move {
+                let process = start.await;
+                *lock(&starting) = Some(process);
+            });
+            let generation = self.generation;
+            self.network.note(format_args!("replica {at} starts as {generation}"));
+            place.host = Some(host);
+        }
+        Ok(())
+    }
+
+    /// Returns the revisions that the store has now.
+    fn revisions(&self) -> BTreeMap<AppName, Revision> {
+        let apps = self.server.apps().iter().filter(|(_, app)| !app.head.deleted);
+        apps.map(|(name, app)| (name.clone(), app.head.revision)).collect()
+    }
+
+    /// Compares all replicas with the store after the quiet end.
+    fn compare_end(&mut self, settled: &BTreeMap<AppName, Revision>) {
+        let mut judge = lock(&self.judge);
+        for (name, app) in self.server.apps() {
+            // The others come and go, perhaps within these seconds.
+            let stays = name.application().len() == 1;
+            for process in lock(&self.processes).iter().flatten() {
+                let known = process.hub.get(name).map(|entry| entry.head.revision);
+                let wanted = settled.get(name).filter(|_| !app.head.deleted);
+                let is_behind = |wanted: &Revision| known.map_or(stays, |known| known < *wanted);
+                if wanted.is_some_and(is_behind) {
+                    let place = process.place;
+                    judge.accuse(format!("the hub of {place} has {name} at {known:?}: {wanted:?}"));
+                }
+            }
+            for (unit, record) in &app.units {
+                let freshness = record.freshness();
+                let is_well = !matches!(freshness, Freshness::Lost | Freshness::Uncertain);
+                if !is_well && stays {
+                    judge.accuse(format!("{name} {unit:?} is {freshness:?} at the end"));
+                }
+            }
+        }
+        for (place, process) in lock(&self.processes).iter().enumerate() {
+            let away = process.as_ref().is_none_or(|p| p.aggregator.away_since().is_some());
+            if away {
+                judge.accuse(format!("replica {place} is not well at the end"));
+            }
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        let judge = lock(&self.judge);
+        let (trace, delivered, lost, queued) = self.network.with(|network| {
+            (network.trace.sum(), network.delivered, network.lost, network.queued_max)
+        });
+        Summary {
+            simulated: self.now,
+            faults: self.faults.counts.clone(),
+            events: delivered,
+            lost,
+            counts: judge.counts.clone(),
+            trace,
+            most: (self.tasks_most, queued),
+            violations: judge.violations.clone(),
+        }
+    }
+}
