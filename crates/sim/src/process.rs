@@ -52,8 +52,15 @@ pub struct Process {
     /// Whether the process stands still: it reads no message.
     pub is_frozen: AtomicBool,
     network: Network,
-    workers: Mutex<BTreeMap<Link, (Reporter, Member, mpsc::Sender<FromWorker>)>>,
+    workers: Mutex<BTreeMap<Link, Desk>>,
     readers: Mutex<BTreeMap<Link, Arc<Semaphore>>>,
+}
+
+/// The replica's end of a session.
+struct Desk {
+    author: Reporter,
+    member: Member,
+    inbound: mpsc::Sender<FromWorker>,
 }
 
 /// The processes by the place of their replica.
@@ -119,7 +126,8 @@ impl Process {
         let (session, welcome) = self.sessions.open(hello).await?;
         let (inbound, from_worker) = mpsc::channel(INBOUND_MAX);
         let (outbound, mut to_worker) = mpsc::channel::<ToWorker>(OUTBOUND_MAX);
-        lock(&self.workers).insert(link, (session.reporter(), member, inbound));
+        let author = session.reporter();
+        lock(&self.workers).insert(link, Desk { author, member, inbound });
         tokio::spawn(async move {
             let run = session.run(ReceiverStream::new(from_worker), outbound);
             let pass = async {
@@ -141,11 +149,11 @@ impl Process {
     /// Takes a message of a worker; `None` is the end of its stream.
     pub fn take(&self, link: Link, word: Option<FromWorker>) {
         let mut workers = lock(&self.workers);
-        let Some((reporter, member, inbound)) = workers.get(&link) else { return };
+        let Some(Desk { author, member, inbound }) = workers.get(&link) else { return };
         match word {
             Some(mut word) => {
                 if let Inbound::Command { command, .. } = &mut word {
-                    sign(command, reporter);
+                    sign(command, author);
                 }
                 let is_well = !self.is_frozen.load(Ordering::SeqCst) && self.store.health().is_ok();
                 if inbound.try_send(word).is_ok() && is_well {

@@ -1,7 +1,8 @@
 //! The trace of a run: one line for each event, and a hash of all lines.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::hash::Hasher;
+use std::io::Write as _;
 
 use fnv::FnvHasher;
 
@@ -27,9 +28,8 @@ impl Trace {
         let _ = write!(self.line, "{:>7}.{:03} {text}", now / 1000, now % 1000);
         self.hash.write(self.line.as_bytes());
         self.lines += 1;
-        if self.prints {
-            println!("{}", self.line);
-        }
+        // A reader that has closed the pipe, as `head` does, ends the printing, not the run.
+        self.prints = self.prints && writeln!(std::io::stdout(), "{}", self.line).is_ok();
     }
 
     /// Returns the number of lines and their hash.

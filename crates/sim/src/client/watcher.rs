@@ -19,12 +19,15 @@ use super::Client;
 /// Without a message for so long a watch is dead: bookmarks come every four seconds.
 const PATIENCE: Duration = Duration::from_secs(9);
 
+/// The applications that a watcher has received.
+type Known = BTreeMap<AppName, (Revision, Level)>;
+
 /// A watcher.
 pub struct Watcher {
     client: Client,
-    copy: BTreeMap<AppName, (Revision, Level)>,
+    copy: Known,
     /// The last token, with the copy at that moment.
-    token: Option<(String, BTreeMap<AppName, (Revision, Level)>)>,
+    token: Option<(String, Known)>,
 }
 
 impl Watcher {

@@ -61,7 +61,7 @@ struct Connection {
 impl Worker {
     /// Returns a worker of a unit.
     pub fn new(client: Client, app: AppName, unit: UnitName) -> Worker {
-        let wants_to_lead = client.number % 2 == 0;
+        let wants_to_lead = client.number.is_multiple_of(2);
         let (incarnation, leads) = (None, None);
         Worker { client, app, unit, incarnation, report: 0, leads, wants_to_lead, calls: 0 }
     }
