@@ -16,6 +16,7 @@ mod damage;
 pub(super) mod disk;
 mod formats;
 mod group;
+mod shapes;
 
 fn mk_options() -> Options {
     Options { retry_interval: Duration::from_millis(5), ..Options::default() }

@@ -1,0 +1,353 @@
+//! Every shape in which records were written has a fixture. A shape is a struct with its number of
+//! fields: records are arrays, and fields are only added at the end. `tests/formats/shapes.txt`
+//! lists the shapes with the fixtures that have them, so a fixture that is removed is missed, and
+//! so is the one of a shape that is new.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use redb::{Database, ReadableDatabase, ReadableTable};
+use serde::de::{self, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::forward_to_deserialize_any;
+
+use crate::domain::app::Head;
+use crate::domain::bytes::Bytes;
+use crate::domain::classify::finding::{ErrorOrigin, Evidence, Hints};
+use crate::domain::classify::{Rules, classify};
+use crate::domain::command::Command;
+use crate::domain::data::{DataHead, DataPatch};
+use crate::domain::fault::{Fault, InternalDetail, NewError};
+use crate::domain::history::StatusEvent;
+use crate::domain::leadership::{Claim, Lease};
+use crate::domain::level::Level;
+use crate::domain::name::{OperationId, PartName, UnitName};
+use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
+use crate::domain::operation::{Kind, Operation, Payload};
+use crate::domain::policy::Config;
+use crate::domain::request::{Outcome, Remembered};
+use crate::domain::status::Status;
+use crate::domain::status::report::Report;
+use crate::domain::summary::Summary;
+use crate::domain::unit::Unit;
+use crate::store::codec;
+use crate::store::conformance::driver::{mk_app, mk_reporter};
+use crate::store::conformance::full::mk_full;
+use crate::store::key::{EVENTS, HEADS, RECORDS};
+
+use super::*;
+
+/// A struct: its name, its fields in order, and the struct and field that contain it.
+struct Struct {
+    name: &'static str,
+    fields: &'static [&'static str],
+    of: Option<(&'static str, &'static str)>,
+}
+
+fn structs() -> Vec<Struct> {
+    fn of<T: DeserializeOwned>(of: Option<(&'static str, &'static str)>) -> Struct {
+        let (name, fields) = fields_of::<T>();
+        Struct { name, fields, of }
+    }
+    vec![
+        of::<Head>(None),
+        of::<Config>(Some(("Head", "config"))),
+        of::<Summary>(Some(("Head", "summary"))),
+        of::<Lease>(Some(("Head", "lease"))),
+        of::<DataHead>(Some(("Head", "data"))),
+        of::<Unit>(None),
+        of::<Status>(None),
+        of::<Report>(Some(("Status", "report"))),
+        of::<Fault>(None),
+        of::<NewError>(Some(("Fault", "error"))),
+        of::<Remembered>(None),
+        of::<Outcome>(Some(("Remembered", "outcome"))),
+        of::<Operation>(None),
+        of::<StatusEvent>(None),
+    ]
+}
+
+/// Returns the name and the fields of a struct, which it gives to a decoder.
+fn fields_of<T: DeserializeOwned>() -> (&'static str, &'static [&'static str]) {
+    struct Asked<'a>(&'a Cell<Option<(&'static str, &'static [&'static str])>>);
+
+    impl<'de> Deserializer<'de> for Asked<'_> {
+        type Error = de::value::Error;
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+            Err(de::Error::custom("asked for the fields alone"))
+        }
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            name: &'static str,
+            fields: &'static [&'static str],
+            visitor: V,
+        ) -> Result<V::Value, Self::Error> {
+            self.0.set(Some((name, fields)));
+            self.deserialize_any(visitor)
+        }
+
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+            unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    let asked = Cell::new(None);
+    let _ = T::deserialize(Asked(&asked));
+    asked.get().expect("a struct")
+}
+
+/// The arrays of a record, whatever else it has.
+enum Raw {
+    Array(Vec<Raw>),
+    Other,
+}
+
+impl<'de> serde::Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Raw, D::Error> {
+        struct Any;
+
+        macro_rules! other {
+            ($($method:ident: $type:ty),*) => {
+                $(fn $method<E>(self, _: $type) -> Result<Raw, E> { Ok(Raw::Other) })*
+            };
+        }
+
+        impl<'de> Visitor<'de> for Any {
+            type Value = Raw;
+
+            fn expecting(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                to.write_str("anything")
+            }
+
+            other! {
+                visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str,
+                visit_bytes: &[u8]
+            }
+
+            fn visit_unit<E>(self) -> Result<Raw, E> {
+                Ok(Raw::Other)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Raw, A::Error> {
+                let mut array = Vec::new();
+                while let Some(element) = seq.next_element()? {
+                    array.push(element);
+                }
+                Ok(Raw::Array(array))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Raw::Other)
+            }
+        }
+
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// The shapes that were found, each as `Struct fields`.
+#[derive(Default)]
+struct Found(BTreeSet<(&'static str, usize)>);
+
+impl Found {
+    /// Adds the shapes of a record and of the structs in it.
+    fn add(&mut self, name: &'static str, record: &Raw) {
+        let Raw::Array(values) = record else { return };
+        self.0.insert((name, values.len()));
+        for inner in structs() {
+            let Some((outer, field)) = inner.of else { continue };
+            let fields = structs().into_iter().find(|s| s.name == outer).unwrap().fields;
+            let at = fields.iter().position(|name| *name == field).unwrap();
+            if outer == name
+                && let Some(value) = values.get(at)
+            {
+                self.add(inner.name, value);
+            }
+        }
+    }
+
+    /// Adds the shapes of all records of a database.
+    fn add_all(&mut self, path: &Path) {
+        let database = Database::open(path).unwrap();
+        let txn = database.begin_read().unwrap();
+        for (table, name) in [(HEADS, "Head"), (RECORDS, ""), (EVENTS, "StatusEvent")] {
+            for entry in txn.open_table(table).unwrap().iter().unwrap() {
+                let (key, value) = entry.unwrap();
+                let kind = key.value().split(|byte| *byte == 0).nth(2).unwrap()[..].first();
+                let name = match (name, kind) {
+                    ("", Some(b'u')) => "Unit",
+                    ("", Some(b's')) => "Status",
+                    ("", Some(b'f')) => "Fault",
+                    ("", Some(b'r')) => "Remembered",
+                    ("", Some(b'o')) => "Operation",
+                    ("", _) => continue,
+                    (name, _) => name,
+                };
+                let record: Raw = codec::decode(value.value()).unwrap();
+                match record {
+                    // The position and the head.
+                    Raw::Array(mut pair) if name == "Head" => self.add(name, &pair.remove(1)),
+                    record => self.add(name, &record),
+                }
+            }
+        }
+    }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats")
+}
+
+/// Returns each shape with the fixtures that have it.
+fn in_fixtures() -> BTreeMap<(&'static str, usize), Vec<String>> {
+    let mut shapes: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "redb"));
+    paths.sort();
+    for path in paths {
+        let dir = TempDir::new().unwrap();
+        let copy = dir.path().join("copy.redb");
+        std::fs::copy(&path, &copy).unwrap();
+        let mut found = Found::default();
+        found.add_all(&copy);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        found.0.into_iter().for_each(|shape| shapes.entry(shape).or_default().push(name.into()));
+    }
+    shapes
+}
+
+#[test]
+fn no_fixture_of_a_shape_is_missing() {
+    let shapes = in_fixtures();
+    for Struct { name, fields, .. } in structs() {
+        let count = fields.len();
+        assert!(
+            shapes.contains_key(&(name, count)),
+            "no fixture has a {name} with the {count} fields that are written now; add one: \
+             cargo test --lib write_newest_fixture -- --ignored"
+        );
+    }
+    let lines = shapes
+        .iter()
+        .map(|((name, count), fixtures)| format!("{name} {count}: {}\n", fixtures.join(" ")));
+    let path = folder().join("shapes.txt");
+    let text: String = lines.collect();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let listed = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text, listed, "what was shipped stays; a new fixture is added with UPDATE=1");
+}
+
+fn mk_error() -> NewError {
+    let evidence = Evidence {
+        system: "grpc".into(),
+        code: "UNAVAILABLE".into(),
+        origin: ErrorOrigin::Peer,
+        outcome: None,
+        domain: "a.example".into(),
+        reason: "AWAY".into(),
+        message: "it is away".into(),
+        retry_after: Some(Duration::from_secs(1)),
+        hints: Hints::default(),
+    };
+    NewError {
+        finding: classify(&Rules::default(), &evidence),
+        evidence,
+        internal_detail: InternalDetail("a trace".into()),
+        action: "look".into(),
+        operation_id: "up-v2".into(),
+        attempt: 3,
+        generation: "7".into(),
+    }
+}
+
+/// Returns commands that write records which [`mk_full`] does not have.
+fn mk_commands() -> Vec<Command> {
+    let unit = || UnitName::new("web/0").unwrap();
+    let begin = OperationAction::Begin(Box::new(NewOperation {
+        kind: Kind::Upgrade,
+        from_version: "v1".into(),
+        target_version: "v2".into(),
+        payload: Payload { uri: "".into(), digest: "sha256:0".into() },
+        bytes: Some(Bytes::from(vec![0, 159, 146, 150])),
+        deterministic: true,
+        reversible: false,
+        attempts_max: 3,
+        interruptions_max: 100,
+        deadline: None,
+        lease_duration: Duration::from_secs(3600),
+        supersede: false,
+        note: "a note".into(),
+    }));
+    let id = OperationId::new("up-v2").unwrap();
+    let set = BTreeMap::from([("key".into(), Bytes::from(b"value".to_vec()))]);
+    let patch = DataPatch { set, delete: Vec::new(), etag: None };
+    // The last fields of a summary and of an event are written only if they have a value.
+    let mut report = mk_report("web/0", "up");
+    let Command::Report(_, _, new) = &mut report else { unreachable!() };
+    let said = Arc::make_mut(&mut new.report);
+    // It wins over the operation.
+    (said.level, said.short_message) = (Level::Blocked, "up".into());
+    vec![
+        report,
+        Command::ClaimLeadership(mk_reporter("web/0"), None),
+        Command::UpdateData(Claim { unit: unit(), lease_epoch: 1 }, patch),
+        Command::Operate(OperationCommand { id, by: unit(), action: begin }),
+        Command::ReportError {
+            reporter: mk_reporter("web/0"),
+            component: PartName::new("db").unwrap(),
+            target: "https://db:5432/".into(),
+            error: Box::new(mk_error()),
+        },
+    ]
+}
+
+/// Writes a fixture with the shapes that are written now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "writes into the repository"]
+async fn write_newest_fixture() {
+    // Fields are only added, so the number of all fields is a version.
+    let version: usize = structs().iter().map(|s| s.fields.len()).sum();
+    let path = folder().join(format!("v{}-fields-{version}.redb", codec::FORMAT));
+    assert!(!path.exists(), "what was shipped is not rewritten");
+    let dir = TempDir::new().unwrap();
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir.path(), mk_options()).unwrap());
+    for transition in mk_full() {
+        store.commit(Arc::new(transition)).await.unwrap();
+    }
+    let mut driver = Driver::load(&store, mk_app("newest")).await.unwrap();
+    for command in mk_commands() {
+        driver.run(command).await;
+    }
+    store.close().await;
+    let file = dir.path().join("bellwether.redb");
+    Database::open(&file).unwrap().compact().unwrap();
+    std::fs::copy(file, path).unwrap();
+}
+
+/// The newest fixture is read: its records are those that the commands give now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fixtures_of_later_fields_are_read() {
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.file_name().unwrap().to_str().unwrap().contains("-fields-") {
+            continue;
+        }
+        let dir = TempDir::new().unwrap();
+        std::fs::copy(&path, dir.path().join("bellwether.redb")).unwrap();
+        let store: Arc<dyn Store> =
+            Arc::new(EmbeddedStore::open(dir.path(), mk_options()).unwrap());
+        let state = Driver::load(&store, mk_app("newest")).await.unwrap().state;
+        let head = state.head();
+        assert_eq!((head.lease_epoch, head.fault_count), (1, 1), "{}", path.display());
+        assert_eq!(head.lease.as_ref().unwrap().holder.as_str(), "web/0");
+        assert_eq!(state.data().len(), 1);
+        assert_eq!(head.usage().operations, 1);
+        store.close().await;
+    }
+}
