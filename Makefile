@@ -6,7 +6,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .PHONY: help run test check check-long linearizability fix bench bench-core instructions tools \
-	fmt-check clippy doc proto chart deny advisories release packages-test book simulate
+	fmt-check clippy doc proto chart deny advisories release packages-test book simulate fuzz
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -39,6 +39,9 @@ linearizability: tools ## Judge 100,000 operations on leases and data under faul
 
 simulate: ## Run replicas in simulated time with faults, from seeds (ARGS="--seed 7 --minutes 10 --trace", "--from-seed 1 --seeds 500 --twice")
 	$(CARGO) run --locked --release --quiet -p bellwether-sim -- $(ARGS)
+
+fuzz: ## Give any bytes to what reads bytes, guided by coverage, a minute for each target; about 10 minutes
+	tools/fuzz 60
 
 fix: ## Format, generate the wire types, apply what clippy knows how to fix, and list the values of the chart again
 	UPDATE=1 $(CARGO) test --locked --workspace --test generated
@@ -90,8 +93,9 @@ fmt-check:
 clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
+# All features of crates/fuzz are libFuzzer, which takes a minute to compile.
 doc:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --all-features
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --exclude bellwether-fuzz --no-deps --all-features
 
 # The protos may only grow, compared with the last release and with main.
 proto: tools

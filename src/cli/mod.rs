@@ -57,6 +57,9 @@ mod wait;
 mod watch;
 mod why;
 
+#[cfg(any(test, feature = "testing"))]
+pub use juju::read_and_plan as import_juju;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;

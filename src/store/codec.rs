@@ -133,6 +133,15 @@ impl HeadRecord {
     }
 }
 
+/// Returns a record with this body.
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn encode_sealed(body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; BODY];
+    bytes.extend_from_slice(body);
+    seal(&mut bytes);
+    bytes
+}
+
 fn write_body<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, record: &T) {
     rmp_serde::encode::write(bytes, record).expect("memory takes every record of the domain");
 }

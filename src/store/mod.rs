@@ -28,6 +28,8 @@ pub mod redis;
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
 pub mod faulty;
+#[cfg(any(test, feature = "testing"))]
+pub mod probe;
 
 mod broadcast;
 mod codec;

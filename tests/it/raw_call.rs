@@ -75,12 +75,23 @@ pub async fn call_path(
     authorization: &[&str],
     messages: Vec<Vec<u8>>,
 ) -> Result<tonic::Streaming<Vec<u8>>, Status> {
+    let headers: Vec<_> = authorization.iter().map(|value| ("authorization", *value)).collect();
+    call_path_with(channel, path, &headers, messages).await
+}
+
+/// Calls the method at a path with these headers.
+pub async fn call_path_with(
+    channel: &Channel,
+    path: &str,
+    headers: &[(&'static str, &str)],
+    messages: Vec<Vec<u8>>,
+) -> Result<tonic::Streaming<Vec<u8>>, Status> {
     let mut grpc = tonic::client::Grpc::new(channel.clone());
     grpc.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
     let mut request = Request::new(tokio_stream::iter(messages));
-    for value in authorization {
+    for (name, value) in headers {
         let value: MetadataValue<_> = value.parse().unwrap();
-        request.metadata_mut().append("authorization", value);
+        request.metadata_mut().append(*name, value);
     }
     let path = path.parse().unwrap();
     Ok(grpc.streaming(request, path, Bytes).await?.into_inner())

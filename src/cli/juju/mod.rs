@@ -57,6 +57,17 @@ struct Args {
     command: Vec<String>,
 }
 
+/// Reads a document and plans its import into an empty namespace, for tests of another crate.
+///
+/// # Errors
+/// Those of an import.
+#[cfg(any(test, feature = "testing"))]
+pub fn read_and_plan(text: &str) -> anyhow::Result<()> {
+    let document = document::read(text)?;
+    plan::plan(&document, &document.model, &std::collections::BTreeMap::new());
+    Ok(())
+}
+
 /// Imports once, or repeatedly with `--every`.
 pub async fn run(import: Import, context: &Context) -> anyhow::Result<Exit> {
     let Source::Juju(args) = import.source;

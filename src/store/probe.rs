@@ -1,0 +1,54 @@
+//! The decoders of stored bytes, for tests of another crate that give them any bytes.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::domain::app::Head;
+use crate::domain::bytes::Bytes;
+use crate::domain::fault::Fault;
+use crate::domain::history::StatusEvent;
+use crate::domain::operation::Operation;
+use crate::domain::request::Remembered;
+use crate::domain::status::Status;
+use crate::domain::transition::{MemoryOnly, Write};
+use crate::domain::unit::Unit;
+
+use super::codec::{Meta, decode, encode, encode_sealed};
+use super::{Broadcast, Position};
+
+/// The number of kinds of records.
+pub const KINDS: u8 = 11;
+
+/// Decodes bytes as a record of this kind.
+///
+/// # Panics
+/// If the record is another one after it was encoded and decoded again.
+pub fn record(kind: u8, bytes: &[u8]) {
+    match kind % KINDS {
+        0 => decoded::<Unit>(bytes),
+        1 => decoded::<Arc<Status>>(bytes),
+        2 => decoded::<Arc<Fault>>(bytes),
+        3 => decoded::<Remembered>(bytes),
+        4 => decoded::<Arc<Operation>>(bytes),
+        5 => decoded::<Bytes>(bytes),
+        6 => decoded::<(Position, Head)>(bytes),
+        7 => decoded::<StatusEvent>(bytes),
+        8 => decoded::<Meta>(bytes),
+        9 => decoded::<(Vec<Write>, MemoryOnly)>(bytes),
+        _ => decoded::<Broadcast>(bytes),
+    }
+}
+
+/// Returns a record with this body and a header that is right.
+pub fn sealed(body: &[u8]) -> Vec<u8> {
+    encode_sealed(body)
+}
+
+fn decoded<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) {
+    if let Ok(record) = decode::<T>(bytes) {
+        assert_eq!(decode::<T>(&encode(&record)).as_ref(), Ok(&record));
+    }
+}
