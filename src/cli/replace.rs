@@ -26,6 +26,9 @@ pub struct Args {
     /// Same id within 10 minutes: applied once
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     request_id: String,
+    /// Cut texts over their limit, with advice, instead of refusing the set
+    #[arg(long)]
+    cut_long_texts: bool,
     #[command(flatten)]
     pub hook: HookArgs,
 }
@@ -83,6 +86,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         component,
         statuses,
         request_id: args.request_id,
+        cut_long_texts: args.cut_long_texts,
     });
     let answer = client.answer(client.reports().replace_statuses(request).await)?;
     context.print_message(&answer, "ReplaceStatusesResponse")?;

@@ -105,6 +105,7 @@ impl Hand {
 
     fn begin(&self) -> OperationAction {
         OperationAction::Begin(Box::new(NewOperation {
+            unit: UnitName::application(),
             kind: OperationKind::Upgrade,
             from_version: "1".into(),
             target_version: self.begun.to_string().into(),

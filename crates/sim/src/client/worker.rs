@@ -213,7 +213,7 @@ impl Worker {
         self.report += 1;
         let value = format!("{} {}", self.unit.as_str(), self.report).into_bytes();
         let set = [(Arc::from("key"), value.into())].into();
-        let claim = Claim { unit: self.unit.clone(), lease_epoch };
+        let claim = Claim { unit: self.unit.clone(), lease_epoch, decided_outside: false };
         let command = Command::UpdateData(claim, DataPatch { set, ..DataPatch::default() });
         if let Some(Ok(_)) = self.client.apply(place, &self.app, None, command).await {
             let mut judge = lock(&self.client.network.judge);
