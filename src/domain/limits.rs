@@ -49,6 +49,10 @@ pub const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long an answer is stored for its request id.
 pub const REQUEST_TTL: Duration = Duration::from_secs(10 * 60);
 
+/// How long a removed unit stays removed for reports without an incarnation: longer than a call of
+/// a process that was ending with its unit.
+pub const REMOVED_FOR: Duration = Duration::from_secs(10);
+
 /// Silence after the last ttl before a unit is lost, unless configured: two missed minutes, as for
 /// Juju's agents.
 pub const LOST_AFTER_DEFAULT: Duration = Duration::from_secs(120);

@@ -344,10 +344,10 @@ fn a_fence_stands_whoever_speaks_for_the_unit_since() {
     let mut state = empty();
     run(&mut state, 0, &[register("web/0", Some(5), None)]);
     run(&mut state, 1, &[Command::RemoveUnit(unit("web/0"))]);
-    run(&mut state, 2, &[report("web/0", "", Level::Active, None)]);
+    run(&mut state, 11, &[report("web/0", "", Level::Active, None)]);
     let removed = Some(IdentityError::UnitRemoved { unit: unit("web/0"), given: 5 }.into());
-    assert_eq!(refusal(&state, 3, speaks("web/0", 5)), removed);
-    run(&mut state, 4, &[register("web/0", None, None)]);
+    assert_eq!(refusal(&state, 12, speaks("web/0", 5)), removed);
+    run(&mut state, 13, &[register("web/0", None, None)]);
     assert_eq!(state.unit(&unit("web/0")).unwrap().incarnation, 6);
 }
 

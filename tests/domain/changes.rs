@@ -259,6 +259,7 @@ impl Model {
     ) -> Result<(bool, u32), Refusal> {
         let name = reporter.unit.as_str();
         self.check_reporter(reporter, now)?;
+        self.may_return(reporter, now)?;
         let mut after = self.clone();
         let mut moved = after.hear(reporter, now);
         let incarnation = after.unit(name).unwrap().incarnation;
@@ -511,7 +512,9 @@ impl Model {
             incarnation: 0,
         };
         for name in self.units.iter().map(|u| u.name.clone()).collect::<Vec<_>>() {
-            self.put_fence(&name, now);
+            if self.unit(&name).unwrap().incarnation != 0 {
+                self.put_fence(&name, now, false);
+            }
         }
         *self = Model {
             revision: outcome.revision,

@@ -15,7 +15,7 @@ use bellwether::domain::expire::expire;
 use bellwether::domain::fault::{FaultKey, NewError, Resolution};
 use bellwether::domain::history::{Cause, StatusEvent};
 use bellwether::domain::level::Level;
-use bellwether::domain::limits::{FaultSettings, Limits};
+use bellwether::domain::limits::{FaultSettings, Limits, REMOVED_FOR};
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
@@ -277,6 +277,8 @@ impl Run {
                 let unit = Run::unit(*unit);
                 self.met.retain(|key, _| key.unit != unit);
                 self.commit(Some(Command::RemoveUnit(unit)));
+                // Until then the unit's reports are refused, for they name no incarnation.
+                self.wait(REMOVED_FOR.as_millis() as u64);
             }
             Step::Wait { millis } => self.wait(*millis),
             Step::Reload => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bellwether::domain::command::Command;
-use bellwether::domain::limits::{Limits, REQUEST_TTL};
+use bellwether::domain::limits::{Limits, REMOVED_FOR, REQUEST_TTL};
 use bellwether::domain::status::Kind;
 use bellwether::domain::unit::presence::{Presence, ReplicaId, SessionId};
 use bellwether::domain::unit::{Callback, Newcomer, Reporter};
@@ -20,7 +20,7 @@ impl Model {
             if given < unit.incarnation {
                 return Err("stale incarnation");
             }
-            let fenced = self.fence(name, now).is_some_and(|fence| given <= fence);
+            let fenced = self.fence(name, now).is_some_and(|f| f != 0 && given <= f);
             if fenced || unit.departed && given == unit.incarnation {
                 return Err("removed");
             }
@@ -32,6 +32,25 @@ impl Model {
         match reporter.session {
             Some(_) if reporter.session != held => Err("session over"),
             _ => Ok(()),
+        }
+    }
+
+    /// Rejects a report without an incarnation for a while after the removal of its unit.
+    pub fn may_return(&self, reporter: &Reporter, now: u64) -> Result<(), Refusal> {
+        let name = reporter.unit.as_str();
+        if reporter.session.is_some() || reporter.incarnation.is_some_and(|given| given != 0) {
+            return Ok(());
+        }
+        let removed_at = match self.unit(name) {
+            Some(unit) => unit.departed.then_some(unit.last_seen),
+            None => {
+                let last = self.fences.iter().rev().find(|f| f.unit == name);
+                last.filter(|f| f.by_removal).map(|f| f.at)
+            }
+        };
+        match removed_at.is_some_and(|at| now < at + REMOVED_FOR.as_millis() as u64) {
+            true => Err("just removed"),
+            false => Ok(()),
         }
     }
 
@@ -161,17 +180,16 @@ impl Model {
     /// Removes a unit, and returns its number of statuses.
     pub fn remove(&mut self, name: &str, now: u64) -> u32 {
         let before = self.statuses.len();
-        self.put_fence(name, now);
+        self.put_fence(name, now, true);
         self.statuses.retain(|s| s.unit != name);
         self.units.retain(|u| u.name != name);
         (before - self.statuses.len()) as u32
     }
 
-    pub fn put_fence(&mut self, name: &str, at: u64) {
+    pub fn put_fence(&mut self, name: &str, at: u64, by_removal: bool) {
         let incarnation = self.unit(name).unwrap().incarnation;
-        if incarnation != 0 {
-            self.fences.push(Fence { unit: name.to_string(), incarnation, at });
-        }
+        let incarnation = incarnation.max(self.fence(name, at).unwrap_or(0));
+        self.fences.push(Fence { unit: name.to_string(), incarnation, at, by_removal });
     }
 
     pub fn depart(

@@ -122,6 +122,8 @@ pub struct Fence {
     pub unit: String,
     pub incarnation: u64,
     pub at: u64,
+    /// Whether the unit itself was removed, not its application.
+    pub by_removal: bool,
 }
 
 #[derive(Debug, Clone)]

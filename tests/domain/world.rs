@@ -379,6 +379,7 @@ fn told(result: &Result<Outcome, Rejected>) -> Result<model::Outcome, &'static s
         Err(Rejected::UnitNotFound(_)) => Err("no unit"),
         Err(Rejected::Identity(IdentityError::StaleIncarnation { .. })) => Err("stale incarnation"),
         Err(Rejected::Identity(IdentityError::UnitRemoved { .. })) => Err("removed"),
+        Err(Rejected::Identity(IdentityError::JustRemoved { .. })) => Err("just removed"),
         Err(Rejected::Identity(IdentityError::SessionOver { .. })) => Err("session over"),
         Err(Rejected::LimitExceeded(_)) => Err("limit"),
         Err(Rejected::NotLeader(_)) => Err("does not lead"),

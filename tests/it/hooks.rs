@@ -3,6 +3,7 @@
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
+use bellwether::proto::v1::worker_service_client::WorkerServiceClient;
 
 use crate::cli;
 use crate::server::{Server, mk_report, reason};
@@ -168,4 +169,29 @@ async fn errors_and_the_status_of_the_application_are_cut_alike() {
     request.cut_long_texts = true;
     let refused = reports.report_status(request).await.unwrap_err();
     assert_eq!(reason(&refused), "MESSAGE_TOO_LONG");
+}
+
+#[tokio::test]
+async fn a_late_report_does_not_bring_a_removed_unit_back() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    let report = || mk_report("web", "web/0", Level::Active, "");
+    reports.report_status(report()).await.unwrap();
+    cli::ok(&server, &["remove", "web/0"]);
+    let late = reports.report_status(report()).await.unwrap_err();
+    assert_eq!(reason(&late), "STALE_INCARNATION");
+    assert!(late.message().contains("web/0 has just been removed"), "{}", late.message());
+    let late = reports.report_error(mk_error("db", "UNAVAILABLE")).await.unwrap_err();
+    assert_eq!(reason(&late), "STALE_INCARNATION");
+    // Its last words about what works change nothing, and other units are not concerned.
+    reports.resolve_error(mk_resolve()).await.unwrap();
+    reports.report_status(mk_report("web", "web/1", Level::Active, "")).await.unwrap();
+    let register = v1::RegisterUnitRequest {
+        application: "web".into(),
+        unit: "web/0".into(),
+        ..Default::default()
+    };
+    let mut workers = WorkerServiceClient::new(server.channel().await);
+    workers.register_unit(register).await.unwrap();
+    reports.report_status(report()).await.unwrap();
 }

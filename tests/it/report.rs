@@ -189,7 +189,7 @@ async fn configuration_counts_at_once_and_removal_always_works() {
     let events = applications.list_status_events(history).await.unwrap().into_inner().events;
     assert_eq!(events[0].cause, "Deleted");
     assert!(events.iter().any(|e| e.cause == "UnitRemoved"));
-    let again = reports.report_status(mk_report("web", "web/0", Level::Active, "")).await;
+    let again = reports.report_status(mk_report("web", "web/1", Level::Active, "")).await;
     assert_eq!(again.unwrap().into_inner().revision, deleted.revision + 1);
 }
 

@@ -149,7 +149,8 @@ impl<'a> Draft<'a> {
             Some(unit) if unit.departed && incarnation <= unit.incarnation => true,
             // Any other unit began after the removal, so its incarnation is newer.
             Some(unit) if unit.incarnation != 0 => false,
-            _ => self.requests.fence(name).is_some_and(|fence| incarnation <= fence),
+            // A unit that had no incarnation fences none.
+            _ => self.requests.fence(name).is_some_and(|fence| fence != 0 && incarnation <= fence),
         }
     }
 

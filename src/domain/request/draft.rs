@@ -37,17 +37,21 @@ impl<'a> RequestDraft<'a> {
         self.written.insert(id, answer);
     }
 
-    /// Returns the newest incarnation of a unit that was removed recently.
+    /// Returns the newest incarnation of a unit that was removed recently; 0 if it had none.
     pub(in crate::domain) fn fence(&self, unit: &UnitName) -> Option<u64> {
         Some(self.get(&fence_id(unit))?.outcome.incarnation)
     }
 
-    /// Adds a fence, so that late reports of a removed unit do not create it again.
+    /// Returns when a unit was removed, if that was recently; not if its application was deleted.
+    pub(in crate::domain) fn removed_at(&self, unit: &UnitName) -> Option<Timestamp> {
+        self.get(&fence_id(unit)).filter(|fence| fence.outcome.changed).map(|fence| fence.time)
+    }
+
+    /// Adds the fence of a removed unit, so that its late reports do not create it again.
     pub(in crate::domain) fn put_fence(&mut self, unit: &UnitName, incarnation: u64) {
-        if incarnation != 0 {
-            let outcome = Outcome { incarnation, ..Outcome::default() };
-            self.put(fence_id(unit), Remembered::of(self.now, outcome));
-        }
+        let incarnation = incarnation.max(self.fence(unit).unwrap_or_default());
+        let outcome = Outcome { incarnation, changed: true, ..Outcome::default() };
+        self.put(fence_id(unit), Remembered::of(self.now, outcome));
     }
 
     /// Returns the answers to write and to remove.

@@ -16,7 +16,7 @@ use crate::domain::status::place::{self, Place};
 use crate::domain::status::{Kind, Status, StatusKey, size_of};
 use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{
-    check_known_reporter, check_reporter, is_contact, note_contact,
+    check_known_reporter, check_reporter, is_contact, may_return, note_contact,
 };
 use crate::domain::unit::refused::{IdentityError, ReporterError};
 
@@ -36,6 +36,7 @@ pub(in crate::domain) fn report(
     new: &NewStatus,
 ) -> Result<Effect, ReportError> {
     check_reporter(draft, reporter)?;
+    may_return(draft, reporter)?;
     let key = Arc::new(new.key_of(draft.units.known_name(&reporter.unit), kind));
     let old = draft.status(&key).cloned();
     if old.is_none() {
@@ -54,6 +55,7 @@ pub(in crate::domain) fn report_all(
     statuses: &[(Kind, NewStatus)],
 ) -> Result<Effect, ReportError> {
     check_reporter(draft, reporter)?;
+    may_return(draft, reporter)?;
     let keys = statuses.iter().map(|(kind, new)| new.key_of(&reporter.unit, *kind));
     check_quota(draft, &reporter.unit, keys, &BTreeSet::new())?;
     let set = statuses.iter().map(|(kind, new)| (*kind, new));
@@ -74,6 +76,7 @@ pub(in crate::domain) fn replace(
     set: &[NewStatus],
 ) -> Result<Effect, ReportError> {
     check_reporter(draft, reporter)?;
+    may_return(draft, reporter)?;
     let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
     let mut gone = draft.keys_of(&reporter.unit, component);
     gone.retain(|key| key.kind == Kind::Pull && !kept.contains(&(&key.component, &key.key)));
@@ -119,6 +122,7 @@ pub(in crate::domain) fn clear(
     if matching.is_empty() && !is_contact(draft, reporter) {
         return Ok(Effect::default());
     }
+    may_return(draft, reporter)?;
     let mut changed = note_contact(draft, reporter);
     let removed = remove_all(draft, matching.into_iter(), Cause::Cleared);
     changed |= 0 < removed;

@@ -4,7 +4,7 @@ use crate::domain::app::ApplicationNotFound;
 use crate::domain::draft::Draft;
 use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::leadership::succession::{leave_lease, welcome_candidate};
-use crate::domain::limits::{INCARNATION_MAX, INCARNATION_STEP_MAX};
+use crate::domain::limits::{INCARNATION_MAX, INCARNATION_STEP_MAX, REMOVED_FOR};
 use crate::domain::name::UnitName;
 use crate::domain::status::Kind;
 use crate::domain::unit::presence::Presence;
@@ -62,6 +62,30 @@ pub(in crate::domain) fn check_known_reporter(
 ) -> Result<(), ReporterError> {
     unit_exists(draft, &reporter.unit)?;
     Ok(check_reporter(draft, reporter)?)
+}
+
+/// Rejects a report without an incarnation of a unit that was just removed: it was sent before the
+/// removal, and would bring the unit back.
+pub(in crate::domain) fn may_return(
+    draft: &Draft<'_>,
+    reporter: &Reporter,
+) -> Result<(), IdentityError> {
+    if reporter.session.is_some() || reporter.incarnation.is_some_and(|given| given != 0) {
+        return Ok(());
+    }
+    let removed_at = match draft.unit(&reporter.unit) {
+        Some(unit) if unit.departed => Some(unit.last_seen),
+        Some(_) => None,
+        None => draft.requests.removed_at(&reporter.unit),
+    };
+    let returns = removed_at.map(|at| at.after(REMOVED_FOR));
+    match returns.filter(|at| draft.now < *at) {
+        None => Ok(()),
+        Some(at) => {
+            let (unit, wait) = (reporter.unit.clone(), at.since(draft.now));
+            Err(IdentityError::JustRemoved { unit, wait })
+        }
+    }
 }
 
 /// Rejects an incarnation that was never assigned: accepting it would fence the unit for ever.

@@ -1,5 +1,7 @@
 //! The reasons for which a unit, or the sender of a command, is refused.
 
+use std::time::Duration;
+
 use crate::domain::app::ApplicationNotFound;
 use crate::domain::name::UnitName;
 use crate::domain::quota::LimitExceeded;
@@ -52,6 +54,18 @@ pub enum IdentityError {
         unit: UnitName,
         /// The incarnation of the sender.
         given: u64,
+    },
+    /// The unit was just removed, and the command, which names no incarnation, may be from before.
+    #[error(
+        "unit {unit} has just been removed; stop reporting. To begin it again, register it, \
+         connect, or report in {} ms",
+        wait.as_millis()
+    )]
+    JustRemoved {
+        /// The unit.
+        unit: UnitName,
+        /// The time after which a report begins it again.
+        wait: Duration,
     },
     /// The unit has opened a newer session, or lost this one.
     #[error("this session of unit {unit} is over; use the newest session, or connect again")]

@@ -19,6 +19,9 @@ pub(super) fn problem(refused: &IdentityError) -> ApiError {
         IdentityError::UnitRemoved { unit, given } => {
             new(Reason::StaleIncarnation).with("unit", unit).with("given", given)
         }
+        IdentityError::JustRemoved { unit, wait } => new(Reason::StaleIncarnation)
+            .with("unit", unit)
+            .with("retry_after_ms", wait.as_millis()),
         IdentityError::SessionOver { unit } => new(Reason::StaleIncarnation).with("unit", unit),
     }
 }

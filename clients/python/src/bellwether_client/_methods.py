@@ -423,8 +423,9 @@ class Methods:
         request_id: str = "",
         timeout: Optional[float] = None,
     ) -> messages.RemoveUnitResponse:
-        """Removes a unit with its statuses. Possible in every state. Further errors: UNIT_NOT_FOUND
-        (NOT_FOUND).
+        """Removes a unit with its statuses. Possible in every state. For 10 s, reports without an
+        incarnation are refused with STALE_INCARNATION (ABORTED), so that a late one does not
+        bring the unit back. Further errors: UNIT_NOT_FOUND (NOT_FOUND).
         """
         request = {
             "application": application,

@@ -2749,7 +2749,9 @@ pub mod application_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Removes a unit with its statuses. Possible in every state. Further errors: UNIT_NOT_FOUND (NOT_FOUND).
+        /// Removes a unit with its statuses. Possible in every state. For 10 s, reports without an incarnation are refused with
+        /// STALE_INCARNATION (ABORTED), so that a late one does not bring the unit back. Further errors: UNIT_NOT_FOUND
+        /// (NOT_FOUND).
         pub async fn remove_unit(
             &mut self,
             request: impl tonic::IntoRequest<super::RemoveUnitRequest>,
