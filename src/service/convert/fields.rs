@@ -21,6 +21,8 @@ use crate::service::code::{ApiError, Reason, Violation, quoted};
 /// Violations of one request that are kept; the others are counted. An error shows as many of them
 /// as fit.
 const VIOLATIONS_MAX: usize = 20;
+/// Seconds of the longest `google.protobuf.Duration`: 10,000 years.
+const DURATION_SECONDS_MAX: i64 = 315_576_000_000;
 
 /// The end of a text that was cut.
 const ELLIPSIS: char = '…';
@@ -348,7 +350,10 @@ impl Fields {
         let Some(given) = duration else {
             return Some(None);
         };
-        match Duration::try_from(*given) {
+        // The conversion of far longer ones overflows, and so does their text.
+        let seconds = given.seconds.clamp(-DURATION_SECONDS_MAX, DURATION_SECONDS_MAX);
+        let given = prost_types::Duration { seconds, ..*given };
+        match Duration::try_from(given) {
             Ok(read) if min <= read && read <= max => Some(Some(read)),
             _ => {
                 let (min, max) = (min.as_secs(), max.as_secs());
@@ -437,4 +442,23 @@ pub fn levels(fields: &mut Fields, levels: &[i32]) -> Option<BTreeSet<Level>> {
     let read: Vec<Option<Level>> =
         levels.iter().map(|level| fields.level("levels", *level)).collect();
     read.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_of_any_numbers_is_refused_and_quoted() {
+        for seconds in [i64::MIN, -i64::MAX, i64::MAX] {
+            for nanos in [i32::MIN, 0, i32::MAX] {
+                let mut fields = Fields::default();
+                let given = prost_types::Duration { seconds, nanos };
+                let read = fields.duration("ttl", Some(&given), Duration::ZERO, Duration::MAX / 2);
+                let is_negative = seconds < 0;
+                assert_eq!(read.is_none(), is_negative, "{seconds} s {nanos} ns");
+                assert_eq!(fields.violations.len(), usize::from(is_negative));
+            }
+        }
+    }
 }
