@@ -263,28 +263,34 @@ fn mk_error() -> NewError {
         operation_id: "up-v2".into(),
         attempt: 3,
         generation: "7".into(),
+        shortest_wait: Some(Duration::from_secs(300)),
     }
 }
 
 /// Returns commands that write records which [`mk_full`] does not have.
 fn mk_commands() -> Vec<Command> {
     let unit = || UnitName::new("web/0").unwrap();
-    let begin = OperationAction::Begin(Box::new(NewOperation {
-        kind: Kind::Upgrade,
-        from_version: "v1".into(),
-        target_version: "v2".into(),
-        payload: Payload { uri: "".into(), digest: "sha256:0".into() },
-        bytes: Some(Bytes::from(vec![0, 159, 146, 150])),
-        deterministic: true,
-        reversible: false,
-        attempts_max: 3,
-        interruptions_max: 100,
-        deadline: None,
-        lease_duration: Duration::from_secs(3600),
-        supersede: false,
-        note: "a note".into(),
-    }));
+    let begin = |of| {
+        OperationAction::Begin(Box::new(NewOperation {
+            unit: of,
+            kind: Kind::Upgrade,
+            from_version: "v1".into(),
+            target_version: "v2".into(),
+            payload: Payload { uri: "".into(), digest: "sha256:0".into() },
+            bytes: Some(Bytes::from(vec![0, 159, 146, 150])),
+            deterministic: true,
+            reversible: false,
+            attempts_max: 3,
+            interruptions_max: 100,
+            deadline: None,
+            lease_duration: Duration::from_secs(3600),
+            supersede: false,
+            note: "a note".into(),
+        }))
+    };
     let id = OperationId::new("up-v2").unwrap();
+    let (whole, own) = (begin(UnitName::application()), begin(unit()));
+    let of_unit = OperationId::new("own-v2").unwrap();
     let set = BTreeMap::from([("key".into(), Bytes::from(b"value".to_vec()))]);
     let patch = DataPatch { set, delete: Vec::new(), etag: None };
     // The last fields of a summary and of an event are written only if they have a value.
@@ -296,8 +302,9 @@ fn mk_commands() -> Vec<Command> {
     vec![
         report,
         Command::ClaimLeadership(mk_reporter("web/0"), None),
-        Command::UpdateData(Claim { unit: unit(), lease_epoch: 1 }, patch),
-        Command::Operate(OperationCommand { id, by: unit(), action: begin }),
+        Command::UpdateData(Claim { unit: unit(), lease_epoch: 1, decided_outside: false }, patch),
+        Command::Operate(OperationCommand { id, by: unit(), action: whole }),
+        Command::Operate(OperationCommand { id: of_unit, by: unit(), action: own }),
         Command::ReportError {
             reporter: mk_reporter("web/0"),
             component: PartName::new("db").unwrap(),
@@ -347,7 +354,7 @@ async fn fixtures_of_later_fields_are_read() {
         assert_eq!((head.lease_epoch, head.fault_count), (1, 1), "{}", path.display());
         assert_eq!(head.lease.as_ref().unwrap().holder.as_str(), "web/0");
         assert_eq!(state.data().len(), 1);
-        assert_eq!(head.usage().operations, 1);
+        assert_ne!(head.usage().operations, 0);
         store.close().await;
     }
 }
