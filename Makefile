@@ -5,8 +5,8 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 CARGO ?= cargo
 ARGS ?=
 
-.PHONY: help run test check check-long linearizability fix bench bench-core instructions tools \
-	fmt-check clippy doc proto chart deny advisories release packages-test book simulate fuzz
+.PHONY: help run test check check-long linearizability fix bench bench-core instructions tools fmt-check \
+	clippy doc proto chart deny advisories release packages-test book simulate fuzz planted-faults
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -23,11 +23,14 @@ test: tools ## Install what the tests need, then run them all
 
 check: tools fmt-check proto chart deny clippy test doc book ## The gate: format, protos, chart, crates, lints, tests, documentation; changes no source file
 
-check-long: tools ## The soaks, the chart on a kube-apiserver, the packages, generated clients; about an hour with the builds
+check-long: tools ## The soaks, the simulation, the planted faults, the fuzz targets, the chart on a kube-apiserver, the packages; hours
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 	BELLWETHER_EACH_STEP=1 $(CARGO) test --locked --lib -- a_crash_between_two_steps
-	$(MAKE) simulate ARGS="--seeds 300 --minutes 20 --twice"
+	$(MAKE) simulate ARGS="--seeds 200 --minutes 10 --twice"
+	$(MAKE) planted-faults
+	$(MAKE) linearizability
+	$(MAKE) fuzz
 	@tools/install kube
 	BELLWETHER_CLUSTER=1 $(MAKE) chart
 	$(MAKE) packages-test
@@ -42,6 +45,9 @@ simulate: ## Run replicas in simulated time with faults, from seeds (ARGS="--see
 
 fuzz: ## Give any bytes to what reads bytes, guided by coverage, a minute for each target; about 10 minutes
 	tools/fuzz 60
+
+planted-faults: ## Plant the faults of tests/faults one at a time, and print which checker catches each; continues an interrupted run
+	tools/planted-faults $(ARGS)
 
 fix: ## Format, generate the wire types, apply what clippy knows how to fix, and list the values of the chart again
 	UPDATE=1 $(CARGO) test --locked --workspace --test generated
