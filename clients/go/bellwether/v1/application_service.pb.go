@@ -2329,8 +2329,11 @@ type SetApplicationStatusRequest struct {
 	// is refused, nothing of this happens. Requires `unit` and excludes `lease_epoch`. Only for operators, as the
 	// configuration is.
 	DecidedOutside bool `protobuf:"varint,13,opt,name=decided_outside,json=decidedOutside,proto3" json:"decided_outside,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whether texts for people that are too long (`message`, `short_message`, `check`, `action`, `internal_detail`) are cut
+	// instead of refused with MESSAGE_TOO_LONG. `advice` names each of them.
+	CutLongTexts  bool `protobuf:"varint,14,opt,name=cut_long_texts,json=cutLongTexts,proto3" json:"cut_long_texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetApplicationStatusRequest) Reset() {
@@ -2454,13 +2457,22 @@ func (x *SetApplicationStatusRequest) GetDecidedOutside() bool {
 	return false
 }
 
+func (x *SetApplicationStatusRequest) GetCutLongTexts() bool {
+	if x != nil {
+		return x.CutLongTexts
+	}
+	return false
+}
+
 // Response of SetApplicationStatus.
 type SetApplicationStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision of the application with this change.
 	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// False if the request changed nothing.
-	Changed       bool `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	Changed bool `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	// Improvements for the author of the worker: the texts that were cut.
+	Advice        []string `protobuf:"bytes,3,rep,name=advice,proto3" json:"advice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2509,6 +2521,13 @@ func (x *SetApplicationStatusResponse) GetChanged() bool {
 	return false
 }
 
+func (x *SetApplicationStatusResponse) GetAdvice() []string {
+	if x != nil {
+		return x.Advice
+	}
+	return nil
+}
+
 // Request of ReplaceApplicationStatuses.
 type ReplaceApplicationStatusesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2534,8 +2553,11 @@ type ReplaceApplicationStatusesRequest struct {
 	// is refused, nothing of this happens. Requires `unit` and excludes `lease_epoch`. Only for operators, as the
 	// configuration is.
 	DecidedOutside bool `protobuf:"varint,8,opt,name=decided_outside,json=decidedOutside,proto3" json:"decided_outside,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whether texts for people that are too long (`message`, `short_message`, `check`, `action`, `internal_detail`) are cut
+	// instead of refused with MESSAGE_TOO_LONG. `advice` names each of them.
+	CutLongTexts  bool `protobuf:"varint,9,opt,name=cut_long_texts,json=cutLongTexts,proto3" json:"cut_long_texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReplaceApplicationStatusesRequest) Reset() {
@@ -2620,6 +2642,13 @@ func (x *ReplaceApplicationStatusesRequest) GetRequestId() string {
 func (x *ReplaceApplicationStatusesRequest) GetDecidedOutside() bool {
 	if x != nil {
 		return x.DecidedOutside
+	}
+	return false
+}
+
+func (x *ReplaceApplicationStatusesRequest) GetCutLongTexts() bool {
+	if x != nil {
+		return x.CutLongTexts
 	}
 	return false
 }
@@ -3572,7 +3601,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"request_id\x18\x05 \x01(\tR\trequestId\"t\n" +
 	"\x1cConfigureApplicationResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x128\n" +
-	"\x06config\x18\x02 \x01(\v2 .bellwether.v1.ApplicationConfigR\x06config\"\xf6\x03\n" +
+	"\x06config\x18\x02 \x01(\v2 .bellwether.v1.ApplicationConfigR\x06config\"\x9c\x04\n" +
 	"\x1bSetApplicationStatusRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -3589,10 +3618,12 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\fobserve_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\f \x01(\tR\trequestId\x12'\n" +
-	"\x0fdecided_outside\x18\r \x01(\bR\x0edecidedOutside\"T\n" +
+	"\x0fdecided_outside\x18\r \x01(\bR\x0edecidedOutside\x12$\n" +
+	"\x0ecut_long_texts\x18\x0e \x01(\bR\fcutLongTexts\"l\n" +
 	"\x1cSetApplicationStatusResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\bR\achanged\"\xca\x02\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\x12\x16\n" +
+	"\x06advice\x18\x03 \x03(\tR\x06advice\"\xf0\x02\n" +
 	"!ReplaceApplicationStatusesRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -3603,7 +3634,8 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\bstatuses\x18\x06 \x03(\v2\x1b.bellwether.v1.StatusReportR\bstatuses\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\a \x01(\tR\trequestId\x12'\n" +
-	"\x0fdecided_outside\x18\b \x01(\bR\x0edecidedOutsideB\f\n" +
+	"\x0fdecided_outside\x18\b \x01(\bR\x0edecidedOutside\x12$\n" +
+	"\x0ecut_long_texts\x18\t \x01(\bR\fcutLongTextsB\f\n" +
 	"\n" +
 	"_component\"\x97\x01\n" +
 	"\"ReplaceApplicationStatusesResponse\x12\x1a\n" +

@@ -94,7 +94,9 @@ type ApplicationServiceClient interface {
 	ReplaceApplicationStatuses(ctx context.Context, in *ReplaceApplicationStatusesRequest, opts ...grpc.CallOption) (*ReplaceApplicationStatusesResponse, error)
 	// Withdraws the status of SetApplicationStatus. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
 	ClearApplicationStatus(ctx context.Context, in *ClearApplicationStatusRequest, opts ...grpc.CallOption) (*ClearApplicationStatusResponse, error)
-	// Removes a unit with its statuses. Possible in every state. Further errors: UNIT_NOT_FOUND (NOT_FOUND).
+	// Removes a unit with its statuses. Possible in every state. For 10 s, reports without an incarnation are refused with
+	// STALE_INCARNATION (ABORTED), so that a late one does not bring the unit back. Further errors: UNIT_NOT_FOUND
+	// (NOT_FOUND).
 	RemoveUnit(ctx context.Context, in *RemoveUnitRequest, opts ...grpc.CallOption) (*RemoveUnitResponse, error)
 	// Removes an application with everything except its history. Possible in every state.
 	DeleteApplication(ctx context.Context, in *DeleteApplicationRequest, opts ...grpc.CallOption) (*DeleteApplicationResponse, error)
@@ -346,7 +348,9 @@ type ApplicationServiceServer interface {
 	ReplaceApplicationStatuses(context.Context, *ReplaceApplicationStatusesRequest) (*ReplaceApplicationStatusesResponse, error)
 	// Withdraws the status of SetApplicationStatus. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
 	ClearApplicationStatus(context.Context, *ClearApplicationStatusRequest) (*ClearApplicationStatusResponse, error)
-	// Removes a unit with its statuses. Possible in every state. Further errors: UNIT_NOT_FOUND (NOT_FOUND).
+	// Removes a unit with its statuses. Possible in every state. For 10 s, reports without an incarnation are refused with
+	// STALE_INCARNATION (ABORTED), so that a late one does not bring the unit back. Further errors: UNIT_NOT_FOUND
+	// (NOT_FOUND).
 	RemoveUnit(context.Context, *RemoveUnitRequest) (*RemoveUnitResponse, error)
 	// Removes an application with everything except its history. Possible in every state.
 	DeleteApplication(context.Context, *DeleteApplicationRequest) (*DeleteApplicationResponse, error)

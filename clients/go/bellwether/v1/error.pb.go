@@ -348,7 +348,10 @@ type ErrorReport struct {
 	Generation string `protobuf:"bytes,21,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Class that the reporter assigns. FailOperation uses it if `system` is empty; not given: UNCLASSIFIED. ReportError
 	// ignores it.
-	Class         ErrorClass `protobuf:"varint,22,opt,name=class,proto3,enum=bellwether.v1.ErrorClass" json:"class,omitempty"`
+	Class ErrorClass `protobuf:"varint,22,opt,name=class,proto3,enum=bellwether.v1.ErrorClass" json:"class,omitempty"`
+	// The shortest wait that is useful to the worker: a process that ends, such as a hook of a charm, cannot try again
+	// after 0.2 s. No next attempt is planned earlier. 0 s to 1 day. FailOperation ignores it.
+	ShortestWait  *durationpb.Duration `protobuf:"bytes,23,opt,name=shortest_wait,json=shortestWait,proto3" json:"shortest_wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -535,6 +538,13 @@ func (x *ErrorReport) GetClass() ErrorClass {
 		return x.Class
 	}
 	return ErrorClass_ERROR_CLASS_UNSPECIFIED
+}
+
+func (x *ErrorReport) GetShortestWait() *durationpb.Duration {
+	if x != nil {
+		return x.ShortestWait
+	}
+	return nil
 }
 
 // The server's verdict on an error.
@@ -804,7 +814,7 @@ var File_bellwether_v1_error_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x19bellwether/v1/error.proto\x12\rbellwether.v1\x1a\x1abellwether/v1/status.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\a\n" +
+	"\x19bellwether/v1/error.proto\x12\rbellwether.v1\x1a\x1abellwether/v1/status.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\a\n" +
 	"\vErrorReport\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x16\n" +
@@ -833,7 +843,8 @@ const file_bellwether_v1_error_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x15 \x01(\tR\n" +
 	"generation\x12/\n" +
-	"\x05class\x18\x16 \x01(\x0e2\x19.bellwether.v1.ErrorClassR\x05classB\r\n" +
+	"\x05class\x18\x16 \x01(\x0e2\x19.bellwether.v1.ErrorClassR\x05class\x12>\n" +
+	"\rshortest_wait\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\fshortestWaitB\r\n" +
 	"\v_user_inputB\x0e\n" +
 	"\f_own_requestB\b\n" +
 	"\x06_quotaB\x15\n" +
@@ -934,23 +945,24 @@ var file_bellwether_v1_error_proto_depIdxs = []int32{
 	2,  // 1: bellwether.v1.ErrorReport.outcome:type_name -> bellwether.v1.ErrorOutcome
 	7,  // 2: bellwether.v1.ErrorReport.retry_after:type_name -> google.protobuf.Duration
 	0,  // 3: bellwether.v1.ErrorReport.class:type_name -> bellwether.v1.ErrorClass
-	0,  // 4: bellwether.v1.Verdict.class:type_name -> bellwether.v1.ErrorClass
-	3,  // 5: bellwether.v1.Verdict.action:type_name -> bellwether.v1.VerdictAction
-	7,  // 6: bellwether.v1.Verdict.retry_after:type_name -> google.protobuf.Duration
-	8,  // 7: bellwether.v1.Verdict.retry_time:type_name -> google.protobuf.Timestamp
-	0,  // 8: bellwether.v1.Fault.class:type_name -> bellwether.v1.ErrorClass
-	8,  // 9: bellwether.v1.Fault.first_time:type_name -> google.protobuf.Timestamp
-	8,  // 10: bellwether.v1.Fault.last_time:type_name -> google.protobuf.Timestamp
-	8,  // 11: bellwether.v1.Fault.next_retry_time:type_name -> google.protobuf.Timestamp
-	4,  // 12: bellwether.v1.Fault.last:type_name -> bellwether.v1.ErrorReport
-	5,  // 13: bellwether.v1.Fault.verdict:type_name -> bellwether.v1.Verdict
-	9,  // 14: bellwether.v1.Fault.level:type_name -> bellwether.v1.Level
-	8,  // 15: bellwether.v1.Fault.since_time:type_name -> google.protobuf.Timestamp
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	7,  // 4: bellwether.v1.ErrorReport.shortest_wait:type_name -> google.protobuf.Duration
+	0,  // 5: bellwether.v1.Verdict.class:type_name -> bellwether.v1.ErrorClass
+	3,  // 6: bellwether.v1.Verdict.action:type_name -> bellwether.v1.VerdictAction
+	7,  // 7: bellwether.v1.Verdict.retry_after:type_name -> google.protobuf.Duration
+	8,  // 8: bellwether.v1.Verdict.retry_time:type_name -> google.protobuf.Timestamp
+	0,  // 9: bellwether.v1.Fault.class:type_name -> bellwether.v1.ErrorClass
+	8,  // 10: bellwether.v1.Fault.first_time:type_name -> google.protobuf.Timestamp
+	8,  // 11: bellwether.v1.Fault.last_time:type_name -> google.protobuf.Timestamp
+	8,  // 12: bellwether.v1.Fault.next_retry_time:type_name -> google.protobuf.Timestamp
+	4,  // 13: bellwether.v1.Fault.last:type_name -> bellwether.v1.ErrorReport
+	5,  // 14: bellwether.v1.Fault.verdict:type_name -> bellwether.v1.Verdict
+	9,  // 15: bellwether.v1.Fault.level:type_name -> bellwether.v1.Level
+	8,  // 16: bellwether.v1.Fault.since_time:type_name -> google.protobuf.Timestamp
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_error_proto_init() }

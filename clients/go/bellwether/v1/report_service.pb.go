@@ -37,7 +37,10 @@ type ReportStatusRequest struct {
 	Status *StatusReport `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
 	// once; another request with the same key is refused with REQUEST_ID_REUSED.
-	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Whether texts for people that are too long (`message`, `short_message`, `check`, `action`, `internal_detail`) are cut
+	// instead of refused with MESSAGE_TOO_LONG. `advice` names each of them.
+	CutLongTexts  bool `protobuf:"varint,7,opt,name=cut_long_texts,json=cutLongTexts,proto3" json:"cut_long_texts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -112,6 +115,13 @@ func (x *ReportStatusRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *ReportStatusRequest) GetCutLongTexts() bool {
+	if x != nil {
+		return x.CutLongTexts
+	}
+	return false
 }
 
 // Response of ReportStatus.
@@ -197,7 +207,10 @@ type ReplaceStatusesRequest struct {
 	Statuses []*StatusReport `protobuf:"bytes,6,rep,name=statuses,proto3" json:"statuses,omitempty"`
 	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
 	// once; another request with the same key is refused with REQUEST_ID_REUSED.
-	RequestId     string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Whether texts for people that are too long (`message`, `short_message`, `check`, `action`, `internal_detail`) are cut
+	// instead of refused with MESSAGE_TOO_LONG. `advice` names each of them.
+	CutLongTexts  bool `protobuf:"varint,8,opt,name=cut_long_texts,json=cutLongTexts,proto3" json:"cut_long_texts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,6 +292,13 @@ func (x *ReplaceStatusesRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *ReplaceStatusesRequest) GetCutLongTexts() bool {
+	if x != nil {
+		return x.CutLongTexts
+	}
+	return false
 }
 
 // Response of ReplaceStatuses.
@@ -536,7 +556,10 @@ type ReportErrorRequest struct {
 	Error *ErrorReport `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
 	// once; another request with the same key is refused with REQUEST_ID_REUSED.
-	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Whether texts for people that are too long (`message`, `short_message`, `check`, `action`, `internal_detail`) are cut
+	// instead of refused with MESSAGE_TOO_LONG. `advice` names each of them.
+	CutLongTexts  bool `protobuf:"varint,7,opt,name=cut_long_texts,json=cutLongTexts,proto3" json:"cut_long_texts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -613,13 +636,22 @@ func (x *ReportErrorRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *ReportErrorRequest) GetCutLongTexts() bool {
+	if x != nil {
+		return x.CutLongTexts
+	}
+	return false
+}
+
 // Response of ReportError.
 type ReportErrorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Meaning of the error, and time of the next attempt.
 	Verdict *Verdict `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	// Revision of the application with the report.
-	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Improvements for the author of the worker: the texts that were cut.
+	Advice        []string `protobuf:"bytes,3,rep,name=advice,proto3" json:"advice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,6 +700,13 @@ func (x *ReportErrorResponse) GetRevision() uint64 {
 	return 0
 }
 
+func (x *ReportErrorResponse) GetAdvice() []string {
+	if x != nil {
+		return x.Advice
+	}
+	return nil
+}
+
 // Request of ResolveError.
 type ResolveErrorRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -688,7 +727,9 @@ type ResolveErrorRequest struct {
 	Generation string `protobuf:"bytes,7,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
 	// once; another request with the same key is refused with REQUEST_ID_REUSED.
-	RequestId     string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Whether every component is meant, with every target. Excludes `component` and `target`.
+	AllComponents bool `protobuf:"varint,9,opt,name=all_components,json=allComponents,proto3" json:"all_components,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -779,6 +820,13 @@ func (x *ResolveErrorRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *ResolveErrorRequest) GetAllComponents() bool {
+	if x != nil {
+		return x.AllComponents
+	}
+	return false
+}
+
 // Response of ResolveError.
 type ResolveErrorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -848,7 +896,7 @@ var File_bellwether_v1_report_service_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_report_service_proto_rawDesc = "" +
 	"\n" +
-	"\"bellwether/v1/report_service.proto\x12\rbellwether.v1\x1a\x19bellwether/v1/error.proto\x1a\x1abellwether/v1/status.proto\"\xf4\x01\n" +
+	"\"bellwether/v1/report_service.proto\x12\rbellwether.v1\x1a\x19bellwether/v1/error.proto\x1a\x1abellwether/v1/status.proto\"\x9a\x02\n" +
 	"\x13ReportStatusRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -856,12 +904,13 @@ const file_bellwether_v1_report_service_proto_rawDesc = "" +
 	"\vincarnation\x18\x04 \x01(\x04H\x00R\vincarnation\x88\x01\x01\x123\n" +
 	"\x06status\x18\x05 \x01(\v2\x1b.bellwether.v1.StatusReportR\x06status\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestIdB\x0e\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\x12$\n" +
+	"\x0ecut_long_texts\x18\a \x01(\bR\fcutLongTextsB\x0e\n" +
 	"\f_incarnation\"d\n" +
 	"\x14ReportStatusResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\bR\achanged\x12\x16\n" +
-	"\x06advice\x18\x03 \x03(\tR\x06advice\"\xac\x02\n" +
+	"\x06advice\x18\x03 \x03(\tR\x06advice\"\xd2\x02\n" +
 	"\x16ReplaceStatusesRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -870,7 +919,8 @@ const file_bellwether_v1_report_service_proto_rawDesc = "" +
 	"\tcomponent\x18\x05 \x01(\tH\x01R\tcomponent\x88\x01\x01\x127\n" +
 	"\bstatuses\x18\x06 \x03(\v2\x1b.bellwether.v1.StatusReportR\bstatuses\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\a \x01(\tR\trequestIdB\x0e\n" +
+	"request_id\x18\a \x01(\tR\trequestId\x12$\n" +
+	"\x0ecut_long_texts\x18\b \x01(\bR\fcutLongTextsB\x0e\n" +
 	"\f_incarnationB\f\n" +
 	"\n" +
 	"_component\"\x8c\x01\n" +
@@ -895,7 +945,7 @@ const file_bellwether_v1_report_service_proto_rawDesc = "" +
 	"\x04_key\"V\n" +
 	"\x13ClearStatusResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12#\n" +
-	"\rcleared_count\x18\x02 \x01(\x05R\fclearedCount\"\xf0\x01\n" +
+	"\rcleared_count\x18\x02 \x01(\x05R\fclearedCount\"\x96\x02\n" +
 	"\x12ReportErrorRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -903,11 +953,13 @@ const file_bellwether_v1_report_service_proto_rawDesc = "" +
 	"\vincarnation\x18\x04 \x01(\x04H\x00R\vincarnation\x88\x01\x01\x120\n" +
 	"\x05error\x18\x05 \x01(\v2\x1a.bellwether.v1.ErrorReportR\x05error\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestIdB\x0e\n" +
-	"\f_incarnation\"c\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\x12$\n" +
+	"\x0ecut_long_texts\x18\a \x01(\bR\fcutLongTextsB\x0e\n" +
+	"\f_incarnation\"{\n" +
 	"\x13ReportErrorResponse\x120\n" +
 	"\averdict\x18\x01 \x01(\v2\x16.bellwether.v1.VerdictR\averdict\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xa5\x02\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x16\n" +
+	"\x06advice\x18\x03 \x03(\tR\x06advice\"\xcc\x02\n" +
 	"\x13ResolveErrorRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -919,7 +971,8 @@ const file_bellwether_v1_report_service_proto_rawDesc = "" +
 	"generation\x18\a \x01(\tR\n" +
 	"generation\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\b \x01(\tR\trequestIdB\x0e\n" +
+	"request_id\x18\b \x01(\tR\trequestId\x12%\n" +
+	"\x0eall_components\x18\t \x01(\bR\rallComponentsB\x0e\n" +
 	"\f_incarnationB\t\n" +
 	"\a_target\"x\n" +
 	"\x14ResolveErrorResponse\x12\x1a\n" +

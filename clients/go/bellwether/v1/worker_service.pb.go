@@ -1013,7 +1013,9 @@ type ConnectResolve struct {
 	// Object of the failed call; empty: every target of the component. At most 253 bytes.
 	Target string `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
 	// Generation of the configuration that the work was about. At most 253 bytes.
-	Generation    string `protobuf:"bytes,4,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation string `protobuf:"bytes,4,opt,name=generation,proto3" json:"generation,omitempty"`
+	// Whether every component is meant, with every target. Excludes `component` and `target`.
+	AllComponents bool `protobuf:"varint,5,opt,name=all_components,json=allComponents,proto3" json:"all_components,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1074,6 +1076,13 @@ func (x *ConnectResolve) GetGeneration() string {
 		return x.Generation
 	}
 	return ""
+}
+
+func (x *ConnectResolve) GetAllComponents() bool {
+	if x != nil {
+		return x.AllComponents
+	}
+	return false
 }
 
 // A sign of life.
@@ -2096,14 +2105,15 @@ const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	"\x04kind\x18\x04 \x01(\x0e2\x19.bellwether.v1.StatusKindR\x04kind\"R\n" +
 	"\fConnectError\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x120\n" +
-	"\x05error\x18\x02 \x01(\v2\x1a.bellwether.v1.ErrorReportR\x05error\"x\n" +
+	"\x05error\x18\x02 \x01(\v2\x1a.bellwether.v1.ErrorReportR\x05error\"\x9f\x01\n" +
 	"\x0eConnectResolve\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1c\n" +
 	"\tcomponent\x18\x02 \x01(\tR\tcomponent\x12\x16\n" +
 	"\x06target\x18\x03 \x01(\tR\x06target\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\tR\n" +
-	"generation\"\v\n" +
+	"generation\x12%\n" +
+	"\x0eall_components\x18\x05 \x01(\bR\rallComponents\"\v\n" +
 	"\tHeartbeat\"\x11\n" +
 	"\x0fClaimLeadership\"\x13\n" +
 	"\x11ReleaseLeadership\"#\n" +

@@ -131,7 +131,9 @@ type ApplicationServiceClient interface {
 	ReplaceApplicationStatuses(context.Context, *connect.Request[v1.ReplaceApplicationStatusesRequest]) (*connect.Response[v1.ReplaceApplicationStatusesResponse], error)
 	// Withdraws the status of SetApplicationStatus. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
 	ClearApplicationStatus(context.Context, *connect.Request[v1.ClearApplicationStatusRequest]) (*connect.Response[v1.ClearApplicationStatusResponse], error)
-	// Removes a unit with its statuses. Possible in every state. Further errors: UNIT_NOT_FOUND (NOT_FOUND).
+	// Removes a unit with its statuses. Possible in every state. For 10 s, reports without an incarnation are refused with
+	// STALE_INCARNATION (ABORTED), so that a late one does not bring the unit back. Further errors: UNIT_NOT_FOUND
+	// (NOT_FOUND).
 	RemoveUnit(context.Context, *connect.Request[v1.RemoveUnitRequest]) (*connect.Response[v1.RemoveUnitResponse], error)
 	// Removes an application with everything except its history. Possible in every state.
 	DeleteApplication(context.Context, *connect.Request[v1.DeleteApplicationRequest]) (*connect.Response[v1.DeleteApplicationResponse], error)
@@ -412,7 +414,9 @@ type ApplicationServiceHandler interface {
 	ReplaceApplicationStatuses(context.Context, *connect.Request[v1.ReplaceApplicationStatusesRequest]) (*connect.Response[v1.ReplaceApplicationStatusesResponse], error)
 	// Withdraws the status of SetApplicationStatus. Only for the leader. Further errors: NOT_LEADER (FAILED_PRECONDITION).
 	ClearApplicationStatus(context.Context, *connect.Request[v1.ClearApplicationStatusRequest]) (*connect.Response[v1.ClearApplicationStatusResponse], error)
-	// Removes a unit with its statuses. Possible in every state. Further errors: UNIT_NOT_FOUND (NOT_FOUND).
+	// Removes a unit with its statuses. Possible in every state. For 10 s, reports without an incarnation are refused with
+	// STALE_INCARNATION (ABORTED), so that a late one does not bring the unit back. Further errors: UNIT_NOT_FOUND
+	// (NOT_FOUND).
 	RemoveUnit(context.Context, *connect.Request[v1.RemoveUnitRequest]) (*connect.Response[v1.RemoveUnitResponse], error)
 	// Removes an application with everything except its history. Possible in every state.
 	DeleteApplication(context.Context, *connect.Request[v1.DeleteApplicationRequest]) (*connect.Response[v1.DeleteApplicationResponse], error)
