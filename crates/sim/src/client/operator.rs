@@ -172,8 +172,9 @@ impl Hand {
                     let judge = self.client.network.judge.clone();
                     lock(&judge).checkpoint_acknowledged(&self.app, id, reached, sent);
                 }
-                Some(Err(Error::Rejected(_))) => return,
-                _ => {}
+                // Without an answer the heartbeat may still arrive, after a later one.
+                Some(Err(Error::Rejected(_))) | None => return,
+                Some(Err(_)) => {}
             }
         }
     }
