@@ -305,12 +305,12 @@ mod tests {
 
     #[test]
     fn a_record_from_before_a_level_is_read_and_one_of_a_later_level_is_refused() {
-        type Counts<'a> = (u32, &'a [u32], u32, u32, &'a [u32], u32, u32, u32, u32);
+        type Counts<'a> = (u32, &'a [u32], u32, u32, &'a [u32], u32, u32, u32, u32, u32);
         let read = |levels: usize| {
             let units = [1, 2, 3, 4, 5, 6, 7, 8];
             let contributions = [8, 7, 6, 5, 4, 3, 2, 1];
             let counts: Counts<'_> =
-                (9, &units[..levels], 1, 2, &contributions[..levels], 3, 4, 5, 6);
+                (9, &units[..levels], 1, 2, &contributions[..levels], 3, 4, 5, 6, 7);
             (encode(&counts), decode::<Totals>(&encode(&counts)))
         };
         let before = read(6).1.unwrap();
