@@ -9,7 +9,7 @@ use prometheus::proto::{LabelPair, Metric, MetricFamily, MetricType};
 use super::exemplar::{Exemplar, Exemplars, Series};
 use super::rpc::CALLS_FAMILY;
 
-/// The media type of [`encode`].
+/// The media type of `encode`.
 pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Writes families as text, with the exemplars of the calls.
