@@ -1,29 +1,24 @@
 //! The task of one application: it batches, applies, commits and answers.
 
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::domain::app::AppState;
-use crate::domain::apply::apply;
-use crate::domain::data_loss::mark_uncertain;
-use crate::domain::delete::delete;
 use crate::domain::draft::Draft;
-use crate::domain::expire::expire;
 use crate::domain::name::AppName;
 use crate::domain::rejected::Rejected;
-use crate::domain::request::{Outcome, RequestId};
-use crate::domain::revision::Revision;
+use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::store::{Applied, CommitError, ConflictCause, ReadError, Version};
-use crate::sync::{lock, read, write};
+use crate::sync::lock;
 use crate::telemetry::{CommitResult, ReportResult};
 
+use super::committed::{Handle, Progress, Shared};
+use super::decision::{Decision, decide, decide_deletion, spread};
 use super::mailbox::{Answer, Ask, Requests, Work};
-use super::remote_commits::RemoteCommits;
-use super::schedule::Others;
 use super::{Error, Inner};
 
 /// Wait between two attempts of due changes at an unavailable store. Reports reach the store often
@@ -33,67 +28,6 @@ const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// Idle time of a task whose application does not exist: long enough for a burst of reports to
 /// create the application.
 const UNKNOWN_IDLE_AFTER: Duration = Duration::from_secs(1);
-
-/// The access to a task for other parts of the aggregator.
-#[derive(Clone)]
-pub(super) struct Handle {
-    pub(super) mailbox: mpsc::Sender<Work>,
-    pub(super) shared: Arc<Shared>,
-}
-
-impl Handle {
-    /// Returns whether both handles belong to the same task.
-    pub(super) fn is(&self, other: &Handle) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
-    }
-}
-
-/// The committed state, for readers.
-pub(super) struct Shared {
-    /// Only the task writes this, after a commit.
-    state: RwLock<AppState>,
-    pub(super) progress: watch::Sender<Progress>,
-    /// Commits of all replicas that are not replayed yet.
-    pub(super) remote_commits: RemoteCommits,
-}
-
-/// The progress of the state.
-#[derive(Clone)]
-pub(super) enum Progress {
-    Loading,
-    Failed(Error),
-    At(Revision),
-}
-
-impl Shared {
-    /// Waits until the state is loaded.
-    pub(super) async fn loaded(&self) -> Result<(), Error> {
-        let mut progress = self.progress.subscribe();
-        let done = progress.wait_for(|p| !matches!(p, Progress::Loading)).await;
-        match done.as_deref() {
-            Ok(Progress::Failed(error)) => Err(error.clone()),
-            Ok(_) => Ok(()),
-            Err(_closed) => Err(Error::Draining),
-        }
-    }
-
-    /// Waits until the state has at least this revision, or the task has failed.
-    pub(super) async fn reached(&self, revision: Revision) {
-        let mut progress = self.progress.subscribe();
-        let there = |p: &Progress| !matches!(p, Progress::At(at) if *at < revision);
-        // Cannot fail: the sender lives as long as `self`.
-        let _ = progress.wait_for(there).await;
-    }
-
-    /// Returns the committed state. Must not be held across an await.
-    pub(super) fn state(&self) -> RwLockReadGuard<'_, AppState> {
-        read(&self.state)
-    }
-
-    fn state_mut(&self) -> RwLockWriteGuard<'_, AppState> {
-        write(&self.state)
-    }
-}
 
 /// The task of one application.
 pub(super) struct Application {
@@ -117,11 +51,7 @@ pub(super) struct Application {
 impl Application {
     pub(super) fn new(name: AppName, inner: &Arc<Inner>) -> (Application, Handle) {
         let (sender, mailbox) = mpsc::channel(inner.options.mailbox_max);
-        let shared = Arc::new(Shared {
-            state: RwLock::new(AppState::empty(name.clone(), Revision::default())),
-            progress: watch::Sender::new(Progress::Loading),
-            remote_commits: RemoteCommits::default(),
-        });
+        let shared = Arc::new(Shared::loading(name.clone()));
         let handle = Handle { mailbox: sender, shared: shared.clone() };
         let inner = inner.clone();
         let task = Application {
@@ -329,7 +259,7 @@ impl Application {
     /// Decides and commits, and decides again after each lost race.
     async fn commit<D>(&mut self, decide: D) -> Result<Vec<Result<Outcome, Rejected>>, Error>
     where
-        D: Fn(&AppState, &Inner, Timestamp) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>),
+        D: Fn(&AppState, &Inner, Timestamp) -> Decision,
     {
         let attempts_max = self.inner.options.commit_attempts_max;
         let mut attempts = 1;
@@ -346,15 +276,16 @@ impl Application {
             }
             self.grant_grace();
             let now = self.inner.store.now();
-            let decision = {
+            let attempt = {
                 let state = self.shared.state();
-                let (transition, outcomes) = decide(&state, &self.inner, now);
+                let Decision { transition, outcomes } = decide(&state, &self.inner, now);
                 let is_unsettled = self.unsettled && !outcomes.is_empty();
                 let nothing = || Draft::new(&state, &self.inner.options.limits, now).finish();
-                let transition = transition.or_else(|| is_unsettled.then(nothing)).map(Arc::new);
-                Decision { base: Version::of(&state), transition, outcomes, is_unsettled }
+                let transition = transition.or_else(|| is_unsettled.then(|| Arc::new(nothing())));
+                let decision = Decision { transition, outcomes };
+                Attempt { base: Version::of(&state), decision, is_unsettled }
             };
-            match self.prove(&decision).await {
+            match self.prove(&attempt).await {
                 Ok(()) => {}
                 Err(CommitError::Conflict { current, cause }) if attempts < attempts_max => {
                     attempts += 1;
@@ -363,7 +294,7 @@ impl Application {
                     // The log delivers missed revisions only, and none after a loss of writes.
                     self.behind |= match cause {
                         ConflictCause::Revision => {
-                            known < current || current < decision.base.revision
+                            known < current || current < attempt.base.revision
                         }
                         _ => true,
                     };
@@ -378,19 +309,20 @@ impl Application {
                     return Err(Error::of_commit(error, attempts));
                 }
             }
-            if let Some(transition) = decision.transition {
+            let Decision { transition, outcomes } = attempt.decision;
+            if let Some(transition) = transition {
                 self.shared.state_mut().replay(&transition);
                 let revision = transition.head.revision;
                 self.shared.progress.send_replace(Progress::At(revision));
             }
-            return Ok(decision.outcomes);
+            return Ok(outcomes);
         }
     }
 
     /// Makes the answers of a decision durable: commits its transition, or confirms that its base
     /// version is still the newest. A store of a single process has no newer version.
-    async fn prove(&mut self, decision: &Decision) -> Result<(), CommitError> {
-        let Decision { base, transition, outcomes, is_unsettled } = decision;
+    async fn prove(&mut self, attempt: &Attempt) -> Result<(), CommitError> {
+        let Attempt { base, decision: Decision { transition, outcomes }, is_unsettled } = attempt;
         let is_shared = self.inner.store.is_shared();
         let needs_proof = is_shared && !outcomes.is_empty();
         let to_commit =
@@ -414,12 +346,11 @@ impl Application {
     }
 }
 
-/// The decision about a batch of requests.
-struct Decision {
+/// One attempt to make a decision durable.
+struct Attempt {
     /// The version that the decision is based on.
     base: Version,
-    transition: Option<Arc<Transition>>,
-    outcomes: Vec<Result<Outcome, Rejected>>,
+    decision: Decision,
     /// The result of an earlier commit is unknown: another commit must succeed first.
     is_unsettled: bool,
 }
@@ -447,48 +378,6 @@ impl Application {
             Ok(_) => ReportResult::Repeated,
             Err(_) => ReportResult::Rejected,
         });
-    }
-}
-
-/// Applies the changes by time, then the requests, as one transition.
-fn decide(
-    state: &AppState,
-    inner: &Inner,
-    now: Timestamp,
-    together: &[Requests],
-) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
-    let mut draft = Draft::new(state, &inner.options.limits, now);
-    let Others { losses, all, in_namespace } = inner.schedule.others(&state.name);
-    draft.beside(all);
-    draft.beside_in_namespace(in_namespace);
-    // A new application has no records from before a loss.
-    let losses = if state.exists() { losses } else { inner.store.epoch().losses };
-    mark_uncertain(&mut draft, losses);
-    expire(&mut draft);
-    let requests = together.iter().flat_map(|requests| requests.iter());
-    let outcomes = requests.map(|request| apply(&mut draft, request)).collect();
-    (Some(draft.finish()), outcomes)
-}
-
-fn decide_deletion(
-    state: &AppState,
-    now: Timestamp,
-    id: Option<&RequestId>,
-) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
-    match delete(state, id, now) {
-        Ok((transition, outcome)) => (transition, vec![Ok(outcome)]),
-        Err(rejected) => (None, vec![Err(rejected.into())]),
-    }
-}
-
-/// Returns the answer to each request: its own, or the failure that all of them share.
-fn spread(
-    outcomes: Result<Vec<Result<Outcome, Rejected>>, Error>,
-    count: usize,
-) -> Vec<Result<Outcome, Error>> {
-    match outcomes {
-        Ok(outcomes) => outcomes.into_iter().map(|o| o.map_err(Error::Rejected)).collect(),
-        Err(error) => vec![Err(error); count],
     }
 }
 

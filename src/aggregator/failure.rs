@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-use super::application::{Application, Progress};
+use super::application::Application;
+use super::committed::Progress;
 use super::{Error, Inner};
 use crate::sync::lock;
 use crate::telemetry::PanicPlace;

@@ -29,7 +29,9 @@ use crate::sync::lock;
 use crate::telemetry::Metrics;
 
 mod application;
+mod committed;
 mod data_loss;
+mod decision;
 pub mod error;
 mod failure;
 mod mailbox;
@@ -40,7 +42,8 @@ mod sweep;
 
 pub use error::Error;
 
-use application::{Application, Handle};
+use application::Application;
+use committed::Handle;
 use mailbox::{Answer, Ask, Requests, Work};
 use outage::Outage;
 use remote_commits::StoreObserver;
