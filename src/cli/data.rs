@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use crate::cli::context::{Context, print, print_plain, say};
 use crate::cli::exit::{Exit, NotFoundError, UsageError};
+use crate::cli::file;
 use crate::cli::hook::HookArgs;
 use crate::cli::json;
 use crate::cli::juju_hook::{self, juju_hook};
@@ -154,12 +155,10 @@ fn values(set: Vec<(String, String)>) -> Result<BTreeMap<String, Bytes>, UsageEr
 }
 
 fn read(value: String) -> Result<Bytes, UsageError> {
-    let Some(file) = value.strip_prefix('@') else {
+    let Some(path) = value.strip_prefix('@') else {
         return Ok(value.into());
     };
-    let read =
-        std::fs::read(file).map_err(|error| UsageError(format!("cannot read {file}: {error}")));
-    read.map(Bytes::from)
+    file::read(path.as_ref()).map(Bytes::from)
 }
 
 async fn get(

@@ -73,7 +73,7 @@ impl LeaderArgs {
     /// Returns the epoch of the lease; 0 if leadership is decided outside.
     ///
     /// # Errors
-    /// If the server does not answer who leads.
+    /// If the server does not answer with the leader.
     pub async fn epoch(
         &self,
         client: &Client,
@@ -114,13 +114,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
         Action::Claim { unit, lease } => {
             let target = unit.target()?;
-            let lease_duration = lease.map(prost_types::Duration::try_from).transpose();
             let request = client.request(ClaimLeadershipRequest {
                 namespace,
                 application: target.application,
                 unit: target.unit,
-                lease_duration: lease_duration
-                    .map_err(|_| UsageError("--lease is too long".to_string()))?,
+                lease_duration: lease.map(span::on_wire),
                 ..ClaimLeadershipRequest::default()
             });
             let answer = client.answer(client.leaders().claim_leadership(request).await)?;

@@ -19,6 +19,7 @@ mod evidence;
 mod exit;
 mod explain;
 mod explain_error;
+mod file;
 mod health;
 mod hook;
 mod json;

@@ -2,6 +2,7 @@
 
 mod act;
 mod list;
+mod new;
 mod show;
 mod supersede;
 mod work;

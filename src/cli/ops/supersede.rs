@@ -1,11 +1,8 @@
 //! `bellwether ops supersede APP OPERATION`: replaces an operation whose target cannot be reached.
 
-use std::path::PathBuf;
-
-use anyhow::Context as _;
-
 use crate::cli::context::{Context, say};
 use crate::cli::exit::{Exit, UsageError};
+use crate::cli::ops::new::NewArgs;
 use crate::cli::ops::{act, show};
 use crate::cli::target::Target;
 use crate::proto::v1::{BeginOperationRequest, OperationKind, OperationState};
@@ -22,29 +19,16 @@ pub struct Args {
     /// Name of the operation that replaces it
     #[arg(long, value_name = "OPERATION")]
     with: String,
-    /// Version that the new operation leads to
-    #[arg(long, value_name = "VERSION")]
-    to: String,
+    #[command(flatten)]
+    new: NewArgs,
     /// Why
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Data that the work needs, at most 256 KiB
-    #[arg(long, value_name = "FILE")]
-    payload: Option<PathBuf>,
-    /// Repeated work gives the same result: a worker that resumes it need not look first
-    #[arg(long)]
-    deterministic: bool,
-    /// It can be undone
-    #[arg(long)]
-    reversible: bool,
 }
 
 /// Reads the old operation, and records the new one.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let payload = match &args.payload {
-        Some(file) => std::fs::read(file).with_context(|| format!("{}", file.display()))?,
-        None => Vec::new(),
-    };
+    let described = args.new.request()?;
     let client = context.connect().await?;
     let application = Target::parse(&args.application)?.application;
     let before = show::get(&client, context, &application, &args.operation).await?;
@@ -65,13 +49,9 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         kind: OperationKind::Upgrade.into(),
         for_unit: before.unit,
         from_version: before.from_version,
-        target_version: args.to,
-        payload: payload.into(),
-        deterministic: args.deterministic,
-        reversible: args.reversible,
         supersede: true,
         reason: args.reason,
-        ..BeginOperationRequest::default()
+        ..described
     });
     let answer = client.answer(client.operations().begin_operation(request).await)?;
     for advice in &answer.advice {

@@ -4,14 +4,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use bellwether_client::Client;
 
 use crate::cli::context::{Context, print_plain, say};
 use crate::cli::evidence::EvidenceArgs;
 use crate::cli::exit::{Exit, UsageError};
+use crate::cli::file;
 use crate::cli::hook::HookArgs;
 use crate::cli::juju_hook::{self, juju_hook};
+use crate::cli::ops::new::NewArgs;
 use crate::cli::ops::{act, show};
 use crate::cli::render::operation::state_word;
 use crate::cli::span;
@@ -42,27 +43,17 @@ pub struct WorkArgs {
 pub struct Begin {
     #[command(flatten)]
     pub work: WorkArgs,
-    /// Version that the work leads to
-    #[arg(long, value_name = "VERSION")]
-    to: String,
+    #[command(flatten)]
+    new: NewArgs,
     /// Version before the work
     #[arg(long, value_name = "VERSION", default_value = "", hide_default_value = true)]
     from: String,
     /// The work of this unit alone, beside that of the application and of other units
     #[arg(long)]
     own: bool,
-    /// Data that the work needs, at most 256 KiB
-    #[arg(long, value_name = "FILE")]
-    payload: Option<PathBuf>,
     /// How long the unit may be silent before the work counts as interrupted: 1s to 1h
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     lease: Option<Duration>,
-    /// Repeated work gives the same result: a worker that resumes it need not look first
-    #[arg(long)]
-    deterministic: bool,
-    /// It can be undone
-    #[arg(long)]
-    reversible: bool,
 }
 
 /// Keep an operation, and save how far the work is
@@ -139,11 +130,7 @@ fn fence_of(operation: &Operation, target: &UnitTarget) -> u64 {
 /// Begins the operation, or acquires what an earlier hook has left.
 pub async fn begin(args: Begin, context: &Context) -> anyhow::Result<Exit> {
     let target = args.work.target()?;
-    let payload = match &args.payload {
-        Some(file) => std::fs::read(file).with_context(|| format!("{}", file.display()))?,
-        None => Vec::new(),
-    };
-    let lease = args.lease.map(prost_types::Duration::try_from).transpose();
+    let described = args.new.request()?;
     let client = context.connect().await?;
     let request = client.request(BeginOperationRequest {
         namespace: context.namespace(),
@@ -151,13 +138,9 @@ pub async fn begin(args: Begin, context: &Context) -> anyhow::Result<Exit> {
         unit: target.unit.clone(),
         operation_id: args.work.operation.clone(),
         from_version: args.from,
-        target_version: args.to,
-        payload: payload.into(),
-        deterministic: args.deterministic,
-        reversible: args.reversible,
-        lease_duration: lease.map_err(|_| UsageError("--lease is too long".to_string()))?,
+        lease_duration: args.lease.map(span::on_wire),
         for_unit: if args.own { target.unit.clone() } else { String::new() },
-        ..BeginOperationRequest::default()
+        ..described
     });
     let answer = client.answer(client.operations().begin_operation(request).await)?;
     let operation = answer.operation.unwrap_or_default();
@@ -195,9 +178,7 @@ fn said(word: &str, operation: &Operation, context: &Context) -> anyhow::Result<
 /// Renews the lease, and saves a checkpoint.
 pub async fn heartbeat(args: Heartbeat, context: &Context) -> anyhow::Result<Exit> {
     let saved = match &args.checkpoint_file {
-        Some(file) => {
-            Some(std::fs::read(file).with_context(|| format!("{}", file.display()))?.into())
-        }
+        Some(path) => Some(file::read(path)?.into()),
         None => args.checkpoint.map(Into::into),
     };
     let (client, target, operation) = args.work.held(context).await?;
