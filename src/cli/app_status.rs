@@ -5,7 +5,7 @@ use std::time::Duration;
 use bellwether_client::Client;
 
 use crate::cli::context::{Context, say};
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::exit::Exit;
 use crate::cli::hook::HookArgs;
 use crate::cli::leader::LeaderArgs;
 use crate::cli::level::LevelWord;
@@ -97,7 +97,6 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 async fn run_set(set: Set, client: &Client, context: &Context) -> anyhow::Result<()> {
     let target = set.unit.target()?;
-    let ttl = set.ttl.map(prost_types::Duration::try_from).transpose();
     let mode = match set.overrides {
         true => ApplicationStatusMode::Override,
         false => ApplicationStatusMode::Contribute,
@@ -111,7 +110,7 @@ async fn run_set(set: Set, client: &Client, context: &Context) -> anyhow::Result
         level: level.into(),
         message: set.message,
         mode: mode.into(),
-        ttl: ttl.map_err(|_| UsageError("the ttl is too long".to_string()))?,
+        ttl: set.ttl.map(span::on_wire),
         reason: set.reason,
         action: set.action,
         decided_outside: set.leader.is_decided_outside(),

@@ -102,7 +102,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if Target::parse(&name)?.unit.is_some() {
         return Err(UsageError(format!("`{name}` is a unit: name its application")).into());
     }
-    let request = request(args, context.namespace())?;
+    let request = request(args, context.namespace());
     let client = context.connect().await?;
     let changes = request.update_mask.as_ref().is_some_and(|mask| !mask.paths.is_empty());
     let config = if changes {
@@ -136,7 +136,7 @@ async fn current(
 }
 
 /// Names exactly the given fields in the mask, so that no other field changes.
-fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest, UsageError> {
+fn request(args: Args, namespace: String) -> ConfigureApplicationRequest {
     let mut paths = Vec::new();
     let mut name = |given: bool, path: &str| {
         if given {
@@ -159,25 +159,25 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
         policy: args.policy,
         lost_units: args.lost_units.map_or(0, |word| lost_units(word).into()),
         ttls: Some(Ttls {
-            default_ttl: duration(args.default_ttl)?,
-            lost_after: duration(args.lost_after)?,
+            default_ttl: duration(args.default_ttl),
+            lost_after: duration(args.lost_after),
         }),
         serving_levels: args.serving_levels.iter().map(|l| Level::from(*l).into()).collect(),
         external_leader: args.external_leader.and_then(external_leader),
-        collect_interval: duration(args.collect_interval)?,
+        collect_interval: duration(args.collect_interval),
         hand_over: args.hand_over.and_then(hand_over),
         latches: args.damping.latches(),
-        damping: args.damping.damping()?,
-        lease_duration: duration(args.lease_duration)?,
+        damping: args.damping.damping(),
+        lease_duration: duration(args.lease_duration),
         drop_leader_status: args.drop_leader_status,
     };
-    Ok(ConfigureApplicationRequest {
+    ConfigureApplicationRequest {
         namespace,
         application: args.application,
         config: Some(config),
         update_mask: Some(prost_types::FieldMask { paths }),
         ..ConfigureApplicationRequest::default()
-    })
+    }
 }
 
 fn hand_over(word: String) -> Option<HandOver> {
@@ -204,12 +204,10 @@ fn lost_units(word: LostUnitsWord) -> LostUnits {
     }
 }
 
-fn duration(setting: Option<Setting>) -> Result<Option<prost_types::Duration>, UsageError> {
+fn duration(setting: Option<Setting>) -> Option<prost_types::Duration> {
     match setting {
-        Some(Setting::Span(span)) => prost_types::Duration::try_from(span)
-            .map(Some)
-            .map_err(|_| UsageError("the span is too long".to_string())),
-        Some(Setting::Default) | None => Ok(None),
+        Some(Setting::Span(span)) => Some(span::on_wire(span)),
+        Some(Setting::Default) | None => None,
     }
 }
 
@@ -269,7 +267,7 @@ mod tests {
     fn mk_request(line: &str) -> ConfigureApplicationRequest {
         let words = ["configure"].into_iter().chain(line.split_whitespace());
         let line = Line::try_parse_from(words).expect("parses");
-        request(line.args, "prod".into()).expect("a request")
+        request(line.args, "prod".into())
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::cli::exit::UsageError;
 use crate::cli::span;
 use crate::proto::v1::{ApplicationConfig, Damping, Latch};
 
@@ -71,20 +70,18 @@ impl DampingArgs {
     }
 
     /// Returns the damping for the wire; `None` if no component is damped.
-    pub fn damping(&self) -> Result<Option<Damping>, UsageError> {
+    pub fn damping(&self) -> Option<Damping> {
         let components = self.damp.iter().filter(|component| *component != NONE);
         let components: Vec<String> = components.map(|c| from_typed(c)).collect();
         if components.is_empty() {
-            return Ok(None);
+            return None;
         }
-        let calm_after = self.calm_after.map(prost_types::Duration::try_from).transpose();
-        let too_long = |_| UsageError("the span is too long".to_string());
-        Ok(Some(Damping {
+        Some(Damping {
             components,
             start_percent: self.flap_start.unwrap_or_default(),
             stop_percent: self.flap_stop.unwrap_or_default(),
-            calm_after: calm_after.map_err(too_long)?,
-        }))
+            calm_after: self.calm_after.map(span::on_wire),
+        })
     }
 }
 

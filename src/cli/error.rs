@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cli::context::{Context, print_plain, say};
 use crate::cli::evidence::EvidenceArgs;
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::exit::Exit;
 use crate::cli::hook::HookArgs;
 use crate::cli::render::faults::class_word;
 use crate::cli::render::one_line;
@@ -66,15 +66,13 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
         text => text.to_string(),
     };
-    let shortest_wait = args.shortest_wait.map(prost_types::Duration::try_from).transpose();
     let error = ErrorReport {
         component: args.component,
         target: args.target,
         internal_detail,
         action: args.action,
         generation: args.generation,
-        shortest_wait: shortest_wait
-            .map_err(|_| UsageError("--shortest-wait is too long".into()))?,
+        shortest_wait: args.shortest_wait.map(span::on_wire),
         ..args.error.report()
     };
     let client = context.connect().await?;

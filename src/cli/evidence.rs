@@ -98,7 +98,6 @@ impl EvidenceArgs {
             Some(OutcomeWord::Unknown) => v1::ErrorOutcome::Unknown,
             Some(OutcomeWord::Rejected) => v1::ErrorOutcome::Rejected,
         };
-        let after = self.retry_after.and_then(|after| prost_types::Duration::try_from(after).ok());
         v1::ErrorReport {
             system: self.system,
             code: self.code,
@@ -107,7 +106,7 @@ impl EvidenceArgs {
             domain: self.domain,
             reason: self.reason,
             message: self.message,
-            retry_after: after,
+            retry_after: self.retry_after.map(span::on_wire),
             user_input: self.hints.user_input,
             own_request: self.hints.own_request,
             quota: self.hints.quota,

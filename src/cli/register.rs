@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::context::{Context, print_plain, say};
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::exit::Exit;
 use crate::cli::hook::HookArgs;
 use crate::cli::unit::UnitArgs;
 use crate::cli::{report, span};
@@ -36,14 +36,13 @@ pub struct Args {
 /// Registers the unit, and prints its incarnation.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let target = args.unit.target()?;
-    let ttl = args.ttl.map(prost_types::Duration::try_from).transpose();
     let client = context.connect().await?;
     let request = client.request(RegisterUnitRequest {
         namespace: context.namespace(),
         application: target.application,
         unit: target.unit,
         previous_incarnation: args.previous,
-        ttl: ttl.map_err(|_| UsageError("the ttl is too long".to_string()))?,
+        ttl: args.ttl.map(span::on_wire),
         stateless: args.stateless,
         labels: args.labels.into_iter().collect(),
         request_id: args.request_id,

@@ -122,7 +122,6 @@ fn request(
     hook: Option<JujuHook>,
 ) -> Result<ReportStatusRequest, UsageError> {
     let target = juju_hook::unit(args.unit.as_deref(), args.application.as_deref(), hook)?;
-    let ttl = args.ttl.map(prost_types::Duration::try_from).transpose();
     let status = StatusReport {
         component: args.component,
         key: args.key,
@@ -137,7 +136,7 @@ fn request(
         precedence: args.precedence,
         labels: args.labels.into_iter().collect(),
         observe_time: None,
-        ttl: ttl.map_err(|_| UsageError("the ttl is too long".to_string()))?,
+        ttl: args.ttl.map(span::on_wire),
     };
     Ok(ReportStatusRequest {
         namespace,

@@ -6,6 +6,9 @@ use std::time::Duration;
 const UNITS: [(char, u64); 5] =
     [('w', 7 * 86_400), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 
+/// The longest span that a message carries: 10,000 years, the limit of `google.protobuf.Duration`.
+const WIRE_MAX: Duration = Duration::from_secs(315_576_000_000);
+
 /// Parses `90s`, `5m`, `1h30m`, `500ms`; `0` alone needs no unit.
 ///
 /// # Errors
@@ -32,7 +35,19 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         };
         total = total.checked_add(part).ok_or_else(wrong)?;
     }
-    if text.is_empty() { Err(wrong()) } else { Ok(total) }
+    if text.is_empty() {
+        return Err(wrong());
+    }
+    if total > WIRE_MAX {
+        return Err(format!("`{text}` is longer than 10,000 years"));
+    }
+    Ok(total)
+}
+
+/// Returns a parsed span as the wire carries it.
+pub fn on_wire(span: Duration) -> prost_types::Duration {
+    let longest = prost_types::Duration { seconds: WIRE_MAX.as_secs() as i64, nanos: 0 };
+    prost_types::Duration::try_from(span).unwrap_or(longest)
 }
 
 /// Formats one number, as in `juju status`: `35s`, `4m`, `2h`, `3d`.
@@ -81,6 +96,14 @@ mod tests {
                 Err(format!("`{text}` is no span of time: write 90s, 5m or 1h30m"))
             );
         }
+    }
+
+    #[test]
+    fn refuses_what_no_message_carries() {
+        let longest = parse("315576000000s").unwrap();
+        assert_eq!(on_wire(longest).seconds, 315_576_000_000);
+        let refused = parse("315576000001s");
+        assert_eq!(refused, Err("`315576000001s` is longer than 10,000 years".to_string()));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use bellwether_client::{Event, Watch};
 use serde_json::Value;
 
 use crate::cli::context::{Context, print, say, screen};
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::exit::Exit;
 use crate::cli::level::LevelWord;
 use crate::cli::outage::Outage;
 use crate::cli::output::Output;
@@ -52,7 +52,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     };
     let all_namespaces = args.all_namespaces;
     let command = args.command.clone();
-    let request = request(args, context)?;
+    let request = request(args, context);
     let client = context.connect().await?;
     let mut watch = Watch::new(&client, request);
     if !command.is_empty() {
@@ -87,16 +87,15 @@ fn text(value: &Value, context: &Context) -> String {
     }
 }
 
-fn request(args: Args, context: &Context) -> Result<WatchApplicationsRequest, UsageError> {
+fn request(args: Args, context: &Context) -> WatchApplicationsRequest {
     let namespace = if args.all_namespaces { "-".to_string() } else { context.namespace() };
-    let stable_for = args.stable_for.map(prost_types::Duration::try_from).transpose();
-    Ok(WatchApplicationsRequest {
+    WatchApplicationsRequest {
         namespace,
         applications: args.applications,
         levels: args.levels.into_iter().map(|l| Level::from(l).into()).collect(),
-        stable_for: stable_for.map_err(|_| UsageError("--stable-for is too long".to_string()))?,
+        stable_for: args.stable_for.map(span::on_wire),
         ..WatchApplicationsRequest::default()
-    })
+    }
 }
 
 /// Returns a change as a document; `None` if the event is not a change. The configuration is left
