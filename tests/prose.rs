@@ -42,6 +42,9 @@ const FOREIGN: &[&str] = &[
     "let go of",
 ];
 
+/// First words of a test name without a subject: the name of a test is a sentence about one thing.
+const OPENINGS: &[&str] = &["what ", "who ", "whoever ", "so ", "of ", "how ", "elsewhere "];
+
 /// Where one type name may stand for a different thing in each module, because the module's name is
 /// read with it: `watch::Error`, `telemetry::Options`.
 const QUALIFIED: &[&str] = &[
@@ -67,6 +70,21 @@ fn comments_and_documents_are_in_plain_language() {
     }
     println!("{lines} lines of prose in {files} files, {} phrases to rewrite", faults.len());
     assert!(faults.is_empty(), "rewrite in plain language:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn test_names_are_in_plain_language() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut faults = Vec::new();
+    let mut count = 0;
+    for path in texts(root) {
+        let names = test_names(&fs::read_to_string(&path).unwrap());
+        let path = path.strip_prefix(root).unwrap().display().to_string();
+        count += names.len();
+        faults.extend(name_faults(&names).into_iter().map(|fault| format!("{path}:{fault}")));
+    }
+    println!("{count} names of tests, {} to rewrite", faults.len());
+    assert!(faults.is_empty(), "rename with a subject and a verb:\n{}", faults.join("\n"));
 }
 
 #[test]
@@ -113,6 +131,13 @@ fn planted_faults_are_found() {
     ] {
         assert!(faults_of(&prose_of("src/x.rs", text)).is_empty(), "{text}");
     }
+    for name in ["what_is_sent_arrives", "a_call_disturbs_nobody", "the_watcher_is_told"] {
+        let code = format!("#[test]\nfn {name}() {{}}");
+        assert_eq!(name_faults(&test_names(&code)).len(), 1, "{name}");
+    }
+    for code in ["fn what_is_sent() {}", "#[test]\nfn somewhat_is_sent() {}"] {
+        assert!(name_faults(&test_names(code)).is_empty(), "{code}");
+    }
     let types = types_in(
         "pub struct One;\npub(super) enum Two<T> {\n  type Item = u8;\ntrait Three: Send {\n",
     );
@@ -157,6 +182,30 @@ fn texts(folder: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// The names of test functions as sentences, with the numbers of their lines.
+fn test_names(text: &str) -> Vec<(usize, String)> {
+    let mut names = Vec::new();
+    let mut is_test = false;
+    for (number, line) in (1..).zip(text.lines().map(str::trim_start)) {
+        is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+        let head = line.trim_start_matches("async ").strip_prefix("fn ");
+        if let Some(head) = head.filter(|_| is_test) {
+            let name = head.split(['(', '<']).next().unwrap_or_default();
+            names.push((number, name.replace('_', " ")));
+            is_test = false;
+        }
+    }
+    names
+}
+
+fn name_faults(names: &[(usize, String)]) -> Vec<String> {
+    let opening = |name: &str| OPENINGS.iter().find(|opening| name.starts_with(**opening));
+    let openings = names.iter().filter_map(|(number, name)| {
+        opening(name).map(|opening| format!("{number}: \"{}...\"", opening))
+    });
+    openings.chain(faults_of(names)).collect()
 }
 
 /// The lines of prose with their numbers, without code in backticks and without blocks of code.

@@ -360,7 +360,7 @@ fn a_command_cannot_hide_from_the_test() {
 }
 
 #[test]
-fn what_never_ends_is_followed_for_a_while() {
+fn an_endless_command_runs_for_a_limited_time() {
     assert_eq!(ending("bellwether status"), "bellwether status");
     assert_eq!(
         ending("bellwether watch web   # until Ctrl-C"),

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_levels_is_a_policy_of_ones_own() {
+    fn a_list_of_levels_is_a_custom_policy() {
         let custom = policy("error,unknown").expect("a policy");
         let order = vec![Level::Error.into(), Level::Unknown.into()];
         assert_eq!((custom.name.as_str(), custom.order), ("custom", order));

@@ -151,7 +151,7 @@ mod tests {
     use crate::proto::v1::{ErrorClass, VerdictAction};
 
     #[test]
-    fn a_verdict_says_what_to_do_and_when() {
+    fn a_verdict_names_the_step_and_its_time() {
         let given = Verdict {
             class: ErrorClass::Transient.into(),
             action: VerdictAction::Retry.into(),

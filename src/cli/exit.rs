@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_can_tell_another_unit_and_a_later_time_from_a_failure() {
+    fn exit_codes_separate_another_unit_and_a_later_time_from_a_failure() {
         let of_reason = |code, reason: &str| {
             let status = tonic::Status::new(code, "no");
             let refusal = Refusal { reason: reason.into(), ..Refusal::from(status) };

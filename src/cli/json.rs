@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_a_terminal_is_escaped_and_reads_back() {
+    fn control_characters_are_escaped_and_survive_parsing() {
         let text = "a\u{1b}[31mb\u{9b}c\u{7f}\u{202e}d\u{e0041}\ne";
         let value = serde_json::json!({ "message": text, "plain": "日本" });
         let json = render(&value, Output::Json).expect("json");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_told() {
+    fn a_wrong_name_is_an_error() {
         let error = from_message(&Unit::default(), "Sheep").expect_err("no such message");
         assert_eq!(error.to_string(), "there is no message Sheep");
     }

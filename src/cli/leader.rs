@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn says_who_leads_and_who_waits() {
+    fn the_leader_and_its_candidates_are_printed() {
         let answer = GetLeaderResponse {
             lease: Some(mk_lease()),
             candidates: vec!["web/2".into(), "web/1".into()],
@@ -297,7 +297,7 @@ and 3 more
     }
 
     #[test]
-    fn says_how_long_a_lease_lasts() {
+    fn a_lease_is_printed_with_its_length() {
         let at = prost_types::Timestamp { seconds: 1_700_000_000, nanos: 0 };
         let timed = Lease { expire_time: Some(at), ..mk_lease() };
         let expected =

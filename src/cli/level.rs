@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_levels_go_both_ways() {
+    fn words_and_levels_convert_both_ways() {
         for typed in LevelWord::value_variants() {
             let level = Level::from(*typed);
             assert_eq!(parse(word(level.into())), Some(level));

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_holds_together() {
+    fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn in_log_the_short_n_counts() {
+    fn the_short_flag_of_log_is_the_count() {
         let cli = parse("bellwether -n prod log web -n 5").expect("parses");
         assert_eq!(cli.namespace.as_deref(), Some("prod"));
         let Command::Client(ClientCommand::Log(args)) = cli.command else {

@@ -35,7 +35,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn each_trouble_is_said_once_and_its_end() {
+    fn each_outage_is_printed_once_and_its_end() {
         let mk_event = |detail: &str| Event::Disconnected {
             error: Error::Unreachable { url: "http://h:1".into(), detail: detail.into() },
             pause: Duration::ZERO,

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_with_its_cause() {
+    fn other_documents_are_refused_with_the_cause() {
         for (text, cause) in [
             ("", "EOF"),
             ("7", "write [{"),

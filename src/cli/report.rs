@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn says_everything_that_was_given() {
+    fn a_request_has_every_given_field() {
         let line = [
             "web/0",
             "--level",
@@ -226,13 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_it_does() {
+    fn outside_a_hook_the_unit_is_required() {
         let error = mk_request(&["--level", "active"], None).expect_err("no unit");
         assert_eq!(error.to_string(), "no unit given outside of a Juju hook: write APP/UNIT");
     }
 
     #[test]
-    fn says_whether_anything_changed() {
+    fn an_answer_names_whether_it_changed_a_status() {
         let line = ["web/0", "--level", "blocked", "-m", "add a db", "--component", "db"];
         let request = mk_request(&line, None).expect("a request");
         let mut answer =

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_hides_what_looks_well() {
+    fn silence_hides_healthy_levels() {
         for (application, expected) in [
             (mk(Level::Active, 0, 0, LostUnits::Waiting), false),
             (mk(Level::Active, 1, 0, LostUnits::Waiting), true),

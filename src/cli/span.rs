@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_people_write() {
+    fn spans_are_parsed() {
         for (text, seconds) in
             [("90s", 90), ("5m", 300), ("1h30m", 5_400), ("2d", 172_800), ("1w", 604_800), ("0", 0)]
         {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn says_how_to_write_the_rest() {
+    fn wrong_spans_are_refused_with_the_accepted_form() {
         for text in ["", "5", "m", "5x", "-5s", "1.5h", "99999999999999999999s", "5 m"] {
             assert_eq!(
                 parse(text),

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_variable_is_named_with_the_one_that_is_meant() {
+    fn a_misspelt_variable_is_named_with_the_nearest_known_one() {
         let serve = Command::new("serve").arg(Arg::new("store").env("BELLWETHER_STORE"));
         let command = Command::new("bellwether").subcommand(serve);
         let of = |name: &str, value: &str| {

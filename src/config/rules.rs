@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_lines() {
+    fn mistakes_are_reported_with_their_lines() {
         let rule = "[[rule]]\nname = 'a'\n";
         for (text, expected) in [
             ("[[rule]\n", "line 1"),

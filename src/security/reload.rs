@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_valid_file_counts_whatever_happens_to_it() {
+    fn the_last_valid_file_counts_after_any_change_of_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("number");
         assert!(matches!(Reloaded::open(Number(path.clone())), Err(Error::Read { .. })));

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn all_that_is_written_arrives() {
+    async fn every_written_byte_arrives() {
         let (near, mut far) = duplex(1000);
         let mut cork = Cork::new(near);
         let bytes: Vec<u8> = (0..3 * HELD_MAX + 7).map(|at| (at % 251) as u8).collect();

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn time_passes_as_tokio_says() {
+    async fn the_clock_follows_the_time_of_tokio() {
         let clock = Clock::starting_from(Timestamp(0));
         let start = clock.now();
         tokio::time::advance(Duration::from_secs(90)).await;

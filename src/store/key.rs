@@ -342,7 +342,7 @@ mod tests {
         }
 
         #[test]
-        fn ranges_hold_nobody_else(
+        fn a_range_has_the_keys_of_one_application(
             app in mk_app(),
             other in mk_app(),
             key in mk_status_key(),

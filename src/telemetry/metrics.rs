@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fleet_is_counted_when_somebody_looks() {
+    fn the_fleet_is_counted_on_each_scrape() {
         let telemetry = Telemetry::local("1.2.3").unwrap();
         let metrics = telemetry.metrics();
         metrics.observe_fleet(|| FleetCounts {

@@ -199,7 +199,7 @@ collects!(
 );
 
 #[test]
-fn a_filter_that_is_none_is_refused_with_the_filter() {
+fn a_wrong_filter_is_refused_with_its_text() {
     let options = Options { log_filter: "info,=nonsense=".into(), ..Options::from_env("0") };
     let error = init(options).unwrap_err();
     assert!(error.to_string().contains("info,=nonsense="), "{error}");

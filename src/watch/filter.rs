@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_tell_filters_apart() {
+    fn different_filters_have_different_fingerprints() {
         let web = AppName::new("prod", "web").unwrap();
         let mut filters = vec![
             Filter::of(Scope::All),

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_comes_back_as_it_was() {
+    fn a_token_survives_encoding() {
         for positions in [&[1 << 40][..], &[0, 7, u64::MAX], &[5; 64]] {
             let token = mk_token(positions);
             let text = token.encode();

@@ -109,7 +109,7 @@ fn a_batch_forgets_no_more_answers_than_it_must() {
 }
 
 #[test]
-fn an_answer_stands_for_ten_minutes_however_long_it_is_kept() {
+fn an_answer_counts_for_ten_minutes_even_if_it_is_kept_longer() {
     let mut state = empty();
     let ask = with_id("r".to_string(), report("web/0", "", Level::Active, None));
     commit(&mut state, 0, std::slice::from_ref(&ask));
@@ -140,7 +140,7 @@ fn push_of(name: &str) -> StatusKey {
 }
 
 #[test]
-fn the_record_of_a_unit_says_when_it_was_seen_with_this_change() {
+fn the_record_of_a_unit_has_the_time_of_this_change() {
     let mut state = empty();
     run(&mut state, 0, &[report("web/0", "", Level::Active, None)]);
     let transition = run(&mut state, 7, &[report("web/0", "", Level::Blocked, None)]);
@@ -170,7 +170,7 @@ fn the_answer_to_a_deletion_outlives_what_is_asked_in_vain() {
 
 /// A push is contact, but it does not fulfil the ttl of another status.
 #[test]
-fn a_unit_that_spoke_of_something_else_can_still_be_lost() {
+fn a_unit_that_reported_another_key_can_still_be_lost() {
     let mut state = empty();
     run(&mut state, 0, &[report("web/0", "", Level::Active, Some(30))]);
     pass(&mut state, 30);
@@ -186,7 +186,7 @@ fn a_unit_that_spoke_of_something_else_can_still_be_lost() {
 
 /// The unit was lost before, but until now another status kept the application blocked.
 #[test]
-fn a_level_that_comes_to_light_begins_then() {
+fn a_revealed_level_begins_at_its_reveal() {
     let mut state = empty();
     run(&mut state, 0, &[report("web/0", "", Level::Active, Some(30))]);
     run(&mut state, 1, &[report("web/1", "", Level::Blocked, None)]);
@@ -199,7 +199,7 @@ fn a_level_that_comes_to_light_begins_then() {
 }
 
 #[test]
-fn unknown_is_one_level_whether_said_or_not() {
+fn the_level_unknown_is_the_same_reported_or_not() {
     let mut state = empty();
     run(&mut state, 1, &[Command::Configure(Box::default())]);
     run(&mut state, 5, &[report("web/0", "", Level::Unknown, None)]);
@@ -261,7 +261,7 @@ fn a_grace_is_one_ttl_or_one_silence() {
 }
 
 #[test]
-fn more_is_due_than_fits_into_a_commit() {
+fn due_changes_over_one_commit_are_committed_in_several() {
     let mut state = empty();
     let units = 0..=EXPIRED_PER_COMMIT_MAX;
     let commands = units.map(|n| report(&format!("web/{n}"), "", Level::Active, Some(30)));
@@ -276,7 +276,7 @@ fn more_is_due_than_fits_into_a_commit() {
 
 /// An entry that is no longer due must not come up repeatedly.
 #[test]
-fn deadlines_that_repeats_moved_are_looked_at_once() {
+fn deadlines_moved_by_repeats_are_examined_once() {
     let mut state = empty();
     let again = report("web/0", "", Level::Active, Some(90));
     run(&mut state, 0, std::slice::from_ref(&again));
@@ -310,7 +310,7 @@ fn speaks(name: &str, incarnation: u64) -> Command {
 
 /// Many request ids of one client must not evict fences, or the reverse.
 #[test]
-fn answers_and_fences_do_not_crowd_each_other_out() {
+fn answers_and_fences_have_separate_limits() {
     let limits = Limits { request_ids_max: 8, units_max: 8, ..Limits::default() };
     let mut state = empty();
     run(&mut state, 0, &[register("web/0", None, None)]);
@@ -340,7 +340,7 @@ fn answers_and_fences_do_not_crowd_each_other_out() {
 
 /// A unit without an incarnation may begin again after a removal; the fence stays.
 #[test]
-fn a_fence_stands_whoever_speaks_for_the_unit_since() {
+fn a_fence_holds_after_another_incarnation_of_the_unit() {
     let mut state = empty();
     run(&mut state, 0, &[register("web/0", Some(5), None)]);
     run(&mut state, 1, &[Command::RemoveUnit(unit("web/0"))]);
@@ -408,7 +408,7 @@ fn with_incarnation(state: AppState, incarnation: u64) -> AppState {
 
 /// The grace period applies to the earlier promise, not to the next one.
 #[test]
-fn a_new_promise_is_judged_by_itself() {
+fn a_new_deadline_is_judged_on_its_own() {
     let mut state = empty();
     run(&mut state, 0, &[register("web/0", None, Some(1_000_000))]);
     state.grant_grace(Timestamp(10_000));
@@ -484,7 +484,7 @@ fn a_lost_unit_whose_session_ends_in_silence_stays_lost() {
 
 /// A unit that reports every second of a promise for a month is due once, not two million times.
 #[test]
-fn a_promise_that_is_kept_is_looked_at_once() {
+fn a_kept_deadline_is_examined_once() {
     let mut state = empty();
     run(&mut state, 0, &[register("web/0", None, Some(30))]);
     for now in 1..=28 {

@@ -441,7 +441,7 @@ fn check_passing(before: &AppState, after: &AppState) {
 
 /// A holder that returns after a server outage still has its lease, however long the outage was.
 #[test]
-fn an_outage_of_the_server_is_nobodys_failure() {
+fn an_outage_of_the_server_is_no_failure_of_a_worker() {
     let mut stage = Stage {
         now: Timestamp(1_700_000_000_000),
         losses: 0,

@@ -66,7 +66,7 @@ async fn send(server: &Server, path: &str, body: Vec<u8>, encoding: Option<&str>
 type Case = (&'static str, Vec<u8>, Option<&'static str>, Code, &'static str);
 
 #[tokio::test]
-async fn what_is_no_request_is_the_clients_error_with_a_reason() {
+async fn a_malformed_request_is_an_error_of_the_client_with_a_reason() {
     let server = Server::ephemeral();
     let report = prost::Message::encode_to_vec(&mk_report("web", "web/0", Level::Active, ""));
     let one = frame(0, report.len(), &report);

@@ -72,7 +72,7 @@ async fn every_bad_report_names_its_field() {
 }
 
 #[tokio::test]
-async fn all_violations_are_told_at_once() {
+async fn all_violations_are_in_one_answer() {
     let server = Server::ephemeral();
     let request = v1::ReportStatusRequest {
         status: Some(v1::StatusReport { level: 99, kind: 99, ..Default::default() }),
@@ -186,7 +186,7 @@ async fn an_older_incarnation_is_refused() {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_why() {
+fn a_server_that_cannot_start_prints_the_cause() {
     let cases: [(&[&str], &str); 4] = [
         (&["--grpc-listen", "0.0.0.0:0", "--ephemeral"], "--insecure"),
         (&["--store", "etcd"], "give embedded or memory"),

@@ -92,7 +92,7 @@ fn advice_comes_with_a_report_that_could_be_better() {
 }
 
 #[test]
-fn how_it_ends() {
+fn each_outcome_has_its_exit_code() {
     let server = Server::ephemeral();
     ok(&server, &["report", "web/0", "--level", "waiting", "-m", "for db"]);
     let cases: [(&[&str], i32); 9] = [
@@ -234,7 +234,7 @@ fn importing_again_and_again_follows_the_model() {
 }
 
 #[test]
-fn what_juju_could_not_read_is_shown_and_nothing_is_lost() {
+fn an_application_unreadable_by_juju_is_shown_and_loses_nothing() {
     let server = Server::ephemeral();
     let said = run(&server, &["import", "juju", &fixture("status-errors")]);
     assert_eq!(said.code, Some(0), "{}", said.err);

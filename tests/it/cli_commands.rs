@@ -154,7 +154,7 @@ fn keys_of_value(value: &Value, key: &str) -> bool {
 }
 
 #[test]
-fn config_check_says_what_is_wrong_without_a_password() {
+fn config_check_names_the_mistake_without_a_password() {
     let (code, _, err) = alone(&["config", "check"], &[]);
     assert_eq!((code, err.as_str()), (Some(0), "the configuration is valid\n"));
     let store = "mysql://u:hunter2@h";
@@ -193,7 +193,7 @@ fn explain_and_man_need_no_server() {
 }
 
 #[test]
-fn a_shell_is_told_the_names_that_the_server_has() {
+fn completion_offers_the_names_that_the_server_has() {
     let server = Server::ephemeral();
     for unit in ["web/0", "web/1", "worker/0"] {
         ok(&server, &["-n", "prod", "report", unit, "--level", "active"]);

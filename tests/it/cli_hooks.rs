@@ -54,7 +54,7 @@ fn a_hook_names_neither_its_unit_nor_its_model() {
 }
 
 #[test]
-fn a_leader_that_juju_elected_speaks_for_the_application() {
+fn a_leader_elected_by_juju_writes_for_the_application() {
     let server = Server::ephemeral();
     let outside = |line: &[&str], stdin| {
         let line = [&["app-status"], line, &["--decided-outside"]].concat();
@@ -111,7 +111,7 @@ fn work_is_taken_up_by_the_next_hook() {
 }
 
 #[test]
-fn a_set_that_is_none_is_refused_before_the_server_is_called() {
+fn a_wrong_set_is_refused_before_the_server_is_called() {
     let server = Server::ephemeral();
     for (set, cause) in [("", "EOF"), (r#"[{"levl": "active"}]"#, "levl"), ("7", "write [{")] {
         let output = hook(&server, &["replace", "--server", "http://127.0.0.1:1"], set);

@@ -77,7 +77,7 @@ fn a_claim_comes_before_the_first_report() {
 }
 
 #[test]
-fn each_mistake_about_leaders_has_its_sentence() {
+fn each_mistake_about_leaders_has_its_error() {
     let server = two_units();
     for (line, code, words) in [
         (&["leader", "transfer", "nobody/0"][..], 3, "[APPLICATION_NOT_FOUND]"),
@@ -141,7 +141,7 @@ fn the_leader_keeps_data_that_all_read() {
 }
 
 #[test]
-fn each_mistake_about_data_has_its_sentence_and_changes_nothing() {
+fn each_mistake_about_data_has_its_error_and_changes_nothing() {
     let server = two_units();
     check(&server, &["data", "set", "web/0", "a=1"], 7, "no unit does [NOT_LEADER]");
     ok(&server, &["leader", "claim", "web/0", "--lease", "5m"]);

@@ -46,7 +46,7 @@ fn fails(server: &Server, line: &[&str], code: i32, words: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_blocked_is_shown_tried_again_and_given_up() {
+async fn a_blocked_operation_is_shown_retried_and_cancelled() {
     let server = mk_server(Some(v1::ErrorClass::Blocked)).await;
     let list = ok(&server, &["ops", "list", "web"]);
     assert!(list.contains("up-v2") && list.contains("blocked"), "{list}");
@@ -80,7 +80,7 @@ async fn another_target_takes_the_place_of_what_has_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_mistake_has_its_sentence() {
+async fn each_mistake_has_its_error() {
     let server = mk_server(None).await;
     let supersede = ["ops", "supersede", "web", "up-v2", "--with", "up-v3", "--to", "v3"];
     let supersede = [&supersede[..], &["--reason", "why not"]].concat();

@@ -43,7 +43,7 @@ fn one_answer_to_whether_a_stale_unit_is_active() {
 }
 
 #[test]
-fn the_log_says_what_happened_instead_of_gone() {
+fn the_log_has_an_event_for_each_end_of_a_session() {
     let server = Server::ephemeral();
     ok(&server, &["report", "web/0", "--level", "blocked", "-m", "no db", "--action", "add it"]);
     ok(&server, &["configure", "web", "--policy", "openstack"]);
@@ -109,7 +109,7 @@ fn a_log_followed_without_the_past_prints_new_events_only() {
 }
 
 #[test]
-fn each_action_stands_under_its_own_status() {
+fn each_action_is_printed_under_its_own_status() {
     let server = Server::ephemeral();
     let cert = ["--component", "cert", "--level", "blocked", "-m", "the certificate has expired"];
     ok(&server, &[&["report", "w/0"], &cert[..]].concat());
@@ -137,7 +137,7 @@ fn the_action_of_an_error_is_shown_where_the_error_is() {
 }
 
 #[test]
-fn a_release_says_what_it_did() {
+fn a_release_prints_its_effect() {
     let server = Server::ephemeral();
     for unit in ["web/0", "web/1"] {
         ok(&server, &["report", unit, "--level", "active"]);
@@ -241,7 +241,7 @@ fn silent_listener() -> (TcpListener, String) {
 }
 
 #[test]
-fn a_server_that_accepts_and_is_silent_is_told_apart_from_none() {
+fn a_silent_server_and_a_missing_server_have_different_errors() {
     let server = Server::ephemeral();
     let (_listener, url) = silent_listener();
     let line = ["--server", &url, "--request-timeout", "500ms", "status"];
@@ -255,7 +255,7 @@ fn a_server_that_accepts_and_is_silent_is_told_apart_from_none() {
 }
 
 #[test]
-fn a_server_that_stands_still_is_told_within_five_seconds() {
+fn a_frozen_server_is_reported_within_five_seconds() {
     let server = Server::ephemeral();
     ok(&server, &["report", "web/0", "--level", "waiting"]);
     server.signal("STOP");
@@ -273,7 +273,7 @@ fn a_server_that_stands_still_is_told_within_five_seconds() {
 }
 
 #[test]
-fn a_watch_says_which_level_it_was_and_leaves_the_configuration_out() {
+fn a_watch_prints_the_former_level_without_the_configuration() {
     let server = Server::ephemeral();
     ok(&server, &["report", "web/0", "--level", "active"]);
     let mut command = command(&server, &["watch"]);
@@ -287,7 +287,7 @@ fn a_watch_says_which_level_it_was_and_leaves_the_configuration_out() {
 }
 
 #[test]
-fn a_watch_as_lines_says_what_changed() {
+fn a_watch_prints_each_change_as_a_line() {
     let server = Server::ephemeral();
     ok(&server, &["report", "web/0", "--level", "active"]);
     let mut command = command(&server, &["watch", "-o", "table"]);
@@ -324,7 +324,7 @@ fn only_problems_and_the_worst_first() {
 }
 
 #[test]
-fn a_wrong_namespace_is_told_where_applications_are() {
+fn a_wrong_namespace_is_an_error_with_the_namespaces_that_have_applications() {
     let server = Server::ephemeral();
     let none = run(&server, &["-n", "prdo", "status"]);
     assert!(none.err.contains("report the first: bellwether -n prdo report"), "{}", none.err);

@@ -27,7 +27,7 @@ async fn applications_on(node: &RedisServer) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_fleet_spans_the_masters_and_two_servers_write_it_at_once() {
+async fn two_servers_write_one_fleet_over_all_masters() {
     let Some(cluster) = Cluster::start().await else { return };
     let start = || Server::start(&["--store", &cluster.url()]);
     let servers = [start(), start()];

@@ -103,7 +103,7 @@ async fn watchers_sleep_while_an_application_flaps() {
 }
 
 #[tokio::test]
-async fn what_was_said_last_survives_and_is_shown_when_calm() {
+async fn the_last_report_of_a_flapping_status_survives_and_is_shown_when_calm() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::on(directory.path());
     configure(&server, "web", mk_damping(600)).await;
@@ -153,7 +153,7 @@ async fn pull(server: &Server, level: Option<Level>) {
 }
 
 #[tokio::test]
-async fn a_latched_pull_sticks() {
+async fn a_latched_pull_status_stays_until_enough_good_reports() {
     let server = Server::ephemeral();
     configure(&server, "web", mk_latch(3)).await;
     pull(&server, Some(Level::Error)).await;
@@ -208,7 +208,7 @@ async fn an_invalid_latch_or_damping_is_refused() {
 
 /// A replica receives no notification of quiet commits; its next commit must not undo them.
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_do_not_undo_what_they_were_not_told() {
+async fn replicas_keep_commits_that_were_not_broadcast() {
     let Some(redis) = Redis::start(&[]) else { return };
     let over = || Server::start(&["--store", &redis.url()]);
     let (first, second) = (over(), over());

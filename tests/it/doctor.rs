@@ -44,7 +44,7 @@ fn assert_said(arguments: &[&str], code: i32, lines: &[&str]) {
 const GOOD: &[&str] = &["--appendonly", "yes", "--maxmemory", "100mb"];
 
 #[test]
-fn a_good_redis_is_well() {
+fn a_healthy_redis_has_no_finding() {
     let Some(redis) = Redis::start(GOOD) else { return };
     let said = doctor(&["--store", &redis.url()]);
     assert_eq!(said.code, Some(0), "{}", said.out);
@@ -93,7 +93,7 @@ fn programs_read_it_too() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_a_finding() {
+fn an_unreachable_service_is_a_finding() {
     let nobody = format!("127.0.0.1:{}", free_port());
     let line = format!("× connection  cannot connect to {nobody} (Connection refused");
     assert_said(&["--store", &format!("redis://{nobody}")], 1, &[&line, "check that it runs"]);
@@ -135,7 +135,7 @@ async fn replicas_are_asked_for_and_never_used() {
 }
 
 #[test]
-fn what_a_user_may_not_is_said_with_the_grant() {
+fn a_missing_right_is_a_finding_with_the_grant() {
     let Some(redis) = Redis::start(GOOD) else { return };
     let address = redis.url().replace("redis://", "");
     let user = ["acl", "setuser", "bellwether", "on", ">secret", "~bw:*"];
@@ -155,7 +155,7 @@ fn what_a_user_may_not_is_said_with_the_grant() {
 }
 
 #[test]
-fn keys_of_somebody_else_are_told() {
+fn keys_of_another_program_are_a_finding() {
     let Some(redis) = Redis::start(GOOD) else { return };
     assert_said(&["--store", &redis.url()], 0, &["√ store ", "there is no store yet"]);
     let server = Server::start(&["--store", &redis.url()]);
@@ -210,7 +210,7 @@ fn free_port() -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_may_not_hear_says_so() {
+async fn a_server_in_self_preservation_is_a_finding() {
     let server = Server::ephemeral();
     let ops = server.ops.to_string();
     let arguments = ["--store", "memory", "--ops", &ops];

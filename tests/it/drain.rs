@@ -52,7 +52,7 @@ async fn reads_that_wait_end_with_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_ends_it_at_once() {
+async fn a_second_signal_ends_the_server_immediately() {
     let mut server = Server::configured(&["--ephemeral"], NEVER);
     let stream = TcpStream::connect(server.grpc).await.unwrap();
     // A watch whose client reads nothing, so the server cannot send it the end.

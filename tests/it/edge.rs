@@ -84,7 +84,7 @@ const CROWD: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(6);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_connections_without_a_word_lock_nobody_out() {
+async fn ten_thousand_silent_connections_lock_no_client_out() {
     raise_file_limit();
     for (peers, words) in [(1, &b""[..]), (100, b""), (100, GREETING)] {
         let server = Server::ephemeral();
@@ -217,7 +217,7 @@ fn post(server: &Server, path: &str) -> http::Request<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_promise_of_bytes_takes_no_memory() {
+async fn an_announced_length_takes_no_memory() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
     reports.report_status(mk_report("web", "web/0", Level::Active, "")).await.unwrap();

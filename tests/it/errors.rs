@@ -378,7 +378,7 @@ async fn a_missing_socket_is_not_a_missing_target() {
 
 /// The retry rate of a whole application is limited, however many units fail at the same time.
 #[tokio::test]
-async fn what_failed_together_does_not_come_back_together() {
+async fn retries_of_simultaneous_failures_are_spread() {
     let server = Server::configured(&["--ephemeral"], "[faults]\nretries_per_second_max = 2");
     let mut reports = server.reports().await;
     let mut seconds: std::collections::BTreeMap<i64, u32> = std::collections::BTreeMap::new();

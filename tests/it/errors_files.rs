@@ -45,7 +45,7 @@ fn file(text: &str) -> tempfile::NamedTempFile {
 }
 
 #[test]
-fn what_an_error_means_is_explained_without_a_server() {
+fn an_error_is_explained_without_a_server() {
     let rules = file(RULES);
     let rules = rules.path().to_str().unwrap();
     let busy = ["--system", "http", "--code", "409", "-m", "index is REBUILDING"];

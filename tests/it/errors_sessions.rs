@@ -47,7 +47,7 @@ async fn let_go(server: &Server, resolution: HoldResolution) -> i32 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_is_told_what_to_do_and_asked_when_the_time_has_come() {
+async fn a_worker_gets_a_verdict_and_a_request_when_its_time_has_come() {
     let server = Server::ephemeral();
     let mut peer = Peer::connect(&server, hello("web", "web/0")).await;
     peer.keep_alive();
@@ -145,13 +145,13 @@ async fn a_component_that_halted_stands_still(server: &Server, other: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_halted_stands_still_until_it_is_let_go() {
+async fn a_halted_component_waits_until_its_hold_is_released() {
     let server = Server::ephemeral();
     a_component_that_halted_stands_still(&server, &server).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn so_it_does_when_two_replicas_share_a_redis() {
+async fn a_halted_component_waits_with_two_replicas_over_redis() {
     let Some(redis) = Redis::start(&[]) else { return };
     let start = || Server::start(&["--store", &redis.url()]);
     a_component_that_halted_stands_still(&start(), &start()).await;

@@ -111,7 +111,7 @@ async fn an_expired_token_is_forgotten_and_the_browser_starts_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_stops_ends_the_stream_so_that_the_browser_comes_back() {
+async fn a_stopping_server_ends_the_stream_so_that_the_browser_reconnects() {
     let mut server = Server::ephemeral();
     report(&server, "LEVEL_ACTIVE", "").await;
     let mut events = Events::open(&server, Version::Http1, &[]).await;

@@ -197,7 +197,7 @@ fn a_wrong_password_is_refused_at_the_start() {
 }
 
 #[test]
-fn the_keys_of_somebody_else_are_left_alone() {
+fn the_keys_of_other_programs_are_left_alone() {
     let Some(redis) = Redis::start(&[]) else { return };
     for (make, look, kept) in [
         (vec!["set", "bw:meta", "x"], vec!["get", "bw:meta"], "x"),

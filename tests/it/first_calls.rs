@@ -87,7 +87,7 @@ async fn the_data_of_a_deleted_application_are_empty_and_can_be_set_anew() {
 }
 
 #[tokio::test]
-async fn an_incarnation_that_was_never_given_out_fences_nobody() {
+async fn an_unknown_incarnation_fences_no_worker() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
     let mut workers = WorkerServiceClient::new(server.channel().await);

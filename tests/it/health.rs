@@ -67,7 +67,7 @@ async fn the_services_of_the_server_have_its_health() {
 }
 
 #[tokio::test]
-async fn watch_on_an_unknown_name_stays_open_and_tells_each_change_once() {
+async fn a_health_watch_of_an_unknown_name_stays_open_and_sends_each_change_once() {
     let server = Server::ephemeral();
     let mut health = server.health().await;
     let mut stream = health.watch(service("default/web")).await.unwrap().into_inner();
@@ -94,7 +94,7 @@ async fn watch_on_an_unknown_name_stays_open_and_tells_each_change_once() {
 }
 
 #[tokio::test]
-async fn a_stopping_server_says_that_it_does_not_serve() {
+async fn a_stopping_server_is_not_serving() {
     let mut server = Server::ephemeral();
     let mut health = server.health().await;
     let mut stream = health.watch(service("")).await.unwrap().into_inner();

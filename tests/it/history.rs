@@ -38,7 +38,7 @@ async fn configure(server: &Server, config: v1::ApplicationConfig) {
 }
 
 #[tokio::test]
-async fn configuration_leaders_and_statuses_say_what_moved() {
+async fn the_history_names_the_change_of_configuration_leaders_and_statuses() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
     for unit in ["web/0", "web/1"] {
@@ -80,7 +80,7 @@ async fn configuration_leaders_and_statuses_say_what_moved() {
 }
 
 #[tokio::test]
-async fn holds_say_where_they_began_and_how_they_ended() {
+async fn the_history_has_the_cause_and_the_end_of_each_hold() {
     let server = Server::ephemeral();
     let error = v1::ReportErrorRequest {
         application: "web".into(),

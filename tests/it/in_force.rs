@@ -530,7 +530,7 @@ async fn disturb<'a>(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_acknowledged_is_in_force_whatever_happens_to_the_replicas() {
+async fn acknowledged_reports_are_in_force_during_any_fault_of_the_replicas() {
     let Some(redis) = Redis::start(&[]) else { return };
     let seconds = std::env::var(SECONDS).map_or(SECONDS_DEFAULT, |given| given.parse().unwrap());
     let seed = std::env::var("BELLWETHER_IN_FORCE_SEED");

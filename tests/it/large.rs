@@ -64,7 +64,7 @@ async fn pages<T: Message>(mut page: impl AsyncFnMut(String) -> (Vec<T>, String)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn statuses_at_their_limits_are_read_in_pages_by_everybody() {
+async fn statuses_at_their_limits_are_read_in_pages_by_every_client() {
     let server = Server::ephemeral();
     let unit = |key| ("web/0".to_string(), mk_large(key));
     report(&server, (0..1000).map(unit).collect()).await;

@@ -508,7 +508,7 @@ async fn leadership(peer: &mut Peer) -> v1::Leadership {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_claim_wait_in_line_and_are_told() {
+async fn sessions_claim_wait_in_line_and_get_the_lease() {
     let Some(redis) = Redis::start(&[]) else { return };
     let one = Server::start(&["--store", &redis.url()]);
     let other = Server::start(&["--store", &redis.url()]);
@@ -599,7 +599,7 @@ async fn next_data(stream: &mut Streaming<v1::WatchAppDataResponse>) -> v1::AppD
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_tells_the_data_at_once_at_each_change_and_its_end() {
+async fn a_watch_sends_the_data_first_then_each_change_and_its_end() {
     let server = Server::ephemeral();
     let request = || v1::WatchAppDataRequest { application: "web".into(), ..Default::default() };
     let mut stream = server.app_data().await.watch_app_data(request()).await.unwrap().into_inner();

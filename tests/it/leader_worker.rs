@@ -79,7 +79,7 @@ async fn a_claim_and_a_release_are_made_again_once_the_store_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_was_not_heard_for_its_lease_asks_again_in_the_same_session() {
+async fn a_leader_silent_for_its_lease_claims_again_in_the_same_session() {
     let server = Server::ephemeral();
     configure(&server, "web", 2).await;
     let way = Proxy::to(&server.grpc.to_string()).await;
@@ -162,7 +162,7 @@ async fn a_release_that_the_store_has_forgotten_is_made_again() {
 
 /// If its election was lost with the master, only the server that granted it has a record of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_epoch_that_one_server_told_is_not_given_again_by_the_other() {
+async fn an_epoch_of_one_server_is_not_given_again_by_the_other() {
     let Some(mut redis) = Pair::start().await else { return };
     let address = redis.master.address();
     let ways = [Proxy::to(&address).await, Proxy::to(&address).await];

@@ -179,7 +179,7 @@ async fn each_watch_keeps_the_contract_and_they_share_messages() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_with_one_watch_ends_it_alone() {
+async fn a_failure_of_one_watch_ends_it_alone() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
     reports.report_status(mk_report("a", "u/0", Level::Active, "")).await.unwrap();
@@ -242,7 +242,7 @@ async fn tokens_are_good_on_either_kind_of_stream() {
 }
 
 #[tokio::test]
-async fn a_drain_tells_every_watch_then_ends_the_stream() {
+async fn a_drain_ends_every_watch_then_the_stream() {
     let mut server = Server::ephemeral();
     let mut many = Many::open(&server).await;
     let empty = Many::open(&server).await;

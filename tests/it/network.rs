@@ -92,7 +92,7 @@ async fn read(server: &Server) -> (v1::AggregatedStatus, bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_stands_still_for_long_makes_nothing_stale() {
+async fn a_long_stall_of_redis_makes_nothing_stale() {
     let Some(redis) = RedisServer::start().await else { return };
     let server = Server::start(&["--store", &redis.url()]);
     let ttl = Duration::from_secs(5);

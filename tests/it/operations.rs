@@ -119,7 +119,7 @@ async fn every_bad_begin_names_its_field() {
 }
 
 #[tokio::test]
-async fn a_stale_fence_and_a_missing_one_are_told_apart() {
+async fn a_stale_fence_and_a_missing_one_have_different_errors() {
     let server = Server::ephemeral();
     let mut operations = client(&server).await;
     operations.begin_operation(mk_begin("up-v2", "v2")).await.unwrap();

@@ -100,7 +100,7 @@ async fn a_lease_that_one_replica_renews_no_other_lets_lapse() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_works_hears_that_it_was_given_up() {
+async fn a_holder_learns_that_its_operation_was_cancelled() {
     let server = Server::ephemeral();
     let client = Client::connect(&server.url()).await.unwrap();
     let mut held = OperationLease::begin(&client, mk_begin(6)).await.unwrap().expect("begun");
@@ -116,7 +116,7 @@ async fn who_works_hears_that_it_was_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_gets_no_answer_stops_before_others_may_begin() {
+async fn a_holder_without_answers_stops_before_its_lease_ends() {
     let server = Server::ephemeral();
     let client = Client::connect(&server.url()).await.unwrap();
     let mut held = OperationLease::begin(&client, mk_begin(3)).await.unwrap().expect("begun");
@@ -125,7 +125,7 @@ async fn who_gets_no_answer_stops_before_others_may_begin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_too_slow_hears_that_another_goes_on() {
+async fn a_slow_holder_learns_that_another_worker_continues() {
     let server = Server::ephemeral();
     let client = Client::connect(&server.url()).await.unwrap();
     let mut held = OperationLease::begin(&client, mk_begin(60)).await.unwrap().expect("begun");
@@ -159,7 +159,7 @@ async fn until(events: &mut Events, is_it: impl Fn(&Event) -> bool) -> Event {
 /// The welcome of a session lists the open operations, and the worker is notified when a retry is
 /// due.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_has_what_is_open_and_hears_when_to_try_again() {
+async fn a_session_gets_open_operations_and_the_time_of_a_retry() {
     let server = Server::ephemeral();
     let client = Client::connect(&server.url()).await.unwrap();
     let unheld = v1::BeginOperationRequest { unit: String::new(), ..mk_begin(60) };

@@ -78,7 +78,7 @@ async fn a_collector_that_is_away_is_not_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_stops_cleanly_with_a_client_that_never_reads() {
+async fn the_server_stops_cleanly_with_a_client_that_never_reads() {
     let mut server = Server::ephemeral();
     let _silent = TcpStream::connect(server.grpc).unwrap();
     let start = Instant::now();

@@ -113,7 +113,7 @@ async fn an_application_shows_its_units_faults_operations_and_last_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_users_wrote_is_text_and_nothing_else_is_loaded() {
+async fn texts_of_users_stay_text_and_no_other_host_is_loaded() {
     let server = Server::ephemeral();
     report(&server, "LEVEL_ERROR", "<script>alert(1)</script>\"'&<img src=x onerror=x>").await;
     let bad = "/?q=%22%3E%3Cscript%3E&ns=%3Cb%3E&level=%22x&why=%3Ci%3E/%3Cu%3E";

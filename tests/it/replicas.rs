@@ -123,7 +123,7 @@ async fn a_change_on_one_replica_reaches_the_watchers_of_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_redis_is_away_reads_go_on_and_reports_are_refused() {
+async fn without_redis_reads_continue_and_reports_are_refused() {
     let Some(mut redis) = Redis::start(&["--appendonly", "yes", "--appendfsync", "always"]) else {
         return;
     };

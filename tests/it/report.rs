@@ -6,7 +6,7 @@ use bellwether::proto::v1::Level;
 use crate::server::{Server, get, mk_report, reason};
 
 #[tokio::test]
-async fn a_blocked_unit_blocks_its_application_and_why_says_it() {
+async fn a_blocked_unit_blocks_its_application_and_why_names_it() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
     let mut applications = server.applications().await;

@@ -124,7 +124,7 @@ async fn an_id_of_another_request_is_refused_by_every_method() {
 
 /// Maps have no order on the wire, so a repeat may arrive in another order.
 #[tokio::test]
-async fn a_repeat_is_known_whatever_the_order_of_its_maps() {
+async fn a_repeat_is_recognized_with_any_order_of_its_maps() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
     for _ in 0..20 {

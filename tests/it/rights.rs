@@ -391,7 +391,7 @@ async fn later_messages_of_a_stream_have_no_more_rights_than_the_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_does_not_tell_what_exists() {
+async fn a_refusal_does_not_disclose_what_exists() {
     let stage = Stage::set().await;
     stage.refusal("root", "ReportStatus", &[report("default", "api", "api/0")]).await;
     for (method, more) in [

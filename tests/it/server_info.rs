@@ -16,7 +16,7 @@ async fn ask(server: &Server) -> GetServerInfoResponse {
 }
 
 #[tokio::test]
-async fn a_server_says_its_version_store_limits_and_features() {
+async fn the_server_information_has_version_store_limits_and_features() {
     let text = "[limits]\nunits_max = 5\n[sessions]\nheartbeat_interval_seconds = 7";
     let server = Server::configured(&["--ephemeral"], text);
     let info = ask(&server).await;

@@ -41,7 +41,7 @@ async fn a_worker_is_welcomed_reports_is_asked_and_leaves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_incarnation_ends_the_old_one_whose_last_words_do_not_count() {
+async fn a_new_incarnation_ends_the_old_one_and_its_late_reports_do_not_count() {
     let server = Server::ephemeral();
     let mut old = Peer::connect(&server, hello("web", "web/0")).await;
     let pull = v1::StatusReport { component: "db".into(), ..status(Level::Waiting, "pulled") };
@@ -120,7 +120,7 @@ async fn a_rejected_message_names_its_seq_and_the_rest_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_gone_without_a_word_shows() {
+async fn a_worker_that_vanishes_is_shown() {
     let server = Server::ephemeral();
     let peer = Peer::connect(&server, hello("web", "web/0")).await;
     let others = [
@@ -172,7 +172,7 @@ async fn collecting_asks_each_worker_once_and_knows_who_did_not_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopping_server_says_goodbye_and_leaves_every_status_as_it_is() {
+async fn a_stopping_server_ends_its_sessions_and_leaves_every_status_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::on(directory.path());
     let mut peer = Peer::connect(&server, hello("web", "web/0")).await;
@@ -235,7 +235,7 @@ async fn registered_units_have_an_incarnation_and_get_back_what_they_pushed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_replaced_pod_pushed_passes_to_its_successor() {
+async fn push_statuses_of_a_replaced_pod_pass_to_its_successor() {
     let server = Server::ephemeral();
     let configure = v1::ConfigureApplicationRequest {
         application: "web".into(),

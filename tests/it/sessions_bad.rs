@@ -162,7 +162,7 @@ async fn an_invalid_message_ends_the_session_with_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_http2_at_all_is_closed() {
+async fn a_connection_of_another_protocol_is_closed() {
     let server = quick();
     let mut stream = TcpStream::connect(server.grpc).await.unwrap();
     stream.write_all(&[0u8; 4096]).await.unwrap();
@@ -237,7 +237,7 @@ async fn ten_thousand_messages_without_waiting_are_acknowledged_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_store_stands_still_senders_are_held_back_and_stay_connected() {
+async fn a_stalled_store_delays_senders_and_keeps_them_connected() {
     let Some(redis) = Redis::start(&[]) else { return };
     let server = Server::configured(&["--store", &redis.url()], TIMES);
     // All sessions share one connection, which must survive.
@@ -356,7 +356,7 @@ async fn pass(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_stops_does_not_wait_for_who_says_nothing() {
+async fn a_stopping_server_does_not_wait_for_a_silent_session() {
     let mut server = quick();
     let (_say, _told) = connect(&server).await.unwrap();
     server
@@ -372,7 +372,7 @@ async fn a_server_that_stops_does_not_wait_for_who_says_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_stream_is_open_before_anything_is_said() {
+async fn the_stream_is_open_before_the_first_message() {
     let server = quick();
     // Some clients wait for the head of the answer before they send a message.
     let (say, mut told) = connect(&server).await.unwrap();

@@ -65,7 +65,7 @@ async fn run(server: &Server, peer: &mut Peer, cycle: &Cycle) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_unit_is_as_the_charm_framework_chose() {
+async fn a_unit_has_the_status_that_the_charm_framework_chose() {
     let cycles = read();
     assert_eq!(cycles.len(), 130);
     let server = Server::ephemeral();

@@ -36,7 +36,7 @@ fn again() -> v1::Hello {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_connected_to_one_is_asked_and_read_through_the_other() {
+async fn a_unit_of_one_replica_is_asked_and_read_through_the_other() {
     let Some(redis) = Redis::start(&[]) else { return };
     let (one, other) = (over(&redis), over(&redis));
     let mut peer = Peer::connect(&one, hello("web", "web/0")).await;
@@ -120,7 +120,7 @@ async fn the_units_of_a_killed_replica_have_one_ttl_to_connect_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_stood_still_says_again_that_its_sessions_are_there() {
+async fn a_replica_that_was_frozen_asserts_its_sessions_again() {
     let Some(redis) = Redis::start(&[]) else { return };
     let (one, other) = (over(&redis), over(&redis));
     let mut peer = Peer::connect(&one, hello("web", "web/0")).await;

@@ -213,7 +213,7 @@ async fn new_files_serve_new_connections_and_open_streams_go_on() {
 }
 
 #[test]
-fn a_handshake_that_stands_still_ends() {
+fn a_stalled_handshake_is_ended() {
     let authority = Authority::new();
     let server = authority.serve(&["--ops-tls"]);
     for address in [server.grpc, server.ops] {
@@ -253,7 +253,7 @@ fn the_ops_port_has_tls_if_it_is_asked_for() {
 }
 
 #[test]
-fn what_is_half_configured_does_not_start() {
+fn an_incomplete_configuration_of_tls_does_not_start() {
     let authority = Authority::new();
     let (certificate, key) = (authority.text("server.pem"), authority.text("server.key"));
     let (ca, other) = (authority.text("ca.pem"), authority.text("ca.key"));

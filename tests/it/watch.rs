@@ -153,7 +153,7 @@ async fn a_token_resumes_after_the_server_restarted() {
 }
 
 #[tokio::test]
-async fn a_status_expires_by_itself_and_the_watcher_is_told() {
+async fn a_status_expires_without_a_request_and_the_watcher_gets_it() {
     let server = Server::ephemeral();
     let mut report = mk_report("web", "web/0", Level::Active, "up");
     let ttl = prost_types::Duration { seconds: 1, nanos: 0 };
@@ -211,7 +211,7 @@ async fn a_slow_reader_gets_the_newest_state_only() {
 }
 
 #[tokio::test]
-async fn level_filters_tell_who_leaves() {
+async fn level_filters_send_the_applications_that_leave() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
     reports.report_status(mk_report("web", "web/0", Level::Blocked, "x")).await.unwrap();
@@ -230,7 +230,7 @@ async fn level_filters_tell_who_leaves() {
 }
 
 #[tokio::test]
-async fn a_stopping_server_tells_its_watchers_where_to_go_on() {
+async fn a_stopping_server_gives_its_watchers_a_token_to_resume() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::on(directory.path());
     let mut reports = server.reports().await;

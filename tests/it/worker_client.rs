@@ -100,7 +100,7 @@ async fn a_worker_reports_is_asked_and_leaves_for_good() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_while_the_server_is_dead_is_told_to_the_next() {
+async fn reports_made_without_a_server_reach_the_next_one() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::on(data.path());
     let address = server.grpc;
@@ -123,7 +123,7 @@ async fn what_is_said_while_the_server_is_dead_is_told_to_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_lost_everything_is_told_again() {
+async fn a_store_that_lost_everything_gets_the_reports_again() {
     let server = Server::ephemeral();
     let address = server.grpc;
     let (worker, _events) = work(&server);
@@ -138,7 +138,7 @@ async fn a_store_that_lost_everything_is_told_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_stops_says_so() {
+async fn a_stopping_server_announces_its_end() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Server::on(data.path());
     let address = server.grpc;
@@ -153,7 +153,7 @@ async fn a_server_that_stops_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_workers_of_a_unit_the_newer_one_lives() {
+async fn the_newer_of_two_workers_of_a_unit_stays() {
     let server = Server::ephemeral();
     let (old, _) = work(&server);
     assert_eq!(soon(old.connected()).await.unwrap(), 1);
@@ -183,7 +183,7 @@ async fn a_unit_that_is_removed_ends_its_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_server_refuses_is_told() {
+async fn a_refusal_of_the_server_is_an_event() {
     let server = Server::ephemeral();
     let (worker, _) = work(&server);
     let bad = worker.set_status(status("db", Level::Active, &"x".repeat(5_000)));
@@ -198,7 +198,7 @@ async fn what_the_server_refuses_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_stands_still_is_left() {
+async fn a_worker_leaves_a_frozen_server() {
     let (stuck, other) = (Server::ephemeral(), Server::ephemeral());
     let options = Options::new(&stuck.url(), "web", "web/0").server(&other.url());
     let options = options.connect_timeout(Duration::from_secs(1));

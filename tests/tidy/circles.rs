@@ -224,7 +224,7 @@ fn crates<'a>(code: &[&'a Source]) -> BTreeMap<String, Vec<&'a Source>> {
 }
 
 #[test]
-fn no_file_imports_one_that_imports_it() {
+fn files_import_each_other_in_no_circle() {
     let files = repository();
     let code = code_of(&files);
     let (mut imports, mut circles) = (0, Vec::new());

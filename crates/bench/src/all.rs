@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_measurement_is_told_to_end_before_it_is_killed() {
+    async fn a_measurement_gets_a_signal_to_end_before_it_is_killed() {
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         let script = "trap 'touch ended; exit' TERM; echo ready; while :; do sleep 0.01; done";

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_read_well() {
+    fn numbers_have_separators_and_units() {
         let cases = [
             (0.0, "0"),
             (3.0, "3"),

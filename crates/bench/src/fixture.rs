@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_expires() {
+    fn every_record_expires() {
         let fixture = Fixture::of(100).unwrap();
         let transition = fixture.decide_expired();
         assert!(100 <= transition.writes.len(), "{}", transition.writes.len());

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_counted_and_said() {
+    fn failures_are_counted_and_printed() {
         let mut total = Measured::empty(Duration::from_secs(1)).unwrap();
         let mut worker = total.clone();
         worker.fail(&Status::unavailable("draining"));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_there_is_an_error_not_a_wait() {
+    async fn a_missing_server_is_an_error_without_a_wait() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let plan = Plan {
             connections: 3,

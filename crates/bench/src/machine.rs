@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_mount_tells_the_file_system() {
+    fn the_nearest_mount_determines_the_file_system() {
         let mounts = "\
 rootfs / rootfs rw 0 0
 /dev/vda / ext4 rw 0 0
@@ -142,7 +142,7 @@ tmpfs /tmp tmpfs rw 0 0
     }
 
     #[test]
-    fn memory_is_told_in_kibibytes() {
+    fn memory_is_printed_in_kibibytes() {
         assert_eq!(memory_bytes("MemTotal:        8000 kB\nMemFree: 1 kB\n"), Some(8_192_000));
         assert_eq!(memory_bytes("MemFree: 1 kB\n"), None);
     }

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_is_not_waited_for_and_is_said() {
+    fn a_failed_write_ends_the_wait_and_is_counted() {
         let (mut pending, at) = pending(&[1, 11]);
         pending.fail(1, &Status::unavailable("draining"));
         pending.acknowledge(11, at(12));

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_says_a_line_and_is_gone_when_dropped() {
+    async fn a_process_prints_a_line_and_ends_when_dropped() {
         let mut process = shell("echo here; exec sleep 1000");
         assert_eq!(process.line().await.unwrap(), "here\n");
         process.check_running().unwrap();

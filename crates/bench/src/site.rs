@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_taken_where_it_is_and_missed_where_it_is_not() {
+    fn an_existing_binary_is_used_and_a_missing_one_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("bellwether");
         let error = find(Some(&file)).unwrap_err().to_string();

@@ -167,7 +167,7 @@ Unary reports
     }
 
     #[test]
-    fn what_is_only_counted_has_no_latency() {
+    fn a_counted_row_has_no_latency() {
         let side = Side::counted("bellwether 0.1.0", vec![4.0, 6.0]);
         let expected = "\
 Commits

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn says_that_nobody_is_there() {
+    async fn a_missing_server_is_named_in_the_error() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", free.local_addr().expect("bound"));
         drop(free);

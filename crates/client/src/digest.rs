@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn depends_on_what_is_there_and_not_on_the_way_to_it() {
+    fn the_digest_depends_on_the_content_and_not_on_its_history() {
         let mut copy = Copy::default();
         assert_eq!(copy.digest(), "0000000000000000");
         assert!(copy.upsert(&mk_application("web", 11, Level::Active)));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_tells_what_is_gone() {
+    fn a_snapshot_removes_what_is_gone() {
         let mut copy = Copy::default();
         copy.upsert(&mk_application("db", 1, Level::Active));
         copy.upsert(&mk_application("web", 1, Level::Active));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distrusted_copy_is_told_everything_again() {
+    fn a_distrusted_copy_gets_everything_again() {
         let mut copy = Copy::default();
         let web = mk_application("web", 1, Level::Active);
         copy.upsert(&web);

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_the_innermost_cause_was() {
+    fn an_error_names_its_innermost_cause() {
         let refused = std::io::Error::from_raw_os_error(111);
         assert_eq!(
             Error::unreachable("http://h:1", &refused).to_string(),

@@ -123,7 +123,7 @@ async fn received(watch: &mut Watch, count: usize) -> String {
 }
 
 #[tokio::test]
-async fn goes_on_where_the_stream_ended() {
+async fn the_watch_continues_where_the_stream_ended() {
     let (mut watch, scripted) = play(vec![
         Script::End(vec![mk_upsert("web"), mk_complete("t1")]),
         Script::Hold(vec![mk_upsert("web"), mk_upsert("db")]),
@@ -148,7 +148,7 @@ async fn a_token_too_old_means_a_snapshot() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_asking_again_cannot_heal_ends_it() {
+async fn a_permanent_refusal_ends_the_watch() {
     let refusal = Status::invalid_argument("`a b` is no name");
     let (mut watch, _) = play(vec![Script::Refuse(refusal)]).await;
     let error = watch.next().await.expect_err("refused");

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tells_the_snapshot_and_then_changes() {
+    async fn a_watch_begins_with_a_snapshot_and_continues_with_changes() {
         let mut watch = mk_watch();
         watch.take(mk_upsert("web", 1));
         watch.take(mk_complete("t1"));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_resumed_watch_says_when_it_is_current_again() {
+    async fn a_resumed_watch_names_the_moment_it_is_current_again() {
         let mut watch = mk_watch();
         watch.take(mk_complete("t1"));
         watch.disconnect(None);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn goes_on_after_nobody_answered() {
+    async fn the_watch_continues_after_a_time_without_servers() {
         let mut watch = mk_watch();
         let event = watch.next().await.expect("passes");
         assert!(matches!(event, Event::Disconnected { error: Error::Unreachable { .. }, .. }));

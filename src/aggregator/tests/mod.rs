@@ -126,7 +126,7 @@ async fn a_repeat_moves_the_deadline_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_gives_one_ttl_and_finds_what_nobody_asks_for() {
+async fn a_restart_grants_one_ttl_and_expires_applications_without_requests() {
     let store = mk_store();
     let app = mk_app("web");
     let first = start(store.clone());
@@ -271,7 +271,7 @@ async fn a_lost_race_is_decided_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_store_is_away_reads_go_on_and_reports_are_refused() {
+async fn without_the_store_reads_continue_and_reports_are_refused() {
     let store = mk_store();
     let aggregator = start(store.clone());
     let app = mk_app("web");

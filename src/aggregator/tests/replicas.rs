@@ -30,7 +30,7 @@ async fn causes(store: &FaultyStore, app: &AppName, cause: Cause) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_two_replicas_are_told_at_once_is_one_history() {
+async fn simultaneous_reports_to_two_replicas_become_one_history() {
     const REPORTS: usize = 300;
     let store = mk_shared();
     let recorder = Arc::new(Recorder::default());
@@ -75,7 +75,7 @@ async fn what_two_replicas_are_told_at_once_is_one_history() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_other_commits_is_replayed_and_not_read() {
+async fn commits_of_another_replica_are_replayed_without_a_read() {
     let store = mk_shared();
     let [one, other] = two(&store);
     let app = mk_app("web");
@@ -100,7 +100,7 @@ async fn what_the_other_commits_is_replayed_and_not_read() {
 /// A heartbeat of an operation does not move the revision, so the other replica is not notified;
 /// its next commit must not assume that it has the newest state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_was_written_quietly_is_read_before_anything_is_built_on_it() {
+async fn quiet_commits_are_read_before_the_next_decision() {
     let store = mk_shared();
     let [one, other] = two(&store);
     let app = mk_app("web");
@@ -166,7 +166,7 @@ fn too_many_commits_of_others_leave_a_gap() {
 /// Repeats are not broadcast and mostly not written: the other replica must not expire a status
 /// based on its local state.
 #[tokio::test(start_paused = true)]
-async fn what_one_replica_keeps_fresh_the_other_does_not_expire() {
+async fn a_status_kept_fresh_by_one_replica_is_not_expired_by_the_other() {
     for by_turns in [false, true] {
         let store = mk_shared();
         let replicas = two(&store);
@@ -197,7 +197,7 @@ async fn what_one_replica_keeps_fresh_the_other_does_not_expire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_spoke_before_a_loss_is_doubted_until_they_speak_again() {
+async fn units_seen_before_a_loss_are_uncertain_until_their_next_report() {
     let store = mk_shared();
     let replicas = two(&store);
     let app = mk_app("web");
@@ -235,7 +235,7 @@ async fn who_spoke_before_a_loss_is_doubted_until_they_speak_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_is_dealt_with_where_nobody_asks() {
+async fn a_loss_marks_applications_that_get_no_request() {
     let store = mk_shared();
     let first = start(store.clone());
     let apps: Vec<AppName> = (0..200).map(|n| mk_app(&format!("app-{n}"))).collect();

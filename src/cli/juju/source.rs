@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn says_how_a_command_failed() {
+    async fn an_error_has_the_exit_and_output_of_the_command() {
         let failed = run(&["sh", "-c", "exit 3"]).await;
         assert_eq!(failed, Err("`sh -c exit 3` ended with exit status: 3".to_string()));
         let missing = run(&["no-such-command-here"]).await;

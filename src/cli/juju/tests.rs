@@ -129,7 +129,7 @@ set ubuntu by `ubuntu/1`: active   @1749424500
 }
 
 #[test]
-fn what_juju_could_not_read_is_told() {
+fn an_application_unreadable_by_juju_is_reported() {
     let expected = "\
 lead app-failed by ``
 set app-failed by ``: waiting StatusUnreadable \
@@ -152,7 +152,7 @@ lead unit-failed by ``
 }
 
 #[test]
-fn offers_are_told_by_the_unit_that_leads() {
+fn the_leading_unit_reports_the_offers() {
     let text = r#"{"model": {"name": "m"}, "applications": {
         "db": {"units": {
             "db/10": {"workload-status": {"current": "active"}},
@@ -221,7 +221,7 @@ set snappass-test by `snappass-test/0`: active  snappass started @1740351797
 }
 
 #[test]
-fn of_an_application_that_could_not_be_read_nothing_goes() {
+fn an_unreadable_application_loses_nothing() {
     let known = BTreeMap::from([
         ("app-failed".to_string(), mk_known("app-failed/3", &["app-failed/3"])),
         ("unit-failed".to_string(), mk_known("unit-failed/0", &["unit-failed/0"])),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_we_do_not_know_is_kept() {
+    fn an_unknown_word_is_kept() {
         for meaning in [Meaning::of_agent, Meaning::of_workload] {
             let known = meaning(&mk_status("levitating", "2 m"));
             assert_eq!((known.level, known.reason), (Level::Unknown, "UnrecognizedStatus"));

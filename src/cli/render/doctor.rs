@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_says_what_to_do() {
+    fn the_worst_finding_has_a_next_step() {
         let expected = "\
 redis://a:1
 
@@ -162,7 +162,7 @@ CONFIG SET ends with the server; CONFIG REWRITE puts it into redis.conf.
     }
 
     #[test]
-    fn with_several_servers_each_finding_says_where() {
+    fn with_several_servers_each_finding_names_its_server() {
         let findings =
             [Finding::ok("version", "7").on("a:1"), Finding::ok("disk", "well").on("b:1")];
         let text = render("x", &findings, Marks::Ascii, Screen::PLAIN);

@@ -92,7 +92,7 @@ mod tests {
     use crate::proto::v1::{Application, ErrorReport};
 
     #[test]
-    fn errors_and_holds_are_told_in_a_line_each() {
+    fn errors_and_holds_have_a_line_each() {
         let now: Timestamp = "2026-02-24T12:41:02Z".parse().expect("a timestamp");
         let at =
             |seconds: i64| prost_types::Timestamp { seconds: now.as_second() + seconds, nanos: 0 };

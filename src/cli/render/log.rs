@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_event_says_what_happened() {
+    fn each_kind_of_event_has_its_line() {
         let expected = "\
 Time       What                  Event                                         Who
 12:26:40Z  web                   unknown -> active (flapping ended)
@@ -342,7 +342,7 @@ Time       What                  Event                                         W
     }
 
     #[test]
-    fn another_day_is_named_and_a_followed_line_always_has_it() {
+    fn another_day_is_printed_and_a_followed_line_always_has_its_day() {
         let later = "2026-02-25T12:50:00Z".parse().expect("a timestamp");
         let shown = render("web", &mk_events()[..1], false, later, Screen::PLAIN);
         assert!(shown.contains("\n2026-02-24 12:45:30Z  web/0 database[main]  held"), "{shown}");

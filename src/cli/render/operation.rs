@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_is_next() {
+    fn a_line_names_the_next_step() {
         let now = mk_time("2026-02-24T12:41:09Z");
         let expected = "\
 Operation  Unit  Target  State       Holder  Failed  Interrupted  Age  Next

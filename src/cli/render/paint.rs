@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_only_when_told_to() {
+    fn colours_appear_only_on_request() {
         let red = Paint::of_level(Level::Blocked.into());
         assert_eq!(red.apply("blocked", true), "\x1b[31mblocked\x1b[0m");
         assert_eq!(red.apply("blocked", false), "blocked");

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_terminal_cuts_and_by_columns() {
+    fn lines_are_cut_only_on_a_terminal_and_by_columns() {
         assert_eq!(fit("日本語の文字です", Some(22), 8), "日本語の文字…");
         assert_eq!(fit("日本語の文字です", Some(24), 8), "日本語の文字です");
         assert_eq!(fit("a much longer text", Some(10), 8), "a much long…");

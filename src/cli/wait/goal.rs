@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stale_is_not_reached_unless_that_is_allowed() {
+    fn a_stale_level_counts_only_if_that_is_allowed() {
         let (mut progress, now) = (mk_progress(true, &[], 0), Instant::now());
         let events = [mk_stale("web"), Event::Current];
         assert_eq!(take(&mut progress, now, &events), Standing::Pending);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_answer_is_said_with_how_long() {
+    fn a_server_without_an_answer_is_named_with_the_time_waited() {
         let (mut progress, start) = (mk_progress(true, &[], 0), Instant::now());
         let text = |progress: &Progress, seconds| {
             let now = progress.heard + Duration::from_secs(seconds);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn all_must_be_there_and_at_the_level() {
+    fn all_named_applications_must_exist_at_the_level() {
         let (mut progress, now) = (mk_progress(false, &[], 0), Instant::now());
         let events = [mk_upsert("web", Level::Active), Event::Current];
         assert_eq!(take(&mut progress, now, &events), Standing::Pending);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn of_any_one_is_enough() {
+    fn with_any_one_application_is_enough() {
         let (mut progress, now) = (mk_progress(true, &[Level::Error], 0), Instant::now());
         let events = [mk_upsert("web", Level::Error), Event::Current];
         assert_eq!(take(&mut progress, now, &events), Standing::Pending);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn it_must_hold_for_as_long_as_asked() {
+    fn a_level_must_hold_for_the_requested_time() {
         let (mut progress, start) = (mk_progress(true, &[], 5), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let events = [mk_upsert("web", Level::Active), Event::Current];
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_to_fail_on_ends_it() {
+    fn a_level_to_fail_on_ends_the_wait() {
         let (mut progress, now) = (mk_progress(false, &[Level::Blocked], 0), Instant::now());
         let events = [mk_upsert("web", Level::Blocked)];
         assert_eq!(take(&mut progress, now, &events), Standing::Pending);

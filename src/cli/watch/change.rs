@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_changed_and_nothing_twice() {
+    fn a_line_has_each_change_once() {
         let mut known = KnownLevels::default();
         let mut line = |event: &Event, all: bool| {
             known.take(event).expect("a change").line(all, Screen::PLAIN)

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn so_is_a_removal_and_nothing_else() {
+    fn a_removal_is_printed_and_the_current_mark_is_not() {
         let removed = Event::Removed { namespace: "default".into(), name: "web".into() };
         let text = document(&removed, None).expect("json").map(|v| v.to_string());
         let expected = r#"{"event":"removed","namespace":"default","name":"web"}"#;

@@ -204,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_who_answers_says_what_is_final(
+        fn only_an_answer_of_the_target_is_final(
             evidence in mk_evidence(),
             own in proptest::option::of(mk_own()),
             registered: bool,

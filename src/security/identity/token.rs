@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_almost_a_token_is_none() {
+    fn an_incomplete_token_is_refused() {
         let mut tokens = Tokens::default();
         let text = tokens.create("a", NOW, None).unwrap();
         let other = tokens.create("b", NOW, None).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_the_file_are_told_without_its_text() {
+    fn mistakes_in_the_file_are_reported_without_its_text() {
         let sum = "0".repeat(64);
         let entry = format!("[[token]]\nid = 'a'\nsha256 = '{sum}'\ncreated = 0\n");
         for (text, expected) in [

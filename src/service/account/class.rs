@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_reads_watches_and_heartbeats_are_told_apart() {
+    fn reports_reads_watches_and_heartbeats_have_classes_of_their_own() {
         let classes = classes();
         let counted = |path: &str| {
             let Counted { class, is_call } = classes[path];

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_fits_whatever_is_in_it() {
+    fn an_error_fits_with_any_content() {
         let texts = ["x".repeat(20_000), "ä \"{}\u{1}".repeat(4000), "%".repeat(5000)];
         for text in texts {
             let plain = ApiError::new(Reason::LimitExceeded, text.clone())

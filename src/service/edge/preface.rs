@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_http_is_noticed_at_once() {
+    async fn bytes_of_another_protocol_are_refused_with_the_first_line() {
         let mut huge = frame(0, SETTINGS);
         huge[PREFACE.len()] = 1;
         let ping = frame(0, 6);

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_budget_refuses_costs_no_other() {
+    fn a_refusal_of_one_budget_takes_nothing_from_another() {
         let (own, all) = (Budget::new("own", 10), Budget::new("all", 15));
         let share = || Share::new(Arc::from([own.clone(), all.clone()]));
         let mut first = share();

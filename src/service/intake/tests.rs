@@ -114,7 +114,7 @@ async fn whole_messages_come_out_however_they_arrive() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_refused_in_any_pieces() {
+async fn malformed_requests_are_refused_in_any_pieces() {
     let two = [whole(3), whole(3)].concat();
     let cases: [(bool, Vec<u8>, &str); 9] = [
         (true, vec![], "WRONG_MESSAGE_COUNT"),
@@ -178,7 +178,7 @@ async fn a_request_is_complete_in_time_or_refused() {
 }
 
 #[tokio::test]
-async fn what_is_kept_counts_and_is_given_back() {
+async fn kept_bytes_are_counted_and_released() {
     let all = budget(60);
     let mk = |sent: &[u8], stays_open| {
         WholeBody::new(

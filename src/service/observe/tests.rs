@@ -198,7 +198,7 @@ async fn streams_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_is_cancelled() {
+async fn a_call_without_a_waiting_client_is_cancelled() {
     let server = mk_server().await;
     let mut client = server.client.clone();
     let call = tokio::spawn(async move { client.check(ask("never")).await });

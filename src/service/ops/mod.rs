@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn probes_say_ok_or_what_is_wrong() {
+    async fn probes_answer_ok_or_the_failure() {
         let well = Readiness::default().with("store", Ok(())).with_note("places", "2 of 3".into());
         let ill = Readiness::default()
             .with("store", Err("has no space left: free some on the data directory".into()))
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn metrics_say_what_format_they_are_in() {
+    async fn metrics_name_their_format() {
         let (status, media_type, _) = get_path(Readiness::default(), "/metrics").await;
         assert_eq!((status, media_type.as_str()), (200, telemetry::CONTENT_TYPE));
     }

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_looked_at_once_for_all_that_woke_it() {
+    fn each_watch_is_polled_once_for_all_its_wakeups() {
         let ready = Arc::new(Ready::default());
         let context = Context::from_waker(Waker::noop());
         let [first, second] = [1, 2].map(|key| ready.join(key));

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compressed_comes_back_within_the_limit() {
+    fn compressed_bodies_are_decompressed_within_the_limit() {
         let plain = vec![b'a'; 100_000];
         let packed = compress(&plain).unwrap();
         assert!(packed.len() < 1000);

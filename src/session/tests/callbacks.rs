@@ -31,7 +31,7 @@ async fn is_told(worker: &mut Worker) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_is_told_when_the_time_comes_once_a_session() {
+async fn a_worker_gets_each_callback_once_in_a_session() {
     let replica = Replica::new();
     let mut worker = replica.worker("web/0").await;
     worker.keep_alive();
@@ -51,7 +51,7 @@ async fn a_worker_is_told_when_the_time_comes_once_a_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_promise_waits_for_a_worker_that_is_away() {
+async fn a_callback_waits_for_a_disconnected_worker() {
     let replica = Replica::new();
     drop(replica.worker("web/0").await);
     promise(&replica, secs(1)).await;

@@ -10,7 +10,7 @@ async fn collect(replica: &Replica, component: Option<&str>, wait: Duration) -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_the_same_at_the_same_time_waits_for_the_same_answer() {
+async fn simultaneous_equal_collects_share_one_answer() {
     let replica = Arc::new(Replica::new());
     let mut worker = replica.worker("web/0").await;
     let (newcomer, _) = worker.question().await;
@@ -79,7 +79,7 @@ async fn open_questions_are_bounded_and_the_oldest_are_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everybody_is_asked_now_and_then_and_not_all_at_once() {
+async fn every_worker_is_asked_in_turn_and_not_all_together() {
     let replica = Replica::new();
     let mut asked = Vec::new();
     for app in ["web", "db", "cache"] {

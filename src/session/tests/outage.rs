@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn while_the_store_is_away_nobody_falls_silent() {
+async fn an_outage_of_the_store_counts_as_silence_of_no_unit() {
     let replica = Replica::new();
     let _others = replica.workers("web", 3).await;
     let silent = replica.worker("web/9").await;
@@ -21,7 +21,7 @@ async fn while_the_store_is_away_nobody_falls_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_this_process_stands_still_nobody_falls_silent() {
+async fn a_stall_of_the_process_counts_as_silence_of_no_unit() {
     let replica = Replica::new();
     let _others = replica.workers("web", 3).await;
     let silent = replica.worker("web/9").await;
@@ -58,7 +58,7 @@ async fn a_slow_commit_holds_the_sender_back_and_is_no_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_session_is_said_once_the_store_is_back() {
+async fn the_end_of_a_session_is_committed_once_the_store_is_back() {
     let replica = Replica::new();
     let mut workers = replica.workers("web", 6).await;
     replica.store.set_away(true);
@@ -75,7 +75,7 @@ async fn the_end_of_a_session_is_said_once_the_store_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_whose_begin_was_committed_unknown_to_us_ends() {
+async fn a_session_with_an_unanswered_begin_is_ended() {
     let replica = Replica::new();
     let _others = replica.workers("web", 3).await;
     replica.store.lose_answers(usize::MAX);

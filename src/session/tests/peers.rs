@@ -28,7 +28,7 @@ async fn the_units_of_a_dead_replica_are_without_a_session_then_stale() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_connects_elsewhere_in_time_leaves_no_trace() {
+async fn a_unit_that_connects_to_another_replica_in_time_leaves_no_event() {
     let [one, other] = Replica::two();
     let _dies = one.worker("web/0").await;
     let history = one.store.events(&mk_app("web"), None, 1000).await.unwrap();
@@ -42,7 +42,7 @@ async fn who_connects_elsewhere_in_time_leaves_no_trace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_forgot_who_lives_makes_nobody_dead() {
+async fn a_store_without_the_list_of_replicas_ends_no_session() {
     let [one, other] = Replica::two();
     let worker = one.worker("web/0").await;
     worker.keep_alive();
@@ -66,7 +66,7 @@ async fn a_store_that_forgot_who_lives_makes_nobody_dead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_store_of_our_own_nobody_else_lives() {
+async fn a_store_of_one_process_has_no_other_replica() {
     let replica = Replica::new();
     let before = crate::domain::unit::presence::ReplicaId(99);
     let session = SessionId { replica: before, number: 1 };

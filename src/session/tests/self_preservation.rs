@@ -4,7 +4,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn one_of_ten_is_judged_after_a_look_around() {
+async fn one_silent_unit_of_ten_is_judged_after_a_check_of_the_others() {
     let replica = Replica::new();
     let mut workers = replica.workers("web", 10).await;
     assert!(matches!(workers.remove(3).lose_sight().await, End::Closed));
@@ -17,7 +17,7 @@ async fn one_of_ten_is_judged_after_a_look_around() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn five_of_ten_are_judged_six_are_held_until_their_time_is_up() {
+async fn five_silent_units_of_ten_are_judged_and_six_are_held_for_a_time() {
     let replica = Replica::new();
     let mut workers = replica.workers("web", 10).await;
     for worker in workers.drain(..5) {
@@ -42,7 +42,7 @@ async fn five_of_ten_are_judged_six_are_held_until_their_time_is_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_judged_while_it_may_be_us() {
+async fn nothing_is_judged_while_this_server_may_be_at_fault() {
     let replica = Replica::new();
     let workers = replica.workers("web", 10).await;
     let commits = replica.store.commits();
@@ -57,7 +57,7 @@ async fn nothing_is_judged_while_it_may_be_us() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_only_one_is_judged_too_within_one_ttl() {
+async fn a_single_silent_unit_is_judged_within_one_ttl() {
     let replica = Replica::new();
     let workers = replica.workers("web", 1).await;
     for worker in workers {
@@ -76,7 +76,7 @@ async fn the_only_one_is_judged_too_within_one_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_back_while_judgement_is_held_leaves_no_trace() {
+async fn a_unit_that_returns_during_self_preservation_leaves_no_event() {
     let replica = Replica::new();
     let workers = replica.workers("web", 10).await;
     let history = replica.store.events(&mk_app("web"), None, 1000).await.unwrap();

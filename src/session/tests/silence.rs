@@ -36,7 +36,7 @@ async fn heartbeats_write_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_more_sessions_each_is_heard_less_often_and_what_was_told_holds() {
+async fn later_sessions_get_longer_intervals_and_earlier_ones_keep_theirs() {
     let options = Options { heartbeats_per_second_max: 1, ..Options::default() };
     let replica = Replica::with(mk_store(), options);
     let early = replica.worker("web/0").await;
@@ -90,7 +90,7 @@ async fn a_worker_that_does_not_read_its_messages_is_disconnected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_goodbye_shows_at_once_and_a_removed_unit_is_gone() {
+async fn an_ended_session_shows_immediately_and_a_removed_unit_is_gone() {
     let replica = Replica::new();
     let [stays, goes] = ["web/0", "web/1"];
     let (one, other) = (replica.worker(stays).await, replica.worker(goes).await);

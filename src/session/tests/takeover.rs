@@ -32,7 +32,7 @@ async fn a_newer_session_ends_the_older_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_believed_gone_by_mistake_says_that_it_is_here() {
+async fn a_replica_taken_for_dead_asserts_its_sessions() {
     let [one, other] = Replica::two();
     let mut worker = one.worker("web/0").await;
     worker.keep_alive();
@@ -56,7 +56,7 @@ async fn who_is_believed_gone_by_mistake_says_that_it_is_here() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_replaced_does_not_take_the_unit_back() {
+async fn a_replaced_session_does_not_take_the_unit_back() {
     let [one, other] = Replica::two();
     let stays = one.worker("web/0").await;
     let entry = one.sessions.inner.table.get(&mk_app("web"), &mk_unit("web/0")).unwrap();
@@ -138,7 +138,7 @@ async fn there_are_no_more_sessions_than_there_may_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_tells_everybody_and_leaves_everything_fresh() {
+async fn a_drain_reaches_every_session_and_leaves_all_statuses_fresh() {
     let replica = Replica::new();
     let mut workers = replica.workers("web", 10).await;
     let drained = tokio::spawn({

@@ -107,7 +107,7 @@ async fn a_revision_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_change_wakes_those_whose_revision_has_come() {
+async fn a_change_wakes_the_readers_whose_revision_it_reaches() {
     let mut feed = Feed::new();
     feed.set("web", Level::Active);
     let polls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -147,7 +147,7 @@ async fn a_change_wakes_those_whose_revision_has_come() {
 }
 
 #[tokio::test]
-async fn only_so_many_wait_for_one_application() {
+async fn the_waiting_readers_of_an_application_are_bounded() {
     let feed = Feed::with(Limits { waits_max: 1, ..Limits::default() });
     let (hub, app) = (feed.hub.clone(), mk_app("web"));
     let wait = tokio::spawn(async move { hub.wait_for(&app, Revision(1)).await });

@@ -263,7 +263,7 @@ proptest! {
 
 /// The same with threads: a store that commits while readers start, read and resume.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_is_right_while_the_store_goes_on() {
+async fn a_copy_is_right_during_concurrent_writes() {
     let mut feed =
         Feed::with(Limits { bookmark_period: Duration::from_millis(1), ..Limits::default() });
     let hub = feed.hub.clone();

@@ -17,7 +17,7 @@ fn mk_token(feed: &Feed) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resume_elsewhere_tells_what_stands_after_each_cursor() {
+async fn a_resume_at_another_replica_sends_what_follows_each_cursor() {
     let mut feed = mk_feed();
     let token = mk_token(&feed);
     feed.set("e", Level::Blocked);

@@ -31,7 +31,7 @@ async fn a_resume_brings_what_changed_and_a_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resume_with_nothing_new_is_current_at_once() {
+async fn a_resume_with_nothing_new_is_current_immediately() {
     let mut feed = Feed::new();
     feed.set("a", Level::Active);
     let (_watcher, token) = snapshot(&feed, &all());
@@ -44,7 +44,7 @@ async fn a_resume_with_nothing_new_is_current_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_left_the_filter_meanwhile_is_removed() {
+async fn an_application_that_left_the_filter_is_removed_after_a_resume() {
     let blocked = at_levels(&[Level::Blocked]);
     let mut feed = Feed::new();
     for app in ["a", "b", "c"] {

@@ -23,7 +23,7 @@ async fn settled(feed: &mut Feed) -> Watcher {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_level_is_told_when_it_has_held() {
+async fn a_level_is_sent_once_it_has_held() {
     let mut feed = Feed::new();
     let mut watcher = settled(&mut feed).await;
     feed.set("web", Level::Blocked);
@@ -62,7 +62,7 @@ async fn a_change_that_keeps_the_level_passes_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_level_that_came_and_went_nothing_is_told() {
+async fn a_short_level_is_never_sent() {
     let mut feed = Feed::new();
     let mut watcher = settled(&mut feed).await;
     for _ in 0..20 {
@@ -78,7 +78,7 @@ async fn of_a_level_that_came_and_went_nothing_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_told_at_once() {
+async fn a_deletion_reaches_the_watcher_without_delay() {
     let mut feed = Feed::new();
     let mut watcher = settled(&mut feed).await;
     feed.set("web", Level::Blocked);
@@ -136,7 +136,7 @@ async fn a_level_filter_judges_what_has_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_held_back_is_told_after_a_resume() {
+async fn a_delayed_level_is_sent_after_a_resume() {
     for restart in [false, true] {
         let mut feed = Feed::new();
         let mut watcher = settled(&mut feed).await;

@@ -64,7 +64,7 @@ async fn a_slow_reader_gets_the_newest_state_and_how_much_it_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_slow_reader_costs_is_bounded_by_applications() {
+async fn the_memory_of_a_slow_reader_is_bounded_by_applications() {
     let mut feed = Feed::new();
     let watcher = feed.watch(&all());
     for number in 0..100_000_u32 {
@@ -182,7 +182,7 @@ async fn bookmarks_come_every_four_seconds_when_current() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_goes_with_its_last_watcher() {
+async fn a_group_ends_with_its_last_watcher() {
     let mut feed = Feed::new();
     feed.set("web", Level::Active);
     let named = Filter::of(Scope::Applications([mk_app("web")].into()));
@@ -267,7 +267,7 @@ async fn one_change_wakes_ten_thousand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_given_up_loses_nothing() {
+async fn a_cancelled_wait_loses_nothing() {
     let mut feed = Feed::new();
     let mut watcher = feed.watch(&all());
     taken(&mut watcher);

@@ -377,7 +377,7 @@ fn a_flag_that_means_nothing_is_refused() {
 }
 
 #[test]
-fn what_is_missing_is_said_with_what_to_do() {
+fn a_missing_program_is_an_error_with_the_next_step() {
     let directory = tempfile::tempdir().unwrap();
     for (line, program) in [
         (&["ingest"][..], "etcd"),

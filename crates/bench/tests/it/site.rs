@@ -6,7 +6,7 @@ use crate::program::bench;
 const LINE: &[&str] = &["collect", "--workers", "100", "--rounds", "1", "--seconds", "1"];
 
 #[test]
-fn a_server_that_is_not_there_is_said_with_what_to_do() {
+fn a_missing_server_is_an_error_with_the_next_step() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("bellwether");
     let missing = missing.to_str().unwrap();

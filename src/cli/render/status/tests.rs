@@ -143,7 +143,7 @@ api/2   unknown  6m !  -          no report for 6m (ttl 90s)
 }
 
 #[test]
-fn all_namespaces_name_their_own_and_wide_says_more() {
+fn all_namespaces_have_a_column_and_wide_has_more() {
     let view = View { namespace: None, applications: vec![mk_api()], ..mk_view() };
     let text = render(&view, true, mk_now(), Screen::PLAIN);
     let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
@@ -159,7 +159,7 @@ fn all_namespaces_name_their_own_and_wide_says_more() {
 }
 
 #[test]
-fn an_action_stands_under_the_row_it_belongs_to() {
+fn an_action_is_printed_under_its_row() {
     let mut api = mk_api();
     api.contributions.push(mk_contribution("api/1", "tls", "no certificate", "renew it"));
     let mut fault = mk_contribution("api/0", "db", "forbidden", "grant the right");
@@ -200,7 +200,7 @@ fn stale_counts_as_stale_and_flapping_is_marked_at_its_unit() {
 }
 
 #[test]
-fn who_works_on_an_application_is_shown_without_units() {
+fn the_holder_of_an_operation_is_shown_without_units() {
     use crate::proto::v1::OperationState;
     let status = mk_status(Level::Maintenance, "", "upgrading to v2", 5);
     let web = ApplicationView {
@@ -271,7 +271,7 @@ fn a_terminal_cuts_messages_and_colours_levels() {
 }
 
 #[test]
-fn what_the_leader_set_shows_its_action_under_the_application() {
+fn the_action_of_the_leaders_status_is_under_the_application() {
     let status = mk_status(Level::Blocked, "", "needs a licence", 1);
     let set = mk_contribution("", "", "needs a licence", "bellwether licence add");
     let view = View {

@@ -43,7 +43,7 @@ fn the_oldest_that_is_silent_makes_room() {
 }
 
 #[test]
-fn a_full_server_ends_who_is_idle_for_longest_and_nobody_with_a_call() {
+fn a_full_server_ends_the_longest_idle_connection_and_none_with_a_call() {
     let gate = mk_gate(3, 3, 3);
     let (busy, idle, latest) =
         (finished(&gate, LOCAL), finished(&gate, LOCAL), finished(&gate, LOCAL));
@@ -77,7 +77,7 @@ fn a_peer_has_its_share_and_the_others_have_theirs() {
 }
 
 #[test]
-fn a_few_places_are_for_this_machine() {
+fn some_connections_are_reserved_for_this_machine() {
     let gate = mk_gate(16, 16, 16);
     let seats: Vec<Seat> = (0..14).map(|n| finished(&gate, peer(n))).collect();
     let _calls: Vec<_> = seats.iter().map(|seat| seat.caller().begin_call()).collect();
@@ -88,7 +88,7 @@ fn a_few_places_are_for_this_machine() {
 }
 
 #[test]
-fn what_a_peer_holds_counts_beyond_its_connections() {
+fn resources_of_a_peer_count_after_its_connections_end() {
     use crate::service::edge::peer::Kind;
     let gate = mk_gate(100, 100, 100);
     let seat = finished(&gate, peer(1));

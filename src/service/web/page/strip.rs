@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_trouble_is_a_band_and_many_are_few_bands() {
+    fn a_short_trouble_is_one_band_and_many_troubles_are_few_bands() {
         let older = event(2 * SECONDS, Error, Active);
         let short = [event(HOUR, Error, Active), event(HOUR + 1, Active, Error), older.clone()];
         let spans = spans(&app(Active, HOUR), &short, NOW);

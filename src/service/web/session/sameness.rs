@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_of_a_request_is_told_by_the_browser_or_by_its_origin() {
+    fn the_headers_of_the_browser_or_the_origin_determine_the_page_of_a_request() {
         let origins = Origins::new(vec!["https://status.example.com".into()], false).unwrap();
         // Sec-Fetch-Site, Origin, TLS; own, foreign.
         let cases = [

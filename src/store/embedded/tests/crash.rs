@@ -171,7 +171,7 @@ async fn commits_survive_a_database_that_cannot_be_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_is_said_and_recovered_from() {
+async fn a_full_disk_is_a_typed_error_and_is_recovered_from() {
     let dir = TempDir::new().unwrap();
     let disk = Disk::default();
     let store = EmbeddedStore::open_with(dir.path(), mk_options(), disk.files()).unwrap();

@@ -203,7 +203,7 @@ async fn a_newer_format_is_named() {
 }
 
 #[test]
-fn a_database_of_somebody_else_is_damaged() {
+fn a_database_of_another_program_is_refused_as_damaged() {
     let dir = TempDir::new().unwrap();
     drop(redb::Database::create(file_in(dir.path())).unwrap());
     let error = EmbeddedStore::open(dir.path(), mk_options()).err().unwrap();

@@ -67,7 +67,7 @@ async fn the_log_of_a_killed_server_is_read() {
 
 /// A version that does not know the log refuses the database until it is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_format_says_whether_there_is_a_log() {
+async fn the_format_number_shows_whether_there_is_a_log() {
     let dir = TempDir::new().unwrap();
     let format = |database: &[u8]| {
         let copy = TempDir::new().unwrap();
@@ -88,7 +88,7 @@ async fn the_format_says_whether_there_is_a_log() {
 
 /// An older version wrote to the database, although there was a log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_was_changed_without_its_log_is_refused() {
+async fn a_database_changed_without_its_log_is_refused() {
     let dir = TempDir::new().unwrap();
     Image::of(&path_with_log()).write(dir.path());
     let database = Database::open(dir.path().join("bellwether.redb")).unwrap();

@@ -81,7 +81,7 @@ fn a_second_one_is_refused_and_the_first_is_private() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_is_said() {
+fn a_directory_that_cannot_be_created_is_a_typed_error() {
     let file = tempfile::NamedTempFile::new().unwrap();
     for dir in [file.path().to_path_buf(), file.path().join("below")] {
         let error = EmbeddedStore::open(&dir, mk_options()).err().unwrap();
@@ -103,7 +103,7 @@ impl Observer for Panicking {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_panic_of_the_writer_is_said() {
+async fn a_panic_of_the_writer_is_a_typed_error() {
     let dir = TempDir::new().unwrap();
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir.path(), mk_options()).unwrap());
     store.follow(Arc::new(Panicking));

@@ -135,7 +135,7 @@ async fn a_revision_of_a_master_that_returned_empty_is_a_conflict() {
 
 /// As if the clock of Redis had been set back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_given_is_passed_whatever_the_clock_of_redis_says() {
+async fn epochs_rise_above_those_given_with_any_clock_of_redis() {
     let Some(server) = start().await else { return };
     let store = open(&server.url()).await;
     let mut web = has(&store).await;

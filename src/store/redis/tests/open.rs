@@ -18,7 +18,7 @@ async fn another_number_of_buckets_is_refused() {
 }
 
 #[tokio::test]
-async fn keys_of_somebody_else_are_refused() {
+async fn keys_of_another_program_are_refused() {
     let Some(server) = RedisServer::start().await else { return };
     server.call::<()>(&["SET", "bw:meta", "mine"]).await.unwrap();
     let said = refused(&server, mk_options()).await;

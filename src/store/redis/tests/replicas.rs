@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_else_reads_is_not_put_into_the_log() {
+async fn commits_without_other_readers_are_left_out_of_the_log() {
     let Some(server) = RedisServer::start().await else { return };
     let one = open(&server.url()).await;
     let recorder = Recorder::on(&one);
@@ -67,7 +67,7 @@ async fn scripts_may_be_flushed_at_any_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_away_while_the_log_was_trimmed_reads_the_heads() {
+async fn a_replica_behind_the_trimmed_log_reads_the_heads() {
     let Some(server) = RedisServer::start().await else { return };
     let proxy = Proxy::to(&server.address()).await;
     let (near, far) = (open(&server.url()).await, open(&proxy.url()).await);

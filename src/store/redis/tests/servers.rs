@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Cluster, RedisServer, Sentinels, until};
 
 #[tokio::test]
-async fn a_server_lives_dies_and_comes_back() {
+async fn a_server_starts_stops_and_starts_again() {
     let Some(mut server) = RedisServer::start().await else { return };
     let first = server.info("run_id").await;
     let pid = server.pid();

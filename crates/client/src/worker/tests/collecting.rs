@@ -97,7 +97,7 @@ async fn an_answer_that_comes_after_the_session_is_still_news() {
 }
 
 #[tokio::test]
-async fn a_look_that_panics_harms_nobody_else() {
+async fn a_panicking_callback_leaves_other_callbacks_alone() {
     let mut stage = Stage::open();
     let worker = Worker::connect(mk_options(&stage.url), |request: CollectRequest| {
         assert!(request.component.is_some(), "no component");

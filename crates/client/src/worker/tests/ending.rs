@@ -7,7 +7,7 @@ use crate::proto::v1::connect_request::Message as Said;
 use crate::worker::{Error, Worker};
 
 #[tokio::test]
-async fn a_drop_says_goodbye() {
+async fn a_dropped_worker_ends_its_session() {
     let mut stage = Stage::open();
     let worker = mk_worker(&stage.url);
     let mut call = stage.welcomed().await;
@@ -21,7 +21,7 @@ async fn a_drop_says_goodbye() {
 }
 
 #[tokio::test]
-async fn a_shutdown_waits_for_what_was_said() {
+async fn a_shutdown_waits_for_the_reports_before_it() {
     let mut stage = Stage::open();
     let worker = mk_worker(&stage.url);
     let mut call = stage.welcomed().await;

@@ -81,7 +81,7 @@ async fn sends_again_what_was_not_acknowledged_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn tells_again_what_the_server_has_lost() {
+async fn reports_that_the_server_lost_are_sent_again() {
     let mut stage = Stage::open();
     let worker = mk_worker(&stage.url);
     let mut call = stage.welcomed().await;
@@ -136,7 +136,7 @@ async fn a_stale_incarnation_ends_it_for_good() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_over_is_no_rival() {
+async fn an_ended_session_is_no_rival() {
     let mut stage = Stage::open();
     let worker = mk_worker(&stage.url);
     let wait = worker.set_status(mk_status("a", "1"));
@@ -157,7 +157,7 @@ async fn a_session_that_is_over_is_no_rival() {
 }
 
 #[tokio::test]
-async fn its_own_earlier_session_is_no_rival() {
+async fn an_earlier_session_of_the_worker_is_no_rival() {
     let mut stage = Stage::open();
     let worker = mk_worker(&stage.url);
     let call = stage.welcomed().await;
@@ -168,7 +168,7 @@ async fn its_own_earlier_session_is_no_rival() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_trying_again_cannot_heal_ends_it() {
+async fn a_permanent_refusal_ends_the_worker() {
     for code in [Code::InvalidArgument, Code::Unimplemented, Code::PermissionDenied] {
         let mut stage = Stage::open();
         let worker = mk_worker(&stage.url);
@@ -199,7 +199,7 @@ async fn waits_as_long_as_the_server_asks() {
 }
 
 #[tokio::test]
-async fn a_drain_says_when_to_come_back_and_the_next_server_is_tried() {
+async fn a_drain_names_the_delay_and_the_client_tries_the_next_server() {
     let (mut one, mut two) = (Stage::open(), Stage::open());
     let options = mk_options(&one.url).server(&two.url);
     let worker = Worker::connect(options, |_| async { Vec::new() }).expect("addresses");
@@ -236,7 +236,7 @@ async fn a_server_that_cannot_be_reached_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_rejection_is_told_and_the_rest_goes_on() {
+async fn a_rejection_is_reported_and_the_session_continues() {
     let mut stage = Stage::open();
     let worker = mk_worker(&stage.url);
     let mut events = worker.events();
@@ -259,7 +259,7 @@ async fn a_rejection_is_told_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn what_has_no_room_now_is_sent_again_in_its_order() {
+async fn reports_over_the_window_are_sent_again_in_order() {
     let mut stage = Stage::open();
     let worker = mk_worker(&stage.url);
     let mut call = stage.welcomed().await;
@@ -300,7 +300,7 @@ async fn no_more_is_under_way_than_the_server_allows() {
 }
 
 #[tokio::test]
-async fn a_server_that_acknowledges_nothing_is_given_up() {
+async fn a_client_leaves_a_server_that_acknowledges_nothing() {
     let mut stage = Stage::open();
     let worker = mk_worker(&stage.url);
     let mut events = worker.events();

@@ -113,7 +113,7 @@ fn assert_said(check: &str, facts: &Facts, level: Level, text: &str) {
 }
 
 #[test]
-fn a_good_set_up_is_well() {
+fn a_healthy_setup_has_no_finding() {
     for facts in [mk_facts(), synced(mk_facts()), sentinel(""), cluster(3)] {
         let is_bad = |f: &&Finding| f.level != Level::Ok;
         let findings = judge(&facts);

@@ -95,7 +95,7 @@ async fn a_refused_connection_names_its_cause() {
 }
 
 #[tokio::test]
-async fn what_is_not_redis_is_told_apart_from_what_is_not_there() {
+async fn another_service_and_a_missing_redis_have_different_errors() {
     let free = crate::store::redis::testing::server::free_port();
     let error = refusal(&format!("redis://127.0.0.1:{free}")).await;
     assert!(matches!(&error, LinkError::Away { .. }), "{error}");
@@ -186,7 +186,7 @@ async fn a_killed_server_is_missed_at_once_and_found_again() {
 }
 
 #[tokio::test]
-async fn a_frozen_server_is_found_out_and_forgiven() {
+async fn a_frozen_server_is_detected_and_used_again() {
     let Some(server) = RedisServer::start().await else { return };
     let links = connect(&server.url()).await;
     server.stop();
@@ -268,7 +268,7 @@ async fn an_answer_cut_in_half_is_ambiguous() {
 }
 
 #[tokio::test]
-async fn a_blocking_read_holds_up_nobody_and_ends_when_dropped() {
+async fn a_blocking_read_delays_no_other_command_and_ends_when_dropped() {
     let Some(server) = RedisServer::start().await else { return };
     let links = connect(&server.url()).await;
     let mut dedicated = links.dedicated("{b00}").await.unwrap();
@@ -293,7 +293,7 @@ async fn a_blocking_read_holds_up_nobody_and_ends_when_dropped() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_killed_comes_back_by_itself() {
+async fn a_killed_connection_is_opened_again() {
     let Some(server) = RedisServer::start().await else { return };
     let links = connect(&server.url()).await;
     let before = master(&links).unwrap().connection;
@@ -306,7 +306,7 @@ async fn a_client_that_is_killed_comes_back_by_itself() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_it_cannot_serve_is_left() {
+async fn a_connection_leaves_a_server_that_cannot_serve() {
     let Some(server) = RedisServer::start_with(&["--min-replicas-to-write", "1"]).await else {
         return;
     };
