@@ -17,7 +17,7 @@ Exit codes:
   5    the server cannot be reached, or does not answer
   6    wait: the condition can no longer be met (--fail-on)
   7    not this unit: another one leads, holds the operation, or has replaced it
-  8    not yet: the server is busy, stopping or without its store; leader is: no unit leads
+  8    not yet: server busy, stopping or without store; no unit leads; unit holds the work already
   10   status --exit-status: something waits or is in maintenance
   11   status --exit-status: something is blocked
   12   status --exit-status: something is in error
@@ -78,6 +78,16 @@ pub struct UsageError(pub String);
 #[error("{0}")]
 pub struct NotFoundError(pub String);
 
+/// Another unit holds what the command needs.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotThisUnitError(pub String);
+
+/// The same command may succeed later.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotYetError(pub String);
+
 impl Exit {
     /// Returns the exit code for an error.
     pub fn of(error: &anyhow::Error) -> Exit {
@@ -86,6 +96,12 @@ impl Exit {
         }
         if error.downcast_ref::<NotFoundError>().is_some() {
             return Exit::NotFound;
+        }
+        if error.downcast_ref::<NotThisUnitError>().is_some() {
+            return Exit::NotThisUnit;
+        }
+        if error.downcast_ref::<NotYetError>().is_some() {
+            return Exit::NotYet;
         }
         match error.downcast_ref::<Error>() {
             Some(Error::InvalidServer { .. } | Error::Unusable { .. }) => Exit::Usage,
@@ -133,6 +149,8 @@ mod tests {
         assert_eq!(of_code(Code::InvalidArgument), Exit::Failed);
         assert_eq!(Exit::of(&UsageError("no".into()).into()), Exit::Usage);
         assert_eq!(Exit::of(&NotFoundError("no".into()).into()), Exit::NotFound);
+        assert_eq!(Exit::of(&NotThisUnitError("no".into()).into()), Exit::NotThisUnit);
+        assert_eq!(Exit::of(&NotYetError("no".into()).into()), Exit::NotYet);
         assert_eq!(Exit::of(&anyhow::anyhow!("no")), Exit::Failed);
     }
 

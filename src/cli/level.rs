@@ -49,6 +49,11 @@ pub fn parse(text: &str) -> Option<Level> {
     LevelWord::from_str(text, false).ok().map(Level::from)
 }
 
+/// Returns the words of all levels, as typed.
+pub fn words() -> Vec<&'static str> {
+    LevelWord::value_variants().iter().map(|typed| word(Level::from(*typed).into())).collect()
+}
+
 /// Returns the word for a level; `unknown` for a level of a newer server.
 pub fn word(level: i32) -> &'static str {
     // The order of the domain is that of the wire, where 0 is a level that was not given.

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::cli::context::{Context, say};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::hook::HookArgs;
-use crate::cli::json;
 use crate::cli::unit::UnitArgs;
+use crate::cli::{json, level};
 use crate::proto::v1::{ReplaceStatusesRequest, StatusReport};
 
 /// Replace the pull statuses of a unit by a set: a JSON list of statuses, the most important first
@@ -129,17 +129,32 @@ fn parse(text: &str) -> Result<Vec<StatusReport>, UsageError> {
         _ => return Err(refused(&"write [{\"level\": \"active\"}]")),
     };
     let read = |(place, status)| {
+        check_level(&status).map_err(|error| UsageError(format!("statuses[{place}]: {error}")))?;
         json::to_message(with_names(status), "StatusReport")
             .map_err(|error| UsageError(format!("statuses[{place}]: {error}")))
     };
     statuses.into_iter().enumerate().map(read).collect()
 }
 
+/// Checks a level that is written as a word.
+fn check_level(status: &Value) -> Result<(), String> {
+    match status.get("level").and_then(Value::as_str).filter(|word| is_word(word)) {
+        Some(word) if level::parse(word).is_none() => {
+            Err(format!("`{word}` is no level: write one of {}", level::words().join(", ")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase())
+}
+
 /// Writes the words of levels and kinds as proto JSON names them: `blocked` as `LEVEL_BLOCKED`.
 fn with_names(mut status: Value) -> Value {
     for (field, prefix) in [("level", "LEVEL_"), ("kind", "STATUS_KIND_")] {
         let Some(Value::String(word)) = status.get_mut(field) else { continue };
-        if !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase()) {
+        if is_word(word) {
             *word = format!("{prefix}{}", word.to_ascii_uppercase());
         }
     }
@@ -188,7 +203,7 @@ mod tests {
             (r#"{"status": []}"#, "`statuses`"),
             (r#"{"unit": "web/1", "statuses": []}"#, "write [{"),
             (r#"[{"levl": "active"}]"#, "levl"),
-            (r#"[{"level": "busy"}]"#, "LEVEL_BUSY"),
+            (r#"[{"level": "busy"}]"#, "`busy` is no level: write one of error, "),
             (r#"[{"message": 7}]"#, "statuses[0]: "),
         ] {
             let error = parse(text).unwrap_err().to_string();

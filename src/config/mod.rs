@@ -36,7 +36,7 @@ use number::{FileFaults, FileHistory, FileLimits, FileNumber, FileSessions, Seco
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Flags {
     /// Address for gRPC; port 0 picks a free one
-    #[arg(long, env = "BELLWETHER_GRPC_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, alias = "listen", env = "BELLWETHER_GRPC_LISTEN", value_name = "ADDRESS")]
     pub grpc_listen: Option<SocketAddr>,
     /// Address for /metrics, /livez and /readyz; port 0 picks a free one
     #[arg(long, env = "BELLWETHER_OPS_LISTEN", value_name = "ADDRESS")]

@@ -89,7 +89,7 @@ fn work_is_taken_up_by_the_next_hook() {
         assert!(started.elapsed() < DEADLINE, "{word}");
         match output.status.code() {
             Some(0) => break word,
-            code => assert_eq!(code, Some(7), "held until the lease ends"),
+            code => assert_eq!(code, Some(8), "held until the lease ends"),
         }
     };
     assert!(["resumed\n", "verify\n"].contains(&word.as_str()), "{word}");
@@ -97,11 +97,15 @@ fn work_is_taken_up_by_the_next_hook() {
     let held: serde_json::Value = serde_json::from_str(&held).unwrap();
     assert_eq!(held["checkpoint"], "Mw==", "{held}");
     let other = hook(&server, &["op", "complete", "up-v2", "--unit", "web/1"], "");
-    assert_ne!(other.status.code(), Some(0), "another unit does not complete it");
+    let err = String::from_utf8(other.stderr).unwrap();
+    assert_eq!(other.status.code(), Some(7), "another unit does not complete it: {err}");
+    assert_eq!(err, "error: unit web/0 holds operation up-v2, and web/1 does not\n");
     if word == "verify\n" {
         in_hook(&server, &["op", "verify", "up-v2", "--observed", "not-applied"], "");
     }
     in_hook(&server, &["op", "complete", "up-v2"], "");
+    let (_, again) = in_hook(&server, &["op", "complete", "up-v2"], "");
+    assert_eq!(again, "operation up-v2 to v2 is succeeded\n");
     assert_eq!(in_hook(&server, &begin, "").0, "done\n");
     let begin = ["op", "begin", "up-v3", "--to", "v3"];
     assert_eq!(in_hook(&server, &begin, "").0, "begun\n");
@@ -113,7 +117,12 @@ fn work_is_taken_up_by_the_next_hook() {
 #[test]
 fn a_wrong_set_is_refused_before_the_server_is_called() {
     let server = Server::ephemeral();
-    for (set, cause) in [("", "EOF"), (r#"[{"levl": "active"}]"#, "levl"), ("7", "write [{")] {
+    for (set, cause) in [
+        ("", "EOF"),
+        (r#"[{"levl": "active"}]"#, "levl"),
+        (r#"[{"level": "green"}]"#, "statuses[0]: `green` is no level: write one of "),
+        ("7", "write [{"),
+    ] {
         let output = hook(&server, &["replace", "--server", "http://127.0.0.1:1"], set);
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{set}: {err}");

@@ -5,16 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bellwether_client::Client;
+use jiff::Timestamp;
 
 use crate::cli::context::{Context, print_plain, say};
 use crate::cli::evidence::EvidenceArgs;
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::exit::{Exit, NotThisUnitError, NotYetError, UsageError};
 use crate::cli::file;
 use crate::cli::hook::HookArgs;
 use crate::cli::juju_hook::{self, juju_hook};
 use crate::cli::ops::new::NewArgs;
 use crate::cli::ops::{act, show};
 use crate::cli::render::operation::state_word;
+use crate::cli::render::time;
 use crate::cli::span;
 use crate::cli::target::UnitTarget;
 use crate::proto::v1::{
@@ -113,18 +115,61 @@ impl WorkArgs {
         juju_hook::unit(self.unit.as_deref(), self.application.as_deref(), juju_hook())
     }
 
-    /// Connects, and returns the operation that the unit holds.
-    async fn held(&self, context: &Context) -> anyhow::Result<(Client, UnitTarget, Operation)> {
+    /// Connects, and returns the operation with the unit that works on it.
+    async fn find(&self, context: &Context) -> anyhow::Result<(Client, UnitTarget, Operation)> {
         let target = self.target()?;
         let client = context.connect().await?;
         let operation = show::get(&client, context, &target.application, &self.operation).await?;
         Ok((client, target, operation))
     }
+
+    /// Connects, and returns the operation, which the unit holds.
+    async fn held(&self, context: &Context) -> anyhow::Result<(Client, UnitTarget, Operation)> {
+        let (client, target, operation) = self.find(context).await?;
+        check_held(&operation, &target, context)?;
+        Ok((client, target, operation))
+    }
 }
 
-/// Returns the fence of an operation; 0, which the server refuses, if another unit holds it.
-fn fence_of(operation: &Operation, target: &UnitTarget) -> u64 {
-    if operation.holder == target.unit { operation.fence } else { 0 }
+/// Checks that the unit holds the operation, whose fence is then that of an earlier command.
+fn check_held(
+    operation: &Operation,
+    target: &UnitTarget,
+    context: &Context,
+) -> Result<(), NotThisUnitError> {
+    let Operation { operation_id: id, target_version: version, holder, .. } = operation;
+    if *holder == target.unit {
+        return Ok(());
+    }
+    if !holder.is_empty() {
+        let text = format!("unit {holder} holds operation {id}, and {} does not", target.unit);
+        return Err(NotThisUnitError(text));
+    }
+    let begin = context.hint(&format!("op begin {id} --to {version}"));
+    Err(NotThisUnitError(match operation.next_step.as_str() {
+        "" => format!("operation {id} is {}: no unit holds it", state_word(operation.state)),
+        next => format!(
+            "operation {id} is {}: no unit holds it; next: {next}; `{begin}` takes it up",
+            state_word(operation.state)
+        ),
+    }))
+}
+
+/// Checks that no earlier command of the unit holds the operation: it may still run, and the server
+/// cannot tell the two apart.
+fn check_free(operation: &Operation, target: &UnitTarget) -> Result<(), NotYetError> {
+    let is_held = [OperationState::Running, OperationState::Verifying].contains(&operation.state());
+    if !is_held || operation.holder != target.unit {
+        return Ok(());
+    }
+    let end = time::from_wire(operation.lease_expire_time.as_ref());
+    Err(NotYetError(format!(
+        "an earlier command of {} holds operation {}: go on with `op heartbeat` and `op complete`, \
+         or begin again after its lease ends{}",
+        target.unit,
+        operation.operation_id,
+        end.map_or_else(String::new, |end| format!(", at {}", time::clock(end, Timestamp::now()))),
+    )))
 }
 
 /// Begins the operation, or acquires what an earlier hook has left.
@@ -150,6 +195,7 @@ pub async fn begin(args: Begin, context: &Context) -> anyhow::Result<Exit> {
     if operation.state() == OperationState::Succeeded {
         return said("done", &operation, context);
     }
+    check_free(&operation, &target)?;
     let request = client.request(AcquireOperationRequest {
         namespace: context.namespace(),
         application: target.application,
@@ -184,7 +230,7 @@ pub async fn heartbeat(args: Heartbeat, context: &Context) -> anyhow::Result<Exi
     let (client, target, operation) = args.work.held(context).await?;
     let request = client.request(HeartbeatOperationRequest {
         namespace: context.namespace(),
-        fence: fence_of(&operation, &target),
+        fence: operation.fence,
         application: target.application,
         unit: target.unit,
         operation_id: args.work.operation,
@@ -208,7 +254,7 @@ pub async fn verify(args: Verify, context: &Context) -> anyhow::Result<Exit> {
     };
     let request = client.request(VerifyOperationRequest {
         namespace: context.namespace(),
-        fence: fence_of(&operation, &target),
+        fence: operation.fence,
         application: target.application,
         unit: target.unit,
         operation_id: args.work.operation,
@@ -221,10 +267,14 @@ pub async fn verify(args: Verify, context: &Context) -> anyhow::Result<Exit> {
 
 /// Completes the operation.
 pub async fn complete(args: WorkArgs, context: &Context) -> anyhow::Result<Exit> {
-    let (client, target, operation) = args.held(context).await?;
+    let (client, target, operation) = args.find(context).await?;
+    if operation.state() == OperationState::Succeeded {
+        return act::done(&operation, context);
+    }
+    check_held(&operation, &target, context)?;
     let request = client.request(CompleteOperationRequest {
         namespace: context.namespace(),
-        fence: fence_of(&operation, &target),
+        fence: operation.fence,
         application: target.application,
         unit: target.unit,
         operation_id: args.operation,
@@ -241,7 +291,7 @@ pub async fn fail(args: Fail, context: &Context) -> anyhow::Result<Exit> {
     error.component = args.component;
     let request = client.request(FailOperationRequest {
         namespace: context.namespace(),
-        fence: fence_of(&operation, &target),
+        fence: operation.fence,
         application: target.application,
         unit: target.unit,
         operation_id: args.work.operation,
