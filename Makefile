@@ -91,6 +91,7 @@ release: ## Make the archive, .deb, image, chart, checksums and bill of material
 	tools/release
 
 packages-test: release ## Install each artefact of the release, and run the first screen of the README against it
+	@tools/install packages
 	PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover --start-directory tests/packages --verbose
 
 fmt-check:
