@@ -125,6 +125,16 @@ class Words(unittest.TestCase):
             self.assertIn(f"helm.sh/helm/v3 v{helm}.", (ROOT / "tools" / folder / "go.mod").read_text())
             self.assertIn(f"Helm {helm}", (CHART / "README.md").read_text())
 
+    def test_the_scorecard_names_tests_that_exist(self):
+        text = (ROOT / "docs/chart-scorecard.md").read_text()
+        self.assertEqual(re.findall(r"^(\d+)\. ", text, re.MULTILINE), [str(number) for number in range(1, 45)])
+        tests = "".join(file.read_text() for file in pathlib.Path(__file__).parent.glob("test_*.py"))
+        defined = set(re.findall(r"^    def (test_\w+)\(", tests, re.MULTILINE))
+        self.assertLessEqual(set(re.findall(r"`(test_\w+)`", text)), defined)
+        for item in re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]:
+            self.assertRegex(item, r"Held by\s+`", item)
+        self.assertGreater(tests.count("self.assert"), 60)
+
     def test_artifact_hub_finds_what_it_shows(self):
         chart = chart_yaml()
         notes = {key.removeprefix("artifacthub.io/"): value for key, value in chart["annotations"].items()}
