@@ -6,7 +6,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .PHONY: help run test check check-long linearizability fix bench bench-core instructions tools fmt-check \
-	clippy doc proto chart deny advisories release packages-test book simulate fuzz planted-faults
+	clippy doc proto chart deny advisories release packages-test book pictures simulate fuzz planted-faults
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -86,6 +86,11 @@ advisories: ## Look for known vulnerabilities in DB=FOLDER, a clone of github.co
 book: ## Render the documents as a book into target/book, and check its links
 	@tools/install book
 	tools/book
+
+pictures: tools ## Draw the pictures of the README again: a terminal by its commands, the status page by a browser
+	UPDATE=1 $(CARGO) test --locked --test it -- pictures::
+	$(CARGO) build --locked --bin bellwether
+	node tests/interop/page_shots.mjs "$${CARGO_TARGET_DIR:-target}/debug/bellwether" docs/images
 
 release: ## Make the archive, .deb, image, chart, checksums and bill of materials in target/release-artefacts
 	tools/release

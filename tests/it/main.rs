@@ -67,6 +67,7 @@ mod operations_units;
 mod operations_vectors;
 mod ops;
 mod packaging;
+mod pictures;
 mod reloads;
 mod replicas;
 mod report;
