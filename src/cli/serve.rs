@@ -7,7 +7,8 @@
 //! shutdown of the runtime, flush of telemetry. The line "stopped" is logged after that flush, so
 //! it reaches stderr but not a collector.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,8 +72,7 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
         let store = config.store.clone();
         let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
         let scheme = if config.tls.is_some() { "https" } else { "http" };
-        let is_open = !config.callers.has_tokens()
-            && !config.tls.as_ref().is_some_and(config::TlsChoice::asks_clients);
+        let is_open = is_open(&config);
         let manager = Notifier::from_env();
         // A service manager may send SIGHUP as its reload, with files or without.
         let has_files = rules_file.is_some()
@@ -86,7 +86,10 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
             let hangup = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
             tokio::spawn(reload(rules_file, hangup, app.error_rules(), app.hurry()));
         }
-        broadcast(&addresses, &store, scheme, print_json)?;
+        match print_json {
+            true => print_addresses(&addresses)?,
+            false => greet(&addresses, &store, scheme, &manager),
+        }
         if is_open {
             log_open(&addresses);
         }
@@ -111,6 +114,12 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
         Drained::CutOff => tracing::warn!("stopped; some calls were cut off at the deadline"),
     }
     Ok(Exit::Ok)
+}
+
+/// Returns whether the server serves callers without an identity.
+fn is_open(config: &Config) -> bool {
+    !config.callers.has_tokens()
+        && !config.tls.as_ref().is_some_and(config::TlsChoice::asks_clients)
 }
 
 /// Logs that the server serves callers without an identity.
@@ -200,26 +209,47 @@ async fn reload(
     }
 }
 
-fn broadcast(
-    addresses: &Addresses,
-    store: &StoreChoice,
-    scheme: &str,
-    json: bool,
-) -> anyhow::Result<()> {
-    if json {
-        // Flushed at once: the parent process may be waiting for this line.
-        use std::io::Write;
-        let mut stdout = std::io::stdout().lock();
-        serde_json::to_writer(&mut stdout, addresses)?;
-        writeln!(stdout)?;
-        stdout.flush()?;
-        return Ok(());
+/// Prints the addresses and a first command. The journal of a service manager gets neither: it has
+/// no reader who tries commands.
+fn greet(addresses: &Addresses, store: &StoreChoice, scheme: &str, manager: &Notifier) {
+    if !manager.is_managed() {
+        say_lines(&welcome(&program(), addresses, store, scheme));
     }
-    say_lines(&welcome(addresses, store, scheme));
+}
+
+fn print_addresses(addresses: &Addresses) -> anyhow::Result<()> {
+    // Flushed at once: the parent process may be waiting for this line.
+    use std::io::Write;
+    let mut stdout = std::io::stdout().lock();
+    serde_json::to_writer(&mut stdout, addresses)?;
+    writeln!(stdout)?;
+    stdout.flush()?;
     Ok(())
 }
 
-fn welcome(addresses: &Addresses, store: &StoreChoice, scheme: &str) -> String {
+/// Returns the words that start this program in a shell: after `make run`, it is not in `PATH`.
+fn program() -> String {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    match (std::env::current_exe(), std::env::current_dir()) {
+        (Ok(own), Ok(folder)) => program_in(&own, &folder, &path),
+        _ => "bellwether".to_string(),
+    }
+}
+
+fn program_in(own: &Path, folder: &Path, path: &OsStr) -> String {
+    let first = std::env::split_paths(path)
+        .map(|place| place.join("bellwether"))
+        .find(|file| file.is_file());
+    if first.and_then(|file| file.canonicalize().ok()).is_some_and(|file| file == own) {
+        return "bellwether".to_string();
+    }
+    match own.strip_prefix(folder) {
+        Ok(below) => format!("./{}", below.display()),
+        Err(_) => own.display().to_string(),
+    }
+}
+
+fn welcome(program: &str, addresses: &Addresses, store: &StoreChoice, scheme: &str) -> String {
     let Addresses { grpc, ops } = addresses;
     let kept = match store {
         StoreChoice::Memory => "in memory, until it ends".to_string(),
@@ -237,10 +267,10 @@ fn welcome(addresses: &Addresses, store: &StoreChoice, scheme: &str) -> String {
          \n  metrics  http://{ops}/metrics   (/livez, /readyz)\
          \n  kept     {kept}\n\
          \nTry in another terminal:\n\
-         \n  bellwether{server} report web/0 --level blocked -m \"add a database relation\" \\\
+         \n  {program}{server} report web/0 --level blocked -m \"add a database relation\" \\\
          \n      --action \"juju integrate web postgresql\"\
-         \n  bellwether{server} status\
-         \n  bellwether{server} why web\n",
+         \n  {program}{server} status\
+         \n  {program}{server} why web\n",
         env!("CARGO_PKG_VERSION")
     )
 }
@@ -253,12 +283,37 @@ mod tests {
     fn the_next_command_names_the_server_only_where_it_must() {
         let mut addresses =
             Addresses { grpc: ([127, 0, 0, 1], 50051).into(), ops: ([127, 0, 0, 1], 9090).into() };
-        let usual = welcome(&addresses, &StoreChoice::Memory, "http");
+        let usual = welcome("bellwether", &addresses, &StoreChoice::Memory, "http");
         assert!(usual.contains("  bellwether status\n"), "{usual}");
         assert!(usual.contains("http://127.0.0.1:50051"), "{usual}");
         addresses.grpc.set_port(4242);
-        let other = welcome(&addresses, &StoreChoice::Embedded("data".into()), "http");
+        let store = StoreChoice::Embedded("data".into());
+        let other = welcome("bellwether", &addresses, &store, "http");
         assert!(other.contains("bellwether --server http://127.0.0.1:4242 status"), "{other}");
         assert!(other.contains("kept     in data"), "{other}");
+    }
+
+    #[test]
+    fn the_first_commands_start_this_program() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let own = home.join("target/release/bellwether");
+        let elsewhere = home.join("bin");
+        std::fs::create_dir_all(own.parent().unwrap()).unwrap();
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::fs::write(&own, "").unwrap();
+        let said = |folder: &Path, path: &[&Path]| {
+            program_in(&own, folder, &std::env::join_paths(path).unwrap())
+        };
+        let built = own.parent().unwrap();
+        assert_eq!(said(&home, &[&elsewhere]), "./target/release/bellwether");
+        assert_eq!(said(&elsewhere, &[]), own.display().to_string());
+        assert_eq!(said(&home, &[&elsewhere, built]), "bellwether");
+        std::os::unix::fs::symlink(&own, elsewhere.join("bellwether")).unwrap();
+        assert_eq!(said(&home, &[&elsewhere]), "bellwether");
+        // Another installation that a shell would find first.
+        std::fs::remove_file(elsewhere.join("bellwether")).unwrap();
+        std::fs::write(elsewhere.join("bellwether"), "").unwrap();
+        assert_eq!(said(&home, &[&elsewhere, built]), "./target/release/bellwether");
     }
 }

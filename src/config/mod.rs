@@ -521,6 +521,7 @@ mod tests {
             (both, "leave one of them out"),
             (file("allowed_origins = ['https://a.example/page']"), "a.example/page\" is no origin"),
             (file("grpc_port = 5"), "unknown field `grpc_port`"),
+            (file("[limits]\nunits_mx = 5"), "did you mean `units_max`?"),
             (file("[limits]\nunits_max = 0"), "limit units_max is 0"),
             (
                 file("[limits]\nconnections_max = 9223372036854775807"),

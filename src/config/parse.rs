@@ -12,7 +12,23 @@ pub(super) fn problem(text: &str, error: &toml::de::Error) -> String {
     let end = text.get(end..).and_then(|rest| rest.find('\n')).map_or(text.len(), |n| end + n);
     match may_be_secret(text.get(start..end).unwrap_or(text)) {
         true => format!("{place}: invalid, and not shown, as it may hold a password"),
-        false => format!("{place}: {}", error.message().replace('\n', "; ")),
+        false => format!("{place}: {}", with_guess(error.message()).replace('\n', "; ")),
+    }
+}
+
+/// Keys that differ in so many letters, added, left out or swapped, may be meant as the same.
+const LETTERS_MAX: usize = 2;
+
+/// Replaces the list of all keys, in a message about an unknown key, by the key that may be meant.
+fn with_guess(message: &str) -> String {
+    let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
+    let Some((unknown, list)) = unknown else { return message.to_string() };
+    let key = unknown.replace('-', "_");
+    let known = list.split('`').skip(1).step_by(2);
+    let letters = known.map(|known| (strsim::damerau_levenshtein(&key, known), known));
+    match letters.filter(|(letters, _)| *letters <= LETTERS_MAX).min() {
+        Some((_, known)) => format!("unknown field `{unknown}`; did you mean `{known}`?"),
+        None => message.to_string(),
     }
 }
 
@@ -20,4 +36,33 @@ pub(super) fn problem(text: &str, error: &toml::de::Error) -> String {
 fn may_be_secret(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     ["://", "store", "password", "secret", "redis", "valkey", "@"].iter().any(|w| text.contains(w))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_nearly_right_gets_a_guess() {
+        let list = "expected one of `grpc_listen`, `ops_listen`, `limits`";
+        for (unknown, guess) in [
+            ("grpc_lisen", Some("grpc_listen")),
+            ("grpc-listen", Some("grpc_listen")),
+            ("limit", Some("limits")),
+            ("surprise", None),
+            ("", None),
+        ] {
+            let message = format!("unknown field `{unknown}`, {list}");
+            let expected = match guess {
+                Some(guess) => format!("unknown field `{unknown}`; did you mean `{guess}`?"),
+                None => message.clone(),
+            };
+            assert_eq!(with_guess(&message), expected);
+        }
+        assert_eq!(
+            with_guess("unknown field `a`, there are no fields"),
+            "unknown field `a`, there are no fields"
+        );
+        assert_eq!(with_guess("invalid type: string"), "invalid type: string");
+    }
 }
