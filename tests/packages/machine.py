@@ -53,8 +53,8 @@ class Machine:
         self.group.mkdir()
         self.log = open(pathlib.Path(self.folder.name, "log"), "w+")
         os.mkdir(f"{self.folder.name}/work")
-        # The shell joins the group before it unshares, so the group is the root of the groups in the machine. The machine
-        # ends with this process, however that ends.
+        # The shell joins the group before it unshares, so the group is the root of the groups in the machine. The
+        # machine ends with this process, however that ends.
         inside = f"echo 0 >{self.group}/cgroup.procs && exec setpriv --pdeathsig=KILL \"$@\""
         unshare = ["unshare", "--fork", "--kill-child", *NAMESPACES, BOOT, f"{self.folder.name}/work"]
         self.unshare = subprocess.Popen(
@@ -87,7 +87,8 @@ class Machine:
         """Returns whether systemd has started everything; before boot.sh has ended, there is no systemctl to call."""
         if os.readlink(f"/proc/{self.first}/exe") != os.path.realpath(SYSTEMD):
             return None
-        state = subprocess.run(self.inside("systemctl", "is-system-running"), capture_output=True, text=True, check=False)
+        ask = self.inside("systemctl", "is-system-running")
+        state = subprocess.run(ask, capture_output=True, text=True, check=False)
         return True if state.stdout.strip() in ("running", "degraded") else None
 
     def remove_groups(self):

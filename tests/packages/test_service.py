@@ -105,7 +105,8 @@ class Service(unittest.TestCase):
         self.cli("report", "web/0", "--level", "active", "-m", "kept")
         pid = self.about("MainPID")
         self.ctl("kill", "--signal=KILL", "bellwether")
-        self.machine.wait(lambda: True if self.about("ActiveState") == "active" and self.about("MainPID") != pid else None)
+        is_active = lambda: self.about("ActiveState") == "active"
+        self.machine.wait(lambda: True if is_active() and self.about("MainPID") != pid else None)
         self.assertEqual(self.about("NRestarts"), "1")
         self.assertIn("kept", self.cli("status"))
 
