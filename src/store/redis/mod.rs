@@ -55,6 +55,7 @@ pub mod link;
 mod membership;
 mod meta;
 mod read;
+mod read_back;
 mod reader;
 mod repair;
 mod reply;
@@ -73,9 +74,6 @@ pub use durability::Durability;
 
 /// The maximum number of commits that wait in the queue of a lane.
 const QUEUE_MAX: usize = 1024;
-/// The time that a committed transition waits for the reader to notify the observers of this
-/// process.
-const TOLD_MAX: Duration = Duration::from_secs(5);
 /// The time that a refused commit waits for the commit that it lost to. A reader that follows the
 /// log has it within a millisecond; a longer wait does not help if it does not follow.
 const MISSED_MAX: Duration = Duration::from_millis(100);
@@ -311,16 +309,16 @@ impl Store for RedisStore {
         if let Err(CommitError::Conflict { current, .. }) = outcome {
             shared.await_missed(bucket, &transition.app, current).await;
         }
+        let Transition { app, base, epoch_floor, .. } = &*transition;
         match outcome? {
             None if transition.is_durable() => shared.view.refresh(&transition, bucket),
-            None => {}
+            None => {
+                let read = shared.view.until_at(bucket, app, *base);
+                shared.read_back((bucket, *epoch_floor), Applied::Yes, read).await?;
+            }
             Some(id) => {
-                let notified =
-                    tokio::time::timeout(TOLD_MAX, shared.view.until_notified(bucket, id));
-                notified.await.map_err(|_| {
-                    let reason = "the commit is applied, but not read back yet".to_string();
-                    shared.unavailable(reason, Applied::Yes)
-                })?;
+                let read = shared.view.until_notified(bucket, id);
+                shared.read_back((bucket, *epoch_floor), Applied::Yes, read).await?;
             }
         }
         Ok(())
@@ -339,7 +337,9 @@ impl Store for RedisStore {
         if let Err(CommitError::Conflict { current, .. }) = confirmed {
             shared.await_missed(bucket, app, current).await;
         }
-        confirmed
+        confirmed?;
+        let read = shared.view.until_at(bucket, app, version.revision);
+        shared.read_back((bucket, version.epoch_floor), Applied::No, read).await
     }
 
     fn follow(&self, observer: Arc<dyn Observer>) {

@@ -228,6 +228,7 @@ impl LogSession<'_> {
         let values = self.ask(&pipeline).await?;
         for (&bucket, value) in buckets.iter().zip(&values) {
             let note = read::read_note(value).ok_or_else(|| unavailable(&format!("{value:?}")))?;
+            view.read_under(bucket, note.epoch_floor);
             self.notes.insert(bucket, note);
         }
         Ok(())

@@ -42,6 +42,9 @@ pub(super) struct View {
     /// The note of each bucket by the last master that was compared with this view; `None` before
     /// the first comparison.
     notes: Vec<watch::Sender<Option<MasterNote>>>,
+    /// The epoch floor of the master that the reader of each bucket met last. It is set before the
+    /// comparison, so that nothing of that master is received under the floor of the one before.
+    floors: Vec<AtomicU64>,
 }
 
 /// The note that a bucket has of its master; see `master.lua`.
@@ -90,6 +93,7 @@ impl View {
     pub(super) fn new(buckets: u16, epoch: Epoch) -> View {
         let notes = (0..buckets).map(|_| watch::Sender::default()).collect();
         let delivered = (0..buckets).map(|_| watch::Sender::default()).collect();
+        let floors = (0..buckets).map(|_| AtomicU64::default()).collect();
         let buckets = (0..buckets)
             .map(|n| BucketView {
                 heads: Heads::restore_bucket(Bucket(n), [], Default::default()),
@@ -97,7 +101,7 @@ impl View {
             })
             .collect();
         let known = KnownBuckets { buckets, observers: Observers::default() };
-        View { known: Mutex::new(known), delivered, epoch: Mutex::new(epoch), notes }
+        View { known: Mutex::new(known), delivered, epoch: Mutex::new(epoch), notes, floors }
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -149,6 +153,17 @@ impl View {
         if rose && !is_first {
             observers.notify_epoch_floor(bucket, number);
         }
+    }
+
+    /// Records the floor of the master that a reader meets. Must precede everything that the reader
+    /// takes from that master.
+    pub(super) fn read_under(&self, bucket: Bucket, epoch_floor: u64) {
+        self.floors[usize::from(bucket.0)].fetch_max(epoch_floor, Ordering::SeqCst);
+    }
+
+    /// Returns whether everything that was received of a bucket is from masters up to this floor.
+    pub(super) fn is_read_under(&self, bucket: Bucket, epoch_floor: u64) -> bool {
+        self.floors[usize::from(bucket.0)].load(Ordering::SeqCst) <= epoch_floor
     }
 
     /// Returns a copy of the view of a bucket.
