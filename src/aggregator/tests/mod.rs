@@ -224,6 +224,46 @@ async fn nothing_expires_because_the_store_was_away() {
     assert!(aggregator.away_since().is_none());
 }
 
+/// No commit of this application meets the outage: a unit could not report during it anyway.
+#[tokio::test(start_paused = true)]
+async fn an_outage_that_no_commit_met_gives_a_ttl_too() {
+    let store = mk_store();
+    let aggregator = start(store.clone());
+    let app = mk_app("web");
+    let report = mk_report("web/0", Level::Active, "up", Some(30));
+    aggregator.apply(&app, report).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    store.set_away(true);
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let back = tokio::time::Instant::now();
+    store.set_away(false);
+    let stale = aggregator.read(&app, Revision(2), |s| s.head().summary.totals.stale_units);
+    assert_eq!(stale.await.unwrap(), 1);
+    let waited = back.elapsed();
+    assert!((30..=33).contains(&waited.as_secs()), "stale {waited:?} after the outage");
+}
+
+/// The first commit is applied, but the store may lose it: a repeat finds it, and is acknowledged
+/// only after a commit that succeeds.
+#[tokio::test(start_paused = true)]
+async fn what_may_be_lost_is_acknowledged_only_after_another_commit() {
+    let store = mk_store();
+    let aggregator = start(store.clone());
+    let app = mk_app("web");
+    let report = mk_report("web/0", Level::Active, "up", None);
+    store.lose_answers(2);
+    for attempt in 1..=2 {
+        let refused = aggregator.apply(&app, report.clone()).await;
+        assert!(matches!(refused, Err(Error::Unavailable { .. })), "{attempt}: {refused:?}");
+        assert_eq!(store.commits(), attempt);
+    }
+    let outcome = aggregator.apply(&app, report.clone()).await.unwrap();
+    assert_eq!((outcome.changed, outcome.revision), (false, Revision(1)));
+    assert_eq!(store.commits(), 3);
+    aggregator.apply(&app, report).await.unwrap();
+    assert_eq!(store.commits(), 3, "nothing is open after the commit that succeeded");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_full_mailbox_is_a_typed_error() {
     let store = mk_store();

@@ -123,6 +123,25 @@ async fn quiet_commits_are_read_before_the_next_decision() {
     assert_eq!(Some(checkpoint(&state)), reached);
 }
 
+/// The log of the store says nothing of the heartbeat, so the other replica has to read it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_quiet_commit_costs_the_other_replica_one_attempt() {
+    let store = mk_shared();
+    let [one, other] = two(&store);
+    let app = mk_app("web");
+    one.apply(&app, mk_report("web/0", Level::Active, "0", None)).await.unwrap();
+    let begin = OperationAction::Begin(Box::new(mk_upgrade()));
+    let begun = one.apply(&app, operate(begin)).await.unwrap().revision;
+    summary(&other, &app, begun).await;
+    let checkpoint = Some(Bytes::from(b"step 3".to_vec()));
+    one.apply(&app, operate(OperationAction::Heartbeat { fence: 1, checkpoint, progress: None }))
+        .await
+        .unwrap();
+    let conflicts = store.conflicts();
+    other.apply(&app, operate(OperationAction::Release { fence: 1 })).await.unwrap();
+    assert_eq!(store.conflicts(), conflicts + 1);
+}
+
 fn operate(action: OperationAction) -> Request {
     let (id, by) = (OperationId::new("up-v2").unwrap(), UnitName::new("web/0").unwrap());
     Request { id: None, command: Command::Operate(OperationCommand { id, by, action }) }

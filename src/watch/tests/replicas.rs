@@ -103,3 +103,20 @@ async fn watchers_go_on_through_a_loss_and_old_tokens_do_not() {
     feed.hub.on_data_loss(Bucket(3), EPOCH);
     assert_eq!(feed.hub.epoch(), feed.epoch);
 }
+
+/// A store repeats changes after an interruption. The older one must not replace the newer one.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_change_is_not_sent_again() {
+    let mut feed = Feed::new();
+    feed.set("a", Level::Active);
+    let older = feed.last[&mk_app("a")].clone();
+    feed.set("a", Level::Blocked);
+    let newer = feed.last[&mk_app("a")].clone();
+    let mut watcher = feed.watch(&all());
+    assert!(sent(&mut watcher).starts_with("+a@2=blocked"));
+    for change in [older, newer] {
+        feed.hub.on_change(&change);
+        assert_eq!(sent(&mut watcher), "");
+    }
+    assert_eq!(feed.hub.get(&mk_app("a")).unwrap().head.revision, Revision(2));
+}
