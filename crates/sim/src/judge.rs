@@ -22,8 +22,15 @@ use bellwether::watch::{Cursors, Entry, mark};
 use crate::server::app::App;
 use crate::server::bucket::bucket_of;
 
-/// A unit that made contact within this time is not lost: less than three heartbeat intervals.
-const LOST_AFTER_MIN: u64 = 20_000;
+/// A unit that made contact within this time is not lost: less than three heartbeat intervals and
+/// `lost_after`, because the clock of the store may be set forward meanwhile.
+const LOST_AFTER_MIN: u64 = 100_000;
+/// A unit that is silent for so long without a fault is lost: three heartbeat intervals until its
+/// session ends, as many for self-preservation and for a replica that takes the session over, and
+/// `lost_after`; and the longest freeze of a replica that still has a call of it.
+const LOST_AFTER_MAX: u64 = 310_000;
+/// A unit that is back for so long has reported.
+const BACK_AFTER: u64 = 60_000;
 /// Changes of one application that are kept for the comparison with watches.
 const CHANGES_KEPT: usize = 256;
 
@@ -49,6 +56,8 @@ pub struct Counts {
     pub reads: u64,
     /// Units that the server declared lost.
     pub losts: u64,
+    /// Units that were silent for so long that the server had to declare them lost.
+    pub silences: u64,
 }
 
 /// The state of all checks.
@@ -74,6 +83,9 @@ pub struct Judge {
     checkpoints: BTreeMap<(AppName, OperationId), u64>,
     doubted: BTreeMap<AppName, (u32, BTreeSet<UnitName>)>,
     contacts: BTreeMap<Member, u64>,
+    /// Units that are silent on purpose, each with the time since when.
+    silent: BTreeMap<Member, u64>,
+    returns: BTreeMap<Member, u64>,
 }
 
 /// What a client knew when it sent a request: an acknowledgement counts if nothing was lost since.
@@ -81,6 +93,13 @@ pub struct Judge {
 pub struct Sent {
     losses: u64,
     masters: u64,
+}
+
+impl Sent {
+    /// Returns whether the application lost a commit between the two.
+    pub fn is_before_loss(self, later: Sent) -> bool {
+        self.losses < later.losses
+    }
 }
 
 impl Judge {
@@ -105,6 +124,40 @@ impl Judge {
     /// Records that a message of a unit has reached a replica.
     pub fn on_contact(&mut self, member: Member) {
         self.contacts.insert(member, self.now);
+    }
+
+    /// Records that the process of a unit is gone, for good or for minutes.
+    pub fn on_silence(&mut self, member: Member) {
+        self.silent.insert(member, self.now);
+    }
+
+    /// Records that a unit is back.
+    pub fn on_return(&mut self, member: Member) {
+        self.silent.remove(&member);
+        self.returns.insert(member, self.now);
+    }
+
+    /// Returns whether a unit is there for so long that it must be well.
+    pub fn is_there(&self, member: &Member) -> bool {
+        let back = self.returns.get(member);
+        !self.silent.contains_key(member)
+            && back.is_none_or(|at| BACK_AFTER <= self.now.saturating_sub(*at))
+    }
+
+    /// Checks that a unit that is silent without a fault since `healed` is lost.
+    pub fn check_silence(&mut self, apps: &BTreeMap<AppName, App>, healed: u64) {
+        let mut missed = Vec::new();
+        for ((app, unit), since) in &self.silent {
+            let silence = self.now.saturating_sub((*since).max(healed));
+            // Counted once: this runs each second.
+            self.counts.silences += u64::from(silence.wrapping_sub(LOST_AFTER_MAX) < 1000);
+            let record = apps.get(app).and_then(|app| app.units.get(unit));
+            let is_lost = record.is_none_or(|unit| unit.lost_since.is_some());
+            if LOST_AFTER_MAX <= silence && !is_lost {
+                missed.push(format!("{app} {unit:?} is not lost, silent since {since} ms"));
+            }
+        }
+        missed.into_iter().for_each(|what| self.accuse(what));
     }
 
     /// Checks a position that the store gives.

@@ -27,6 +27,8 @@ use crate::trace::Trace;
 
 /// The quiet end of a run, in which everything heals.
 const QUIET: u64 = 120_000;
+/// The quiet end of every fourth seed, if the run is long: silent units must be lost in it.
+const QUIET_LONG: u64 = 400_000;
 /// A replica without faults has what the store had so long ago.
 const SETTLED: u64 = 5_000;
 /// Tasks of a replica, and packets in the network: far above what a healthy run has.
@@ -93,15 +95,20 @@ struct World {
 pub fn run(plan: Plan) -> Result<Summary> {
     let mut world = World::new(plan)?;
     let end = plan.minutes.max(3) * 60_000;
+    let is_long = plan.seed.is_multiple_of(4) && 3 * QUIET_LONG <= end;
+    let healed = end - if is_long { QUIET_LONG } else { QUIET };
     let mut settled = BTreeMap::new();
     while world.now < end && lock(&world.judge).violations.is_empty() {
         if world.now == end - SETTLED {
             settled = world.revisions();
         }
-        if world.now == end - QUIET {
+        if world.now == healed {
             world.faults.heal(&mut world.server);
         }
         world.step()?;
+        if healed < world.now && world.now.is_multiple_of(1000) {
+            lock(&world.judge).check_silence(world.server.apps(), healed);
+        }
     }
     if lock(&world.judge).violations.is_empty() {
         world.compare_end(&settled);
@@ -281,7 +288,8 @@ impl World {
             for (unit, record) in &app.units {
                 let freshness = record.freshness();
                 let is_well = !matches!(freshness, Freshness::Lost | Freshness::Uncertain);
-                if !is_well && stays {
+                let is_there = judge.is_there(&(name.clone(), unit.clone()));
+                if !is_well && stays && is_there {
                     judge.accuse(format!("{name} {unit:?} is {freshness:?} at the end"));
                 }
             }

@@ -42,8 +42,11 @@ pub struct Worker {
     /// The epoch of its lease.
     leads: Option<u64>,
     wants_to_lead: bool,
-    /// Calls without an answer.
+    /// Keys that a late call may still write.
     calls: u64,
+    /// Earlier attempts of an answered call may still arrive. Their answer repeats the first one
+    /// until the application loses a commit, and perhaps that answer.
+    late_since: Option<Sent>,
 }
 
 /// A session as its worker sees it.
@@ -63,7 +66,8 @@ impl Worker {
     pub fn new(client: Client, app: AppName, unit: UnitName) -> Worker {
         let wants_to_lead = client.number.is_multiple_of(2);
         let (incarnation, leads) = (None, None);
-        Worker { client, app, unit, incarnation, report: 0, leads, wants_to_lead, calls: 0 }
+        let (report, calls, late_since) = (0, 0, None);
+        Worker { client, app, unit, incarnation, report, leads, wants_to_lead, calls, late_since }
     }
 
     /// Works for ever.
@@ -76,9 +80,27 @@ impl Worker {
             if self.client.dice.per_mille(200) {
                 self.incarnation = None;
             }
-            let pause = self.client.dice.between(50, 3000);
-            sleep(Duration::from_millis(pause)).await;
+            self.rest().await;
         }
+    }
+
+    /// Waits before the next session. A unit that no operator acts for is away for minutes now and
+    /// then, so that it is lost, and may not return.
+    async fn rest(&mut self) {
+        let is_alone = self.unit.as_str().ends_with("/2");
+        if !is_alone || !self.client.dice.per_mille(150) {
+            let pause = self.client.dice.between(50, 3000);
+            return sleep(Duration::from_millis(pause)).await;
+        }
+        let member = (self.app.clone(), self.unit.clone());
+        lock(&self.client.network.judge).on_silence(member.clone());
+        self.client.note(format_args!("is away"));
+        if self.client.dice.per_mille(200) {
+            return std::future::pending().await;
+        }
+        let pause = self.client.dice.between(60_000, 600_000);
+        sleep(Duration::from_millis(pause)).await;
+        lock(&self.client.network.judge).on_return(member);
     }
 
     async fn connect(&mut self) -> Option<Connection> {
@@ -223,14 +245,21 @@ impl Worker {
 
     /// Reports by a call of its own with a request id, and reads the report on another replica.
     async fn read_back(&mut self) {
+        let sent = lock(&self.client.network.judge).sent(&self.app);
+        if self.late_since.is_some_and(|since| since.is_before_loss(sent)) {
+            self.calls += 1;
+            self.late_since = None;
+        }
         let key = PartName::new(&format!("call-{}", self.calls)).unwrap_or_default();
         let status = self.status(&key);
         let (n, id) = (self.report, format!("{}-{}", self.unit.as_str(), self.report));
-        let sent = lock(&self.client.network.judge).sent(&self.app);
         let reporter = Reporter::new(self.unit.clone(), self.incarnation);
         let command = Command::Report(reporter, Kind::Push, status);
         let mut applied = None;
-        for _ in 0..3 {
+        for attempt in 0..3 {
+            if 0 < attempt {
+                self.late_since.get_or_insert(sent);
+            }
             let place = self.client.pick();
             applied = self.client.apply(place, &self.app, Some(&id), command.clone()).await;
             if matches!(applied, Some(Ok(_))) {
@@ -240,6 +269,7 @@ impl Worker {
         let Some(Ok(outcome)) = applied else {
             // The report may still arrive, after later ones: they get another key.
             self.calls += 1;
+            self.late_since = None;
             return;
         };
         let member = (self.app.clone(), self.unit.clone());
