@@ -3,6 +3,7 @@
 //! Data goes to stdout, messages for the person to stderr. `exit` has the exit codes.
 
 mod app_status;
+mod attend;
 mod check;
 mod clear;
 mod completion;
@@ -49,6 +50,7 @@ mod serve;
 mod silence;
 mod span;
 mod status;
+mod stopping;
 mod target;
 mod token;
 mod unit;
@@ -155,6 +157,8 @@ enum ClientCommand {
     Version(version::Args),
     Log(log::Args),
     Register(register::Args),
+    Stopping(stopping::Args),
+    Attend(attend::Args),
     AppStatus(app_status::Args),
     Remove(remove::Args),
     Delete(delete::Args),
@@ -302,6 +306,8 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Version(args) => version::run(args, context).await,
         ClientCommand::Log(args) => log::run(args, context).await,
         ClientCommand::Register(args) => args.hook.clone().run(register::run(args, context)).await,
+        ClientCommand::Stopping(args) => args.hook.clone().run(stopping::run(args, context)).await,
+        ClientCommand::Attend(args) => attend::run(args, context).await,
         ClientCommand::AppStatus(args) => {
             args.hook.clone().run(app_status::run(args, context)).await
         }
@@ -343,6 +349,10 @@ mod tests {
             "bellwether replace web/0 --component db --file set.json",
             "bellwether replace --best-effort",
             "bellwether register web/0 --ttl 6m --label zone=b --previous 3",
+            "bellwether stopping web/0 --best-effort",
+            "bellwether attend web/0 --exec -- ./ring --fast",
+            "bellwether attend --pebble /run/pebble.socket",
+            "bellwether attend web/0 --juju-exec --juju-event retry --ring-timeout 5m",
             "bellwether leader is web/0",
             "bellwether leader --timeout 1s is",
             "bellwether data set web/0 a=1 b=@f --epoch 3",

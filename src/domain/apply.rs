@@ -15,9 +15,11 @@ use crate::domain::policy::apply::configure;
 use crate::domain::rejected::Rejected;
 use crate::domain::request::{Effect, Outcome};
 use crate::domain::status::apply::{clear, replace, report, report_all};
+use crate::domain::status::confirm::confirm;
 use crate::domain::unit::begin::{connect, depart, disconnect, orphan, reconnect, register};
 use crate::domain::unit::callback::{call_back, call_off};
 use crate::domain::unit::remove::remove_unit;
+use crate::domain::unit::stop::announce_stop;
 
 /// Applies a request to a draft. The outcome's revision is valid once the draft is committed. A
 /// repeated request gets the first answer and is applied once; a different request with the same id
@@ -34,6 +36,8 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::Replace(reporter, component, set) => {
             replace(draft, reporter, component.as_ref(), set)?
         }
+        Command::Confirm(reporter, component) => confirm(draft, reporter, component.as_ref())?,
+        Command::AnnounceStop(reporter) => announce_stop(draft, reporter)?,
         Command::Clear { reporter, component, key, kind } => {
             clear(draft, reporter, component.as_ref(), key.as_ref(), *kind)?
         }

@@ -47,6 +47,10 @@ pub enum Command {
     Report(Reporter, Kind, NewStatus),
     /// Sets several statuses, or none if the command is rejected.
     ReportAll(Reporter, Vec<(Kind, NewStatus)>),
+    /// The stored pull set of a unit, or of one of its components, is still the current one.
+    Confirm(Reporter, Option<PartName>),
+    /// The worker of the sending unit is about to stop.
+    AnnounceStop(Reporter),
     /// Replaces the pull set of a unit, or of one of its components. Each (component, key) occurs
     /// once.
     Replace(Reporter, Option<PartName>, Vec<NewStatus>),
@@ -182,6 +186,8 @@ impl Command {
             Command::Report(reporter, ..)
             | Command::ReportAll(reporter, _)
             | Command::Replace(reporter, ..)
+            | Command::Confirm(reporter, _)
+            | Command::AnnounceStop(reporter)
             | Command::Clear { reporter, .. }
             | Command::ClaimLeadership(reporter, _)
             | Command::StepBack(reporter)

@@ -45,6 +45,8 @@ pub struct Contribution {
     pub beaten_by: String,
     /// The reason why it shows a worse level than the last report; empty if it does not.
     pub held: String,
+    /// Whether its unit had announced its stop when it reported this.
+    pub while_stopping: bool,
 }
 
 /// The explanation of an application's status.
@@ -112,6 +114,8 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
             _ => Freshness::Fresh,
         },
         held: status.map_or_else(String::new, |s| s.held_words(&state.head.config, &rank.key)),
+        while_stopping: status.is_some_and(|status| status.while_stopping)
+            || fault.is_some_and(|fault| fault.while_stopping),
         rank: rank.clone(),
         beaten_by,
     }

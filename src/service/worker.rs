@@ -21,6 +21,7 @@ use crate::proto::v1::connect_request::Message;
 use crate::proto::v1::worker_service_server::WorkerService;
 use crate::service::account::{Account, Class};
 use crate::service::code::ApiError;
+use crate::service::command::handle;
 use crate::service::convert::{self, PAGE_BYTES_MAX};
 use crate::service::edge::{self, Caller, Share};
 use crate::service::guard::Access;
@@ -131,6 +132,17 @@ impl WorkerService for Workers {
             revision: revision.0,
         }))
     }
+
+    async fn announce_stop(
+        &self,
+        request: Request<v1::AnnounceStopRequest>,
+    ) -> Result<Response<v1::AnnounceStopResponse>, Status> {
+        let (_, outcome) = handle(&self.aggregator, request, convert::announce_stop).await?;
+        Ok(Response::new(v1::AnnounceStopResponse {
+            revision: outcome.revision.0,
+            changed: outcome.changed,
+        }))
+    }
 }
 
 /// Opens a session by the first message of a stream.
@@ -181,11 +193,14 @@ fn refused(account: Option<&Account>, message: Option<&Message>) -> Option<Inbou
     let seq = match message? {
         Message::Report(report) => report.seq,
         Message::Replace(replace) => replace.seq,
+        Message::Unchanged(unchanged) => unchanged.seq,
         Message::Clear(clear) => clear.seq,
         Message::Error(error) => error.seq,
         Message::Resolve(resolve) => resolve.seq,
         Message::ClaimLeadership(_) | Message::ReleaseLeadership(_) => 0,
-        Message::Hello(_) | Message::Heartbeat(_) | Message::Goodbye(_) => return None,
+        Message::Hello(_) | Message::Heartbeat(_) | Message::Stopping(_) | Message::Goodbye(_) => {
+            return None;
+        }
     };
     let refusal = account?.take(Class::Report).err()?;
     Some(Inbound::Refused { seq, refusal })

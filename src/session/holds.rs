@@ -170,6 +170,7 @@ mod tests {
             ask_time: None,
             incarnation: 0,
             held_since: held_since.map(Timestamp),
+            while_stopping: false,
         })
     }
 

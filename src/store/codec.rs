@@ -220,6 +220,7 @@ mod tests {
                 swings: Swings::default().then(stale),
                 held: held.map(Box::new),
                 place: Place::NONE,
+                while_stopping: stale,
             }
         }
     }

@@ -259,7 +259,7 @@ impl Elections {
         let leader = self.leader().unwrap();
         let is_there = |unit: &usize| {
             let unit = self.state.unit(&name(*unit));
-            unit.is_some_and(|u| u.lost_since.or(u.quiet_since).is_none() && !u.departed)
+            unit.is_some_and(|u| u.lost_since.or(u.quiet_since).is_none() && !u.has_departed())
         };
         let was_held = before.lease.as_ref().map(|lease| &lease.holder);
         let is_lost = head.losses != before.losses || before.lease_epoch <= self.epoch_floor;

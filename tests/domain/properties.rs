@@ -227,7 +227,10 @@ fn check_units(world: &World) {
         assert_eq!(found.quiet_since.map(|t| t.0), expected.quiet_since, "{name}");
         assert_eq!(found.presence, expected.presence);
         assert_eq!(found.last_seen.0, expected.last_seen, "{name}");
-        assert_eq!((found.stateless, found.departed), (expected.stateless, expected.departed));
+        assert_eq!(
+            (found.stateless, found.has_departed()),
+            (expected.stateless, expected.departed)
+        );
         assert_eq!((&found.labels, found.began.0), (&expected.labels, expected.began));
         assert_eq!(found.last_answer.0, expected.last_answer, "{name}");
         assert_eq!(found.callbacks, expected.callbacks, "{name}");

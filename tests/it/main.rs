@@ -16,6 +16,7 @@ mod server;
 #[path = "../../src/store/redis/testing/mod.rs"]
 mod testing;
 
+mod attend;
 mod bad_frames;
 mod bad_input;
 mod cli;
@@ -85,6 +86,7 @@ mod sessions_charm;
 mod sessions_clocks;
 mod sessions_crowd;
 mod sessions_replicas;
+mod stopping;
 mod tls;
 mod totals;
 mod transport;

@@ -124,6 +124,7 @@ impl Line {
                 ttl: self.ttl(),
                 silent: self.word(2) == "silent",
             },
+            "stop" => Command::AnnounceStop(self.reporter()),
             "depart" => Command::Depart { reporter: self.reporter(), ttl: self.ttl() },
             "orphan" => Command::Orphan { replica: replica(self.word(1)), ttl: self.ttl() },
             _ => return None,
@@ -174,6 +175,7 @@ impl Line {
                 Command::Report(self.reporter(), kind, self.status(2))
             }
             "replace" => Command::Replace(self.reporter(), self.part("component"), self.set()),
+            "confirm" => Command::Confirm(self.reporter(), self.part("component")),
             "clear" => Command::Clear {
                 reporter: self.reporter(),
                 component: self.part("component"),

@@ -31,6 +31,7 @@ FATAL = dict(ERROR, code="DATA_LOSS", retry_after=None)
 STEPS = [
     ("get_server_info", {}, {}),
     ("register_unit", dict(UNIT, ttl=600), {"incarnation": 1, "retained": []}),
+    ("announce_stop", UNIT, {"changed": True}),
     ("report_status", dict(UNIT, status={"level": "LEVEL_BLOCKED", "ttl": 90}), {"changed": True}),
     (
         "replace_statuses",

@@ -494,6 +494,12 @@ def _define_table():
             "RegisterUnitResponse",
             False,
         ),
+        "announce_stop": (
+            "/bellwether.v1.WorkerService/AnnounceStop",
+            "AnnounceStopRequest",
+            "AnnounceStopResponse",
+            False,
+        ),
     }
 
     # Fields as `name:type`: see `_codec.fields_of`.
@@ -538,7 +544,7 @@ def _define_table():
         "Contribution": (
             "ref:m=StatusRef level:e=LEVEL_UNSPECIFIED message:s reason:s action:s priority:i "
             "precedence:i since_time:t freshness:e=FRESHNESS_UNSPECIFIED leader:b beaten_by:s "
-            "check:s held:s short_message:s"
+            "check:s held:s short_message:s while_stopping:b"
         ),
         "ExplainApplicationResponse": (
             "application:m=Application winner:m=Contribution rule:s beaten:*m=Contribution "
@@ -830,7 +836,7 @@ def _define_table():
         "StatusRecord": (
             "namespace:s application:s unit:s report:m=StatusReport since_time:t update_time:t "
             "expire_time:t incarnation:l freshness:e=FRESHNESS_UNSPECIFIED contributing:b "
-            "held:m=HeldStatus"
+            "held:m=HeldStatus while_stopping:b"
         ),
         "HeldStatus": (
             "cause:e=HOLD_CAUSE_UNSPECIFIED latest_level:e=LEVEL_UNSPECIFIED latest_message:s "
@@ -882,7 +888,7 @@ def _define_table():
         "Unit": (
             "name:s incarnation:l freshness:e=FRESHNESS_UNSPECIFIED level:e=LEVEL_UNSPECIFIED "
             "message:s leader:b connected:b last_seen_time:t holds:*m=Hold component:s stale_time:t "
-            "short_message:s holds_rest_count:i"
+            "short_message:s holds_rest_count:i stopping_time:t"
         ),
         "StatusEvent": (
             "time:t revision:l status:m=StatusRef from_level:e=LEVEL_UNSPECIFIED "
@@ -899,6 +905,12 @@ def _define_table():
         "RegisterUnitResponse": (
             "incarnation:l retained:*m=StatusReport operations:*m=Operation heartbeat_interval:d "
             "revision:l retained_rest_count:i"
+        ),
+        "AnnounceStopRequest": (
+            "namespace:s application:s unit:s incarnation:?l request_id:s"
+        ),
+        "AnnounceStopResponse": (
+            "revision:l changed:b"
         ),
     }
     return locals()
@@ -2378,6 +2390,33 @@ def _define_methods():
                 "request_id": request_id,
             }
             answer: messages.RegisterUnitResponse = self._call("register_unit", request, timeout)
+            return answer
+
+        def announce_stop(
+            self,
+            *,
+            application: str,
+            unit: str,
+            namespace: str = "",
+            incarnation: Optional[int] = None,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.AnnounceStopResponse:
+            """Announces that the worker of a unit is about to stop, for workers without a stream. What
+            the unit reports from now on, statuses and errors alike, is shown as usual and ends with
+            this incarnation: it does not pass to a successor, and the next incarnation does not get
+            it as `retained`. RegisterUnit without `previous_incarnation`, or a session with a new
+            incarnation, ends the announcement. A repeat changes nothing. Further errors:
+            APPLICATION_NOT_FOUND, UNIT_NOT_FOUND (NOT_FOUND).
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "namespace": namespace,
+                "incarnation": incarnation,
+                "request_id": request_id,
+            }
+            answer: messages.AnnounceStopResponse = self._call("announce_stop", request, timeout)
             return answer
     return locals()
 

@@ -253,7 +253,7 @@ impl Judge {
 
     fn on_unit(&mut self, app: &AppName, name: &UnitName, before: Option<&Unit>, unit: &Unit) {
         let was_lost = before.is_some_and(|unit| unit.lost_since.is_some());
-        if was_lost || unit.lost_since.is_none() || unit.departed {
+        if was_lost || unit.lost_since.is_none() || unit.has_departed() {
             return;
         }
         self.counts.losts += 1;

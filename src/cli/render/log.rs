@@ -158,6 +158,7 @@ fn unit(event: &StatusEvent) -> String {
         "UnitReturned" => "heard again",
         "UnitRemoved" => "removed",
         "UnitReplaced" => "began anew",
+        "UnitStopping" => "announced its stop",
         "Doubted" => "uncertain: the store may have lost its last report",
         _ => return with_message(freshness_word(event.freshness), &event.message),
     };

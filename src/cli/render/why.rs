@@ -186,6 +186,9 @@ fn message(contribution: &Contribution) -> String {
     if freshness != "fresh" {
         beside.push(freshness);
     }
+    if contribution.while_stopping {
+        beside.push("said while stopping");
+    }
     if !contribution.held.is_empty() {
         beside.push(&contribution.held);
     }
@@ -275,6 +278,14 @@ api is blocked since 12:41:02Z (4m)
 ";
         let now = mk_time("2026-02-24T12:45:09Z");
         assert_eq!(render(&mk_why(), now, Screen::PLAIN, &|command| command.to_string()), expected);
+    }
+
+    #[test]
+    fn last_words_are_marked() {
+        let mut why = mk_why();
+        why.beaten[1].while_stopping = true;
+        let text = render(&why, Timestamp::default(), Screen::PLAIN, &|_| String::new());
+        assert!(text.contains("api/0* -        active   (said while stopping)\n"), "{text}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::policy::Config;
 use crate::domain::status::{Status, StatusKey};
+use crate::domain::unit::Unit;
 
 /// Returns whether a result changed only the deadline and the number of results.
 fn is_repeat(old: &Status, new: &Status) -> bool {
@@ -46,6 +47,8 @@ pub(in crate::domain) fn take_result(
         }
         return false;
     }
+    let while_stopping = draft.unit(&key.unit).is_some_and(Unit::is_stopping);
+    let new = new.map(|new| Status { while_stopping: old.while_stopping || while_stopping, ..new });
     let cause = if new.is_some() { Cause::Reported } else { Cause::Replaced };
     put_result(draft, key, &old, new, cause)
 }

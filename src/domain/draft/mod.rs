@@ -146,7 +146,7 @@ impl<'a> Draft<'a> {
     /// Returns whether this incarnation of a unit was removed, or has left for good.
     pub(in crate::domain) fn is_removed(&self, name: &UnitName, incarnation: u64) -> bool {
         match self.unit(name) {
-            Some(unit) if unit.departed && incarnation <= unit.incarnation => true,
+            Some(unit) if unit.has_departed() && incarnation <= unit.incarnation => true,
             // Any other unit began after the removal, so its incarnation is newer.
             Some(unit) if unit.incarnation != 0 => false,
             // A unit that had no incarnation fences none.

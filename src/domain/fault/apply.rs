@@ -76,13 +76,17 @@ pub(in crate::domain) fn report_error(
     may_return(draft, reporter)?;
     let (component, target) = (component.clone(), target.clone());
     let key = FaultKey { unit: reporter.unit.clone(), component, target };
-    let old = draft.faults.get(&key).cloned();
+    let mut old = draft.faults.get(&key).cloned();
     if old.is_none() {
         check_fault_quota(draft, &key.unit)?;
     }
     has_bytes(draft, error.size(), || old.as_ref().map_or(0, |old| old.size()))?;
-    note_contact(draft, reporter);
-    let current = draft.unit(&key.unit).map_or(0, |unit| unit.incarnation);
+    if note_contact(draft, reporter) {
+        // The contact of a new incarnation may have ended the fault.
+        old = draft.faults.get(&key).cloned();
+    }
+    let unit = draft.unit(&key.unit);
+    let (current, stops) = unit.map_or((0, false), |unit| (unit.incarnation, unit.is_stopping()));
     let incarnation = reporter.incarnation.unwrap_or(current);
     let fault = match old.as_deref().filter(|old| old.outlasts(error)) {
         Some(held) => held.met_again(draft.now),
@@ -90,7 +94,8 @@ pub(in crate::domain) fn report_error(
             let (settings, met) = (&draft.limits.faults, (incarnation, draft.now));
             let (old, whose) = (old.as_deref(), (&draft.base.name, &key));
             let new = Fault::after_error(old, whose, error.clone(), settings, met);
-            with_place(draft, new, old)
+            let while_stopping = old.map_or(stops, |old| old.while_stopping);
+            with_place(draft, Fault { while_stopping, ..new }, old)
         }
     };
     let key = Arc::new(key);

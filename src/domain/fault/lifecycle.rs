@@ -43,6 +43,7 @@ impl Fault {
             ask_time: None,
             incarnation,
             held_since: held.filter(|_| class.holds()),
+            while_stopping: old.is_some_and(|old| old.while_stopping),
             error,
         };
         fault.staged(settings, now).shown_after(old, key, now)

@@ -139,6 +139,10 @@ pub struct Fault {
     pub incarnation: u64,
     /// Since when the fault holds its component.
     pub held_since: Option<Timestamp>,
+    /// Whether the unit had announced its stop when it met the first error: the fault then ends
+    /// with the incarnation. Not written if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_stopping: bool,
 }
 
 impl Fault {

@@ -68,6 +68,8 @@ pub enum Cause {
     LeaderExpired,
     /// A former leader set the status.
     LeaderEnded,
+    /// The worker of a unit announced that it stops.
+    UnitStopping,
 }
 
 /// The subject of an event.

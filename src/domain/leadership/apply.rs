@@ -107,7 +107,7 @@ pub(in crate::domain) fn transfer_leadership(
         return Err(LeaderIsExternal { leader: leader.clone() }.into());
     }
     let unit = draft.unit(to).cloned().unwrap_or_default();
-    if unit.lost_since.is_some() || unit.departed {
+    if unit.lost_since.is_some() || unit.has_departed() {
         return Err(UnitNotThere { unit: to.clone() }.into());
     }
     let lease = draft.head.lease.as_ref();

@@ -74,6 +74,7 @@ fn set_one(draft: &mut Draft<'_>, key: Arc<StatusKey>, new: &NewStatus, place: P
         expire_time_written: expire_time,
         swings: Swings::default(),
         held: None,
+        while_stopping: false,
         place,
     };
     draft.log_status(&key, old.as_deref(), Some(&status), Cause::LeaderSet);

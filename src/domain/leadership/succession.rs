@@ -127,7 +127,7 @@ fn next_in_line(draft: &Draft<'_>) -> Option<UnitName> {
         unit.candidate.is_some()
             && unit.lost_since.or(unit.quiet_since).is_none()
             && unit.silence_deadline().is_none_or(|at| now < at)
-            && !unit.departed
+            && !unit.has_departed()
     };
     let next = draft.units.matching(is_there).min_by_key(|(_, unit)| unit.candidate);
     next.map(|(name, _)| name.clone())

@@ -50,7 +50,7 @@ pub(in crate::domain) fn operate(
         (_, None) => return Err(Refused::NotFound { id: command.id.clone() }.into()),
         (what, Some(known)) => change_operation(draft, call, what, &known)?,
     };
-    if draft.unit(&command.by).is_some_and(|unit| !unit.departed) {
+    if draft.unit(&command.by).is_some_and(|unit| !unit.has_departed()) {
         // Any call that names a unit is contact with it.
         note_contact(draft, &Reporter::new(command.by.clone(), None));
     }

@@ -44,6 +44,8 @@ pub(in crate::domain) fn report(
     }
     has_bytes(draft, new.report.size(), || size_of(old.as_ref()))?;
     let mut changed = note_contact(draft, reporter);
+    // The contact of a new incarnation may have removed the status.
+    let old = if changed { draft.status(&key).cloned() } else { old };
     changed |= set(draft, reporter, key, old, new, Place::NONE);
     Ok(Effect { changed, ..Effect::default() })
 }
@@ -156,7 +158,9 @@ fn set(
         Arc::make_mut(&mut report).ttl = draft.head.config.default_ttl;
     }
     let expire_time = report.ttl.map(|ttl| draft.now.after(ttl));
-    let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
+    let unit = draft.unit(&reporter.unit);
+    let (current, while_stopping) =
+        unit.map_or((0, false), |unit| (unit.incarnation, unit.is_stopping()));
     let incarnation = reporter.incarnation.unwrap_or(current);
     if old.as_ref().is_some_and(|old| may_hold(draft, &key, old)) {
         let latest = Reported { report, observe_time: new.observe_time, incarnation };
@@ -186,6 +190,7 @@ fn set(
         swings: Swings::default(),
         held: None,
         place,
+        while_stopping,
     };
     draft.log_status(&key, old.as_deref(), Some(&status), Cause::Reported);
     draft.put_status_over(key, old, Some(Arc::new(status)));
@@ -216,13 +221,16 @@ pub(in crate::domain) fn remove_all(
 ) -> u32 {
     let mut removed = 0;
     for key in keys {
-        let old = draft.status(&key).cloned();
-        let flapped = old.as_ref().is_some_and(|old| old.flapping().is_some());
+        // The contact of a new incarnation may have removed the status.
+        let Some(old) = draft.status(&key).cloned() else {
+            continue;
+        };
+        let flapped = old.flapping().is_some();
         let cause = match cause {
             Cause::Replaced if flapped => Cause::FlappingEnded,
             cause => cause,
         };
-        draft.log_status(&key, old.as_deref(), None, cause);
+        draft.log_status(&key, Some(&old), None, cause);
         draft.put_status(key, None);
         removed += 1;
     }

@@ -1,6 +1,7 @@
 //! A status: level, texts, and validity.
 
 pub(in crate::domain) mod apply;
+pub(in crate::domain) mod confirm;
 pub(in crate::domain) mod draft;
 pub mod place;
 pub mod report;
@@ -96,6 +97,10 @@ pub struct Status {
     /// The place in the pull set that the status was reported in.
     #[serde(default)]
     pub place: Place,
+    /// Whether the unit had announced its stop when it reported the status, which then ends with
+    /// the incarnation. Not written if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_stopping: bool,
 }
 
 impl Status {

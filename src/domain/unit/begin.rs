@@ -11,17 +11,18 @@ use crate::domain::name::UnitName;
 use crate::domain::quota::check_unit_quota;
 use crate::domain::request::Effect;
 use crate::domain::revision::Revision;
-use crate::domain::status::Kind;
 use crate::domain::status::apply::remove_all;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::contact::{
     check_known_reporter, check_reporter, note_contact, pulled_count,
 };
+use crate::domain::unit::departure::Departure;
+use crate::domain::unit::last_words::end_last_words;
 use crate::domain::unit::presence::{Presence, ReplicaId, SessionId};
 use crate::domain::unit::refused::{BeginError, IdentityError, IncarnationsUsedUp, ReporterError};
 use crate::domain::unit::remove::remove;
 use crate::domain::unit::silence::quieten_unit;
-use crate::domain::unit::successor::{hand_over, line_of, predecessor, successor};
+use crate::domain::unit::successor::{hand_over, line_of, outlives, predecessor, successor};
 use crate::domain::unit::{Callbacks, Newcomer, Reporter, Unit};
 
 /// Opens a session of a unit.
@@ -72,6 +73,9 @@ fn begin(
 ) -> Result<Effect, BeginError> {
     let name = &who.unit;
     let incarnation = incarnation_of(draft, who)?;
+    if draft.unit(name).is_some_and(|unit| unit.incarnation < incarnation) {
+        end_last_words(draft, name);
+    }
     let known = draft.unit(name).cloned();
     let before = known.clone().unwrap_or_default();
     let is_new = before.incarnation < incarnation;
@@ -142,7 +146,8 @@ fn begun(
             true => pulled_count(draft, &who.unit),
             false => before.outlived_count,
         },
-        departed: false,
+        // Only the worker that announced its stop is about to stop.
+        departure: if is_new || before.has_departed() { Departure::None } else { before.departure },
         session_ended: false,
         // A new incarnation has not requested leadership.
         candidate: before.candidate.filter(|_| !is_new),
@@ -220,20 +225,20 @@ pub(in crate::domain) fn depart(
         return Ok(remove(draft, name));
     };
     let mut keys = draft.keys_of(name, None);
-    if keys.iter().all(|key| key.kind == Kind::Pull) {
+    if !keys.iter().any(|key| outlives(draft, key)) {
         return Ok(remove(draft, name));
     }
     if let Some(successor) = successor(draft, name, line) {
         hand_over(draft, name, &successor);
         return Ok(remove(draft, name));
     }
-    keys.retain(|key| key.kind == Kind::Pull);
+    keys.retain(|key| !outlives(draft, key));
     let removed = remove_all(draft, keys.into_iter(), Cause::UnitRemoved);
     remove_faults(draft, name);
     let unit = draft.unit(name).cloned().unwrap_or_default().expected_within(ttl, draft.now);
     // The unit cannot receive callbacks any more.
     let callbacks = Callbacks::default();
-    let gone = Unit { departed: true, silence_ends: None, callbacks, ..unit };
+    let gone = Unit { departure: Departure::Departed, silence_ends: None, callbacks, ..unit };
     draft.put_unit(name.clone(), Some(gone));
     leave_lease(draft, name);
     Ok(Effect { changed: true, removed, ..Effect::default() })

@@ -7,6 +7,8 @@ use crate::domain::leadership::succession::{leave_lease, welcome_candidate};
 use crate::domain::limits::{INCARNATION_MAX, INCARNATION_STEP_MAX, REMOVED_FOR};
 use crate::domain::name::UnitName;
 use crate::domain::status::Kind;
+use crate::domain::unit::departure::Departure;
+use crate::domain::unit::last_words::end_last_words;
 use crate::domain::unit::presence::Presence;
 use crate::domain::unit::refused::{IdentityError, LookupError, ReporterError, UnitNotFound};
 use crate::domain::unit::{Reporter, Unit};
@@ -74,7 +76,7 @@ pub(in crate::domain) fn may_return(
         return Ok(());
     }
     let removed_at = match draft.unit(&reporter.unit) {
-        Some(unit) if unit.departed => Some(unit.last_seen),
+        Some(unit) if unit.has_departed() => Some(unit.last_seen),
         Some(_) => None,
         None => draft.requests.removed_at(&reporter.unit),
     };
@@ -121,8 +123,11 @@ pub(in crate::domain) fn is_contact(draft: &Draft<'_>, reporter: &Reporter) -> b
 pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter) -> bool {
     let name = &reporter.unit;
     draft.contacts.add(name);
-    let known = draft.unit(name);
     let incarnation = reporter.incarnation.unwrap_or_default();
+    if draft.unit(name).is_some_and(|unit| unit.is_stopping() && unit.incarnation < incarnation) {
+        end_last_words(draft, name);
+    }
+    let known = draft.unit(name);
     if known.is_some_and(|unit| unit.is_well(incarnation) && !unit.is_news(draft.now)) {
         return false;
     }
@@ -131,7 +136,7 @@ pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter
     let contacted = Unit {
         incarnation: incarnation.max(before.incarnation),
         // The open session belongs to the earlier incarnation.
-        presence: match is_new || before.departed {
+        presence: match is_new || before.has_departed() {
             true => Presence::Unbound,
             false => before.presence,
         },
@@ -140,7 +145,7 @@ pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter
             true => pulled_count(draft, name),
             false => before.outlived_count,
         },
-        departed: false,
+        departure: if is_new || before.has_departed() { Departure::None } else { before.departure },
         candidate: before.candidate.filter(|_| !is_new),
         session_ended: false,
         lost_since: None,
@@ -152,7 +157,7 @@ pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter
     let silence_ends = contacted.is_overdue().then(|| draft.silence_from_now());
     let contacted = Unit { silence_ends, ..contacted };
     let returned = !before.is_believed() || before.quiet_since.is_some();
-    let is_shown = returned || before.departed || contacted.incarnation != before.incarnation;
+    let is_shown = returned || before.has_departed() || contacted.incarnation != before.incarnation;
     if known.is_some() && !is_shown {
         if contacted != before || contacted.is_news(draft.now) {
             draft.units.put(name.clone(), Some(contacted));

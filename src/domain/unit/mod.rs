@@ -7,11 +7,14 @@
 pub(in crate::domain) mod begin;
 pub(in crate::domain) mod callback;
 pub(in crate::domain) mod contact;
+pub mod departure;
 pub(in crate::domain) mod draft;
+pub(in crate::domain) mod last_words;
 pub mod presence;
 pub mod refused;
 pub(in crate::domain) mod remove;
 pub mod silence;
+pub(in crate::domain) mod stop;
 pub(in crate::domain) mod successor;
 
 use std::collections::BTreeMap;
@@ -24,6 +27,7 @@ use crate::domain::operation::words::OperationStatus;
 use crate::domain::revision::Revision;
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};
 use crate::domain::time::Timestamp;
+use crate::domain::unit::departure::Departure;
 use crate::domain::unit::presence::{Presence, SessionId};
 
 /// The state of a unit beside its statuses.
@@ -67,9 +71,9 @@ pub struct Unit {
     /// answers a pull.
     #[serde(default)]
     pub outlived_count: u32,
-    /// Whether the unit departed for good while its pushed statuses wait for a successor.
+    /// Whether the unit is about to go, or has gone.
     #[serde(default)]
-    pub departed: bool,
+    pub departure: Departure,
     /// When the unit last answered a pull of all its statuses; the stored value is as of the last
     /// other change of the record.
     #[serde(default)]
@@ -137,6 +141,16 @@ impl Unit {
 }
 
 impl Unit {
+    /// Returns whether the unit departed for good while its pushed statuses wait for a successor.
+    pub fn has_departed(&self) -> bool {
+        self.departure == Departure::Departed
+    }
+
+    /// Returns whether the worker of the unit announced that it stops.
+    pub fn is_stopping(&self) -> bool {
+        matches!(self.departure, Departure::Stopping(_))
+    }
+
     /// Returns the unit's session, if it has one.
     pub fn session(&self) -> Option<SessionId> {
         match self.presence {
@@ -182,7 +196,8 @@ impl Unit {
     /// Returns why a unit is lost, as text.
     pub(in crate::domain) fn why_lost(&self) -> &'static str {
         match self.presence {
-            _ if self.departed => "it has left without a successor",
+            _ if self.has_departed() => "it has left without a successor",
+            _ if self.is_stopping() => "it announced its stop and has not come back",
             Presence::Promised(_) if self.session_ended => "no report since its session ended",
             Presence::Promised(_) => "no contact within its ttl",
             Presence::Unbound | Presence::Connected(_) => "silent since its last ttl passed",
@@ -223,7 +238,7 @@ impl Unit {
         let is_missed = self.lost_since.or(self.uncertain_since).or(self.quiet_since).is_some();
         incarnation <= self.incarnation
             && !is_missed
-            && !(self.departed || self.session_ended || self.is_overdue())
+            && !(self.has_departed() || self.session_ended || self.is_overdue())
             && self.silence_ends.is_none()
     }
 

@@ -10,6 +10,7 @@ use crate::domain::name::UnitName;
 use crate::domain::quota::check_quota;
 use crate::domain::status::{Kind, Status, StatusKey};
 use crate::domain::unit::Unit;
+use crate::domain::unit::departure::Departure;
 use crate::domain::unit::presence::Presence;
 
 /// Returns the hand-over group of a stateless unit, if it has one.
@@ -42,7 +43,7 @@ pub(in crate::domain) fn successor(
     line: &str,
 ) -> Option<UnitName> {
     let here = in_line(draft, leaving, line, |unit| {
-        !unit.departed && unit.is_believed() && unit.quiet_since.is_none()
+        unit.departure == Departure::None && unit.is_believed() && unit.quiet_since.is_none()
     });
     let newest = here.max_by_key(|(name, unit)| {
         let has_contact = unit.session().is_some();
@@ -60,17 +61,23 @@ pub(in crate::domain) fn predecessor(
 ) -> Option<UnitName> {
     let line = line_of(draft, unit)?;
     let gone = in_line(draft, name, line, |unit| {
-        unit.departed || unit.lost_since.is_some() && unit.session().is_none()
+        unit.has_departed() || unit.lost_since.is_some() && unit.session().is_none()
     });
-    let first = gone.min_by_key(|(name, unit)| (!unit.departed, unit.last_seen, *name));
+    let first = gone.min_by_key(|(name, unit)| (!unit.has_departed(), unit.last_seen, *name));
     first.map(|(leaving, _)| leaving.clone())
+}
+
+/// Returns whether a status of a unit outlives it: a pushed one, unless the unit had announced its
+/// stop when it reported it.
+pub(in crate::domain) fn outlives(draft: &Draft<'_>, key: &StatusKey) -> bool {
+    key.kind == Kind::Push && !draft.status(key).is_some_and(|status| status.while_stopping)
 }
 
 /// Passes the push statuses of one unit to another, except those that the other already has or
 /// has no quota for. Passed statuses keep their times.
 pub(in crate::domain) fn hand_over(draft: &mut Draft<'_>, from: &UnitName, to: &UnitName) {
     let incarnation = draft.unit(to).map_or(0, |unit| unit.incarnation);
-    let pushed = draft.keys_of(from, None).into_iter().filter(|key| key.kind == Kind::Push);
+    let pushed = draft.keys_of(from, None).into_iter().filter(|key| outlives(draft, key));
     for key in pushed.collect::<Vec<_>>() {
         let own = StatusKey { unit: to.clone(), ..(*key).clone() };
         let has_quota = || check_quota(draft, to, [own.clone()], &BTreeSet::new()).is_ok();

@@ -93,6 +93,7 @@ pub const TABLE: &[MethodRight] = &[
     row(REPORT, "ResolveError", Right::Unit, ""),
     row(WORKER, "Connect", Right::Unit, "`hello` names the unit"),
     row(WORKER, "RegisterUnit", Right::Unit, ""),
+    row(WORKER, "AnnounceStop", Right::Unit, ""),
     row(LEADER, "ClaimLeadership", Right::Unit, ""),
     row(LEADER, "RenewLeadership", Right::Unit, "its lease epoch counts"),
     row(LEADER, "ReleaseLeadership", Right::Unit, "its lease epoch counts"),

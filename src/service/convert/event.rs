@@ -75,6 +75,7 @@ fn actor(cause: Cause) -> v1::EventActor {
         | Cause::Cleared
         | Cause::UnitReturned
         | Cause::UnitReplaced
+        | Cause::UnitStopping
         | Cause::ErrorReported
         | Cause::ErrorResolved
         | Cause::LeaderClaimed
@@ -128,5 +129,6 @@ fn cause(cause: Cause) -> &'static str {
         Cause::LeaderReleased => "LeaderReleased",
         Cause::LeaderExpired => "LeaderExpired",
         Cause::LeaderEnded => "LeaderEnded",
+        Cause::UnitStopping => "UnitStopping",
     }
 }

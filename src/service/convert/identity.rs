@@ -107,6 +107,7 @@ repeatable! {
     "ReportError" ReportErrorRequest unit;
     "ResolveError" ResolveErrorRequest unit;
     "RegisterUnit" RegisterUnitRequest unit;
+    "AnnounceStop" AnnounceStopRequest unit;
     "ConfigureApplication" ConfigureApplicationRequest;
     "SetApplicationStatus" SetApplicationStatusRequest unit ? decided_outside;
     "ReplaceApplicationStatuses" ReplaceApplicationStatusesRequest unit ? decided_outside;

@@ -37,5 +37,5 @@ pub use output::{
 };
 pub use page::{PAGE_BYTES_MAX, Page, PageToken, fill, first_of, framed};
 pub use report::{clear, replace, report};
-pub use session::{hello, inbound, outbound, register_unit};
+pub use session::{announce_stop, hello, inbound, outbound, register_unit};
 pub use value::{count, duration, level_word, timestamp};

@@ -12,6 +12,7 @@ use crate::domain::rank::Origin;
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};
 use crate::domain::summary::{Summary, Winner};
 use crate::domain::unit::Unit;
+use crate::domain::unit::departure::Departure;
 use crate::proto::v1;
 
 /// Maximum bytes of the holds that are shown with a unit: a thousand units fit into a page even if
@@ -178,6 +179,7 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
         freshness: freshness(fresh) as i32,
         contributing: believed || terminal,
         held: damping::held(&state.head().config, key, status),
+        while_stopping: status.while_stopping,
     }
 }
 
@@ -225,6 +227,10 @@ pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
             .map_or_else(String::new, |c| c.words.short_message.to_string()),
         holds_rest_count: count(rest),
         stale_time: unit.stale_since.into_iter().chain(unit.quiet_since).min().map(timestamp),
+        stopping_time: match unit.departure {
+            Departure::Stopping(since) => Some(timestamp(since)),
+            Departure::None | Departure::Departed => None,
+        },
     }
 }
 
@@ -252,6 +258,7 @@ pub fn contribution(given: &Contribution) -> v1::Contribution {
         check: given.check.to_string(),
         held: given.held.clone(),
         short_message: given.words.short_message.to_string(),
+        while_stopping: given.while_stopping,
     }
 }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 use prost::Message;
 
 use super::error;
-use super::fields::{Fields, Within};
+use super::fields::{Fields, Within, if_given};
 use super::identity::request_id;
 use super::operation::pending;
 use super::output::status_report;
 use super::page::{PAGE_BYTES_MAX, first_of};
 use super::report::{pull_set, statuses};
 use super::value::{count, duration, timestamp};
-use crate::domain::command::Command;
+use crate::domain::command::{Command, Request};
 use crate::domain::limits::{TTL_MAX, TTL_MIN};
 use crate::domain::name::AppName;
 use crate::domain::request::RequestId;
@@ -65,6 +65,14 @@ pub fn register_unit(
     Some((Newcomer { unit: unit?, incarnation, stateless, labels: labels? }, ttl?, id?))
 }
 
+/// Reads an `AnnounceStop`.
+pub fn announce_stop(fields: &mut Fields, wire: v1::AnnounceStopRequest) -> Option<Request> {
+    let unit = fields.unit("unit", &wire.unit);
+    let id = request_id(fields, &wire)?;
+    let command = Command::AnnounceStop(Reporter::new(unit?, wire.incarnation));
+    Some(Request { id, command })
+}
+
 /// Reads every later message.
 pub fn inbound(
     reporter: &Reporter,
@@ -79,6 +87,16 @@ pub fn inbound(
         Some(Payload::Replace(replace)) => {
             let question = u64::from_str_radix(&replace.collect_id, 16).ok();
             numbered(replace.seq, question, replace_of(reporter(), replace))
+        }
+        Some(Payload::Unchanged(unchanged)) => {
+            let question = u64::from_str_radix(&unchanged.collect_id, 16).ok();
+            numbered(unchanged.seq, question, unchanged_of(reporter(), &unchanged))
+        }
+        Some(Payload::Stopping(stopping)) => {
+            let mut fields = Fields::default();
+            has_seq(&mut fields, stopping.seq);
+            let command = fields.finish(Some(Command::AnnounceStop(reporter())));
+            numbered(stopping.seq, None, command)
         }
         Some(Payload::Clear(clear)) => numbered(clear.seq, None, clear_of(reporter(), &clear)),
         Some(Payload::Error(error)) => {
@@ -137,6 +155,13 @@ fn replace_of(reporter: Reporter, replace: v1::ConnectReplace) -> Result<Command
     has_seq(&mut fields, replace.seq);
     let set = pull_set(&mut fields, replace.component.as_deref(), replace.statuses);
     fields.finish(set).map(|(component, set)| Command::Replace(reporter, component, set))
+}
+
+fn unchanged_of(reporter: Reporter, unchanged: &v1::ConnectUnchanged) -> Result<Command, ApiError> {
+    let mut fields = Fields::default();
+    has_seq(&mut fields, unchanged.seq);
+    let component = if_given(unchanged.component.as_deref(), |c| fields.part("component", c));
+    fields.finish(component.map(|component| Command::Confirm(reporter, component)))
 }
 
 fn clear_of(reporter: Reporter, clear: &v1::ConnectClear) -> Result<Command, ApiError> {

@@ -247,6 +247,7 @@ fn mk_writes() -> Vec<Write> {
         expire_time_written: None,
         swings: Swings::default(),
         held: None,
+        while_stopping: true,
         place: Place::NONE,
     };
     vec![

@@ -421,7 +421,9 @@ type Contribution struct {
 	// Why it shows something worse than the last report, in words; empty if it does not.
 	Held string `protobuf:"bytes,13,opt,name=held,proto3" json:"held,omitempty"`
 	// Its short message, at most 40 characters. Empty if none was given.
-	ShortMessage  string `protobuf:"bytes,14,opt,name=short_message,json=shortMessage,proto3" json:"short_message,omitempty"`
+	ShortMessage string `protobuf:"bytes,14,opt,name=short_message,json=shortMessage,proto3" json:"short_message,omitempty"`
+	// Whether its unit had announced its stop when it reported this: it ends with the unit's incarnation.
+	WhileStopping bool `protobuf:"varint,15,opt,name=while_stopping,json=whileStopping,proto3" json:"while_stopping,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -552,6 +554,13 @@ func (x *Contribution) GetShortMessage() string {
 		return x.ShortMessage
 	}
 	return ""
+}
+
+func (x *Contribution) GetWhileStopping() bool {
+	if x != nil {
+		return x.WhileStopping
+	}
+	return false
 }
 
 // Response of ExplainApplication: the status and its reason.
@@ -3452,7 +3461,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12!\n" +
-	"\fmin_revision\x18\x04 \x01(\x04R\vminRevision\"\xe3\x03\n" +
+	"\fmin_revision\x18\x04 \x01(\x04R\vminRevision\"\x8a\x04\n" +
 	"\fContribution\x12*\n" +
 	"\x03ref\x18\x01 \x01(\v2\x18.bellwether.v1.StatusRefR\x03ref\x12*\n" +
 	"\x05level\x18\x02 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x12\x18\n" +
@@ -3471,7 +3480,8 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\tbeaten_by\x18\v \x01(\tR\bbeatenBy\x12\x14\n" +
 	"\x05check\x18\f \x01(\tR\x05check\x12\x12\n" +
 	"\x04held\x18\r \x01(\tR\x04held\x12#\n" +
-	"\rshort_message\x18\x0e \x01(\tR\fshortMessage\"\xa7\x04\n" +
+	"\rshort_message\x18\x0e \x01(\tR\fshortMessage\x12%\n" +
+	"\x0ewhile_stopping\x18\x0f \x01(\bR\rwhileStopping\"\xa7\x04\n" +
 	"\x1aExplainApplicationResponse\x12<\n" +
 	"\vapplication\x18\x01 \x01(\v2\x1a.bellwether.v1.ApplicationR\vapplication\x123\n" +
 	"\x06winner\x18\x02 \x01(\v2\x1b.bellwether.v1.ContributionR\x06winner\x12\x12\n" +

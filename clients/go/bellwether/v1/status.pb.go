@@ -393,8 +393,8 @@ const (
 	EventKind_EVENT_KIND_STATUS EventKind = 1
 	// The status of the application changed. With cause Deleted, the application was deleted.
 	EventKind_EVENT_KIND_APPLICATION EventKind = 2
-	// A unit became stale, lost or uncertain, reported again, got a new incarnation or was removed: `cause` and
-	// `freshness` distinguish these.
+	// A unit became stale, lost or uncertain, reported again, announced its stop, got a new incarnation or was removed:
+	// `cause` and `freshness` distinguish these.
 	EventKind_EVENT_KIND_UNIT EventKind = 3
 	// The leader changed or ended: `changes` has `leader` and `lease_epoch`.
 	EventKind_EVENT_KIND_LEADER EventKind = 4
@@ -716,7 +716,9 @@ type StatusRecord struct {
 	// those of level error and terminated.
 	Contributing bool `protobuf:"varint,10,opt,name=contributing,proto3" json:"contributing,omitempty"`
 	// Present while the status is latched or damped: the last report differs from `report`, or may differ.
-	Held          *HeldStatus `protobuf:"bytes,11,opt,name=held,proto3" json:"held,omitempty"`
+	Held *HeldStatus `protobuf:"bytes,11,opt,name=held,proto3" json:"held,omitempty"`
+	// Whether the unit had announced its stop when it reported this: the status ends with the unit's incarnation.
+	WhileStopping bool `protobuf:"varint,12,opt,name=while_stopping,json=whileStopping,proto3" json:"while_stopping,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -826,6 +828,13 @@ func (x *StatusRecord) GetHeld() *HeldStatus {
 		return x.Held
 	}
 	return nil
+}
+
+func (x *StatusRecord) GetWhileStopping() bool {
+	if x != nil {
+		return x.WhileStopping
+	}
+	return false
 }
 
 // The state behind a latched or damped status. Changes of this state do not move the revision. If several servers share
@@ -1989,8 +1998,10 @@ type Unit struct {
 	ShortMessage string `protobuf:"bytes,12,opt,name=short_message,json=shortMessage,proto3" json:"short_message,omitempty"`
 	// Number of held components that do not fit into `holds`. ListFaults has all.
 	HoldsRestCount int32 `protobuf:"varint,13,opt,name=holds_rest_count,json=holdsRestCount,proto3" json:"holds_rest_count,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Time at which the unit announced that it stops; absent if it did not, and after its next incarnation began.
+	StoppingTime  *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=stopping_time,json=stoppingTime,proto3" json:"stopping_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Unit) Reset() {
@@ -2114,6 +2125,13 @@ func (x *Unit) GetHoldsRestCount() int32 {
 	return 0
 }
 
+func (x *Unit) GetStoppingTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StoppingTime
+	}
+	return nil
+}
+
 // One transition in the history of an application.
 type StatusEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2137,8 +2155,8 @@ type StatusEvent struct {
 	// Cause of the event, CamelCase: Reported, Cleared, Replaced, Expired, UnitLost, UnitReturned, UnitRemoved,
 	// Configured, LeaderSet, LeaderCleared, Deleted, Derived, Doubted, UnitReplaced, HandedOver, FlappingBegan,
 	// FlappingEnded, ErrorReported, FaultPersists, ErrorResolved, HoldRetried, HoldSkipped, Operation, LeaderClaimed,
-	// LeaderTransferred, LeaderReleased, LeaderExpired, LeaderEnded. `Doubted` means that a unit became uncertain after a
-	// data loss of the store.
+	// LeaderTransferred, LeaderReleased, LeaderExpired, LeaderEnded, UnitStopping. `Doubted` means that a unit became
+	// uncertain after a data loss of the store.
 	Cause string `protobuf:"bytes,9,opt,name=cause,proto3" json:"cause,omitempty"`
 	// Kind of event, for programs that print a line for each kind. Only STATUS and APPLICATION are changes of a level.
 	// Events of other kinds may have no level before and after.
@@ -2356,7 +2374,7 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\x03ttl\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf9\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa0\x04\n" +
 	"\fStatusRecord\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -2372,7 +2390,8 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\tfreshness\x18\t \x01(\x0e2\x18.bellwether.v1.FreshnessR\tfreshness\x12\"\n" +
 	"\fcontributing\x18\n" +
 	" \x01(\bR\fcontributing\x12-\n" +
-	"\x04held\x18\v \x01(\v2\x19.bellwether.v1.HeldStatusR\x04held\"\xf8\x02\n" +
+	"\x04held\x18\v \x01(\v2\x19.bellwether.v1.HeldStatusR\x04held\x12%\n" +
+	"\x0ewhile_stopping\x18\f \x01(\bR\rwhileStopping\"\xf8\x02\n" +
 	"\n" +
 	"HeldStatus\x12.\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x18.bellwether.v1.HoldCauseR\x05cause\x127\n" +
@@ -2482,7 +2501,7 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\n" +
 	"since_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tsinceTime\x12\x12\n" +
 	"\x04unit\x18\x04 \x01(\tR\x04unit\x12\x16\n" +
-	"\x06target\x18\x05 \x01(\tR\x06target\"\x85\x04\n" +
+	"\x06target\x18\x05 \x01(\tR\x06target\"\xc6\x04\n" +
 	"\x04Unit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -2498,7 +2517,8 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\n" +
 	"stale_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tstaleTime\x12#\n" +
 	"\rshort_message\x18\f \x01(\tR\fshortMessage\x12(\n" +
-	"\x10holds_rest_count\x18\r \x01(\x05R\x0eholdsRestCount\"\x81\x04\n" +
+	"\x10holds_rest_count\x18\r \x01(\x05R\x0eholdsRestCount\x12?\n" +
+	"\rstopping_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\fstoppingTime\"\x81\x04\n" +
 	"\vStatusEvent\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -2661,19 +2681,20 @@ var file_bellwether_v1_status_proto_depIdxs = []int32{
 	27, // 42: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
 	22, // 43: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
 	27, // 44: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
-	27, // 45: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
-	11, // 46: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
-	0,  // 47: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
-	0,  // 48: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
-	2,  // 49: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
-	6,  // 50: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
-	25, // 51: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
-	7,  // 52: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
-	53, // [53:53] is the sub-list for method output_type
-	53, // [53:53] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	27, // 45: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
+	27, // 46: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
+	11, // 47: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
+	0,  // 48: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
+	0,  // 49: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
+	2,  // 50: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
+	6,  // 51: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
+	25, // 52: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
+	7,  // 53: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
+	54, // [54:54] is the sub-list for method output_type
+	54, // [54:54] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_status_proto_init() }

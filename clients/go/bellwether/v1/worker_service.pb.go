@@ -41,6 +41,8 @@ type ConnectRequest struct {
 	//	*ConnectRequest_ClaimLeadership
 	//	*ConnectRequest_ReleaseLeadership
 	//	*ConnectRequest_Goodbye
+	//	*ConnectRequest_Unchanged
+	//	*ConnectRequest_Stopping
 	Message       isConnectRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -173,6 +175,24 @@ func (x *ConnectRequest) GetGoodbye() *Goodbye {
 	return nil
 }
 
+func (x *ConnectRequest) GetUnchanged() *ConnectUnchanged {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_Unchanged); ok {
+			return x.Unchanged
+		}
+	}
+	return nil
+}
+
+func (x *ConnectRequest) GetStopping() *ConnectStopping {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_Stopping); ok {
+			return x.Stopping
+		}
+	}
+	return nil
+}
+
 type isConnectRequest_Message interface {
 	isConnectRequest_Message()
 }
@@ -228,6 +248,16 @@ type ConnectRequest_Goodbye struct {
 	Goodbye *Goodbye `protobuf:"bytes,10,opt,name=goodbye,proto3,oneof"`
 }
 
+type ConnectRequest_Unchanged struct {
+	// Answers a `collect`: the pull set that the server has is the current one.
+	Unchanged *ConnectUnchanged `protobuf:"bytes,11,opt,name=unchanged,proto3,oneof"`
+}
+
+type ConnectRequest_Stopping struct {
+	// Announces that the worker is about to stop.
+	Stopping *ConnectStopping `protobuf:"bytes,12,opt,name=stopping,proto3,oneof"`
+}
+
 func (*ConnectRequest_Hello) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Report) isConnectRequest_Message() {}
@@ -247,6 +277,10 @@ func (*ConnectRequest_ClaimLeadership) isConnectRequest_Message() {}
 func (*ConnectRequest_ReleaseLeadership) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Goodbye) isConnectRequest_Message() {}
+
+func (*ConnectRequest_Unchanged) isConnectRequest_Message() {}
+
+func (*ConnectRequest_Stopping) isConnectRequest_Message() {}
 
 // One message of the server.
 type ConnectResponse struct {
@@ -875,6 +909,120 @@ func (x *ConnectReplace) GetCollectId() string {
 	return ""
 }
 
+// The pull set that the server has is still what the worker has to say: nothing of it is replaced. For a worker whose set
+// other processes report, such as the hooks of a charm: an answer with `replace` could overwrite a newer set of theirs.
+//
+// Statuses of an earlier incarnation count as those of this one, so they are no longer stale for that reason. A ttl is
+// not extended: only a report is a repeat.
+type ConnectUnchanged struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sequence number of the message: 1 or more, larger than the one before.
+	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// If given, only this component's set is meant.
+	Component *string `protobuf:"bytes,2,opt,name=component,proto3,oneof" json:"component,omitempty"`
+	// Id of the `collect` that this message answers; empty: none.
+	CollectId     string `protobuf:"bytes,3,opt,name=collect_id,json=collectId,proto3" json:"collect_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectUnchanged) Reset() {
+	*x = ConnectUnchanged{}
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectUnchanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectUnchanged) ProtoMessage() {}
+
+func (x *ConnectUnchanged) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectUnchanged.ProtoReflect.Descriptor instead.
+func (*ConnectUnchanged) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ConnectUnchanged) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ConnectUnchanged) GetComponent() string {
+	if x != nil && x.Component != nil {
+		return *x.Component
+	}
+	return ""
+}
+
+func (x *ConnectUnchanged) GetCollectId() string {
+	if x != nil {
+		return x.CollectId
+	}
+	return ""
+}
+
+// The worker is about to stop, see AnnounceStop. The session stays open until `goodbye`.
+type ConnectStopping struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sequence number of the message: 1 or more, larger than the one before.
+	Seq           uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectStopping) Reset() {
+	*x = ConnectStopping{}
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectStopping) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectStopping) ProtoMessage() {}
+
+func (x *ConnectStopping) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectStopping.ProtoReflect.Descriptor instead.
+func (*ConnectStopping) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ConnectStopping) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
 // Removes statuses of the unit.
 type ConnectClear struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -892,7 +1040,7 @@ type ConnectClear struct {
 
 func (x *ConnectClear) Reset() {
 	*x = ConnectClear{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[6]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +1052,7 @@ func (x *ConnectClear) String() string {
 func (*ConnectClear) ProtoMessage() {}
 
 func (x *ConnectClear) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[6]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +1065,7 @@ func (x *ConnectClear) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectClear.ProtoReflect.Descriptor instead.
 func (*ConnectClear) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{6}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ConnectClear) GetSeq() uint64 {
@@ -961,7 +1109,7 @@ type ConnectError struct {
 
 func (x *ConnectError) Reset() {
 	*x = ConnectError{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[7]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -973,7 +1121,7 @@ func (x *ConnectError) String() string {
 func (*ConnectError) ProtoMessage() {}
 
 func (x *ConnectError) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[7]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -986,7 +1134,7 @@ func (x *ConnectError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectError.ProtoReflect.Descriptor instead.
 func (*ConnectError) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{7}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ConnectError) GetSeq() uint64 {
@@ -1022,7 +1170,7 @@ type ConnectResolve struct {
 
 func (x *ConnectResolve) Reset() {
 	*x = ConnectResolve{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[8]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1182,7 @@ func (x *ConnectResolve) String() string {
 func (*ConnectResolve) ProtoMessage() {}
 
 func (x *ConnectResolve) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[8]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1195,7 @@ func (x *ConnectResolve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectResolve.ProtoReflect.Descriptor instead.
 func (*ConnectResolve) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{8}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ConnectResolve) GetSeq() uint64 {
@@ -1094,7 +1242,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[9]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1254,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[9]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1267,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{9}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{11}
 }
 
 // Claims leadership of the application. The lease has the configured length.
@@ -1131,7 +1279,7 @@ type ClaimLeadership struct {
 
 func (x *ClaimLeadership) Reset() {
 	*x = ClaimLeadership{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[10]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1291,7 @@ func (x *ClaimLeadership) String() string {
 func (*ClaimLeadership) ProtoMessage() {}
 
 func (x *ClaimLeadership) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[10]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1304,7 @@ func (x *ClaimLeadership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimLeadership.ProtoReflect.Descriptor instead.
 func (*ClaimLeadership) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{10}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{12}
 }
 
 // Gives up leadership, or the place in the queue.
@@ -1168,7 +1316,7 @@ type ReleaseLeadership struct {
 
 func (x *ReleaseLeadership) Reset() {
 	*x = ReleaseLeadership{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[11]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1328,7 @@ func (x *ReleaseLeadership) String() string {
 func (*ReleaseLeadership) ProtoMessage() {}
 
 func (x *ReleaseLeadership) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[11]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1341,7 @@ func (x *ReleaseLeadership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseLeadership.ProtoReflect.Descriptor instead.
 func (*ReleaseLeadership) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{11}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{13}
 }
 
 // Ends the session on purpose.
@@ -1208,7 +1356,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[12]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1368,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[12]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1381,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{12}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Goodbye) GetRemoved() bool {
@@ -1257,7 +1405,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[13]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1417,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[13]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1430,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{13}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Ack) GetSeq() uint64 {
@@ -1312,7 +1460,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[14]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1472,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[14]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1485,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{14}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Reject) GetSeq() uint64 {
@@ -1367,7 +1515,7 @@ type ConnectVerdict struct {
 
 func (x *ConnectVerdict) Reset() {
 	*x = ConnectVerdict{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[15]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1527,7 @@ func (x *ConnectVerdict) String() string {
 func (*ConnectVerdict) ProtoMessage() {}
 
 func (x *ConnectVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[15]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1540,7 @@ func (x *ConnectVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectVerdict.ProtoReflect.Descriptor instead.
 func (*ConnectVerdict) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{15}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ConnectVerdict) GetSeq() uint64 {
@@ -1409,7 +1557,7 @@ func (x *ConnectVerdict) GetVerdict() *Verdict {
 	return nil
 }
 
-// Asks for the pull set: answer with `replace` and this id.
+// Asks for the pull set: answer with `replace`, or with `unchanged`, and this id.
 type Collect struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the question.
@@ -1426,7 +1574,7 @@ type Collect struct {
 
 func (x *Collect) Reset() {
 	*x = Collect{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[16]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1586,7 @@ func (x *Collect) String() string {
 func (*Collect) ProtoMessage() {}
 
 func (x *Collect) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[16]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1599,7 @@ func (x *Collect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Collect.ProtoReflect.Descriptor instead.
 func (*Collect) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{16}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Collect) GetCollectId() string {
@@ -1497,7 +1645,7 @@ type RetryDue struct {
 
 func (x *RetryDue) Reset() {
 	*x = RetryDue{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[17]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1657,7 @@ func (x *RetryDue) String() string {
 func (*RetryDue) ProtoMessage() {}
 
 func (x *RetryDue) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[17]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1670,7 @@ func (x *RetryDue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryDue.ProtoReflect.Descriptor instead.
 func (*RetryDue) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{17}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RetryDue) GetComponent() string {
@@ -1560,7 +1708,7 @@ type HoldReleased struct {
 
 func (x *HoldReleased) Reset() {
 	*x = HoldReleased{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[18]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1720,7 @@ func (x *HoldReleased) String() string {
 func (*HoldReleased) ProtoMessage() {}
 
 func (x *HoldReleased) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[18]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1733,7 @@ func (x *HoldReleased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldReleased.ProtoReflect.Descriptor instead.
 func (*HoldReleased) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{18}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HoldReleased) GetComponent() string {
@@ -1620,7 +1768,7 @@ type Leadership struct {
 
 func (x *Leadership) Reset() {
 	*x = Leadership{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[19]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1780,7 @@ func (x *Leadership) String() string {
 func (*Leadership) ProtoMessage() {}
 
 func (x *Leadership) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[19]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1793,7 @@ func (x *Leadership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leadership.ProtoReflect.Descriptor instead.
 func (*Leadership) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{19}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Leadership) GetLeader() string {
@@ -1688,7 +1836,7 @@ type AppDataChanged struct {
 
 func (x *AppDataChanged) Reset() {
 	*x = AppDataChanged{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[20]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +1848,7 @@ func (x *AppDataChanged) String() string {
 func (*AppDataChanged) ProtoMessage() {}
 
 func (x *AppDataChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[20]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +1861,7 @@ func (x *AppDataChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppDataChanged.ProtoReflect.Descriptor instead.
 func (*AppDataChanged) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{20}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AppDataChanged) GetEtag() string {
@@ -1734,7 +1882,7 @@ type Superseded struct {
 
 func (x *Superseded) Reset() {
 	*x = Superseded{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1894,7 @@ func (x *Superseded) String() string {
 func (*Superseded) ProtoMessage() {}
 
 func (x *Superseded) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1907,7 @@ func (x *Superseded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Superseded.ProtoReflect.Descriptor instead.
 func (*Superseded) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{21}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Superseded) GetIncarnation() uint64 {
@@ -1780,7 +1928,7 @@ type ConnectDrain struct {
 
 func (x *ConnectDrain) Reset() {
 	*x = ConnectDrain{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1940,7 @@ func (x *ConnectDrain) String() string {
 func (*ConnectDrain) ProtoMessage() {}
 
 func (x *ConnectDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1953,7 @@ func (x *ConnectDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectDrain.ProtoReflect.Descriptor instead.
 func (*ConnectDrain) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{22}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ConnectDrain) GetReconnectAfter() *durationpb.Duration {
@@ -1843,7 +1991,7 @@ type RegisterUnitRequest struct {
 
 func (x *RegisterUnitRequest) Reset() {
 	*x = RegisterUnitRequest{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +2003,7 @@ func (x *RegisterUnitRequest) String() string {
 func (*RegisterUnitRequest) ProtoMessage() {}
 
 func (x *RegisterUnitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +2016,7 @@ func (x *RegisterUnitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUnitRequest.ProtoReflect.Descriptor instead.
 func (*RegisterUnitRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{23}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RegisterUnitRequest) GetNamespace() string {
@@ -1950,7 +2098,7 @@ type RegisterUnitResponse struct {
 
 func (x *RegisterUnitResponse) Reset() {
 	*x = RegisterUnitResponse{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2110,7 @@ func (x *RegisterUnitResponse) String() string {
 func (*RegisterUnitResponse) ProtoMessage() {}
 
 func (x *RegisterUnitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2123,7 @@ func (x *RegisterUnitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUnitResponse.ProtoReflect.Descriptor instead.
 func (*RegisterUnitResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{24}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RegisterUnitResponse) GetIncarnation() uint64 {
@@ -2020,11 +2168,150 @@ func (x *RegisterUnitResponse) GetRetainedRestCount() int32 {
 	return 0
 }
 
+// Request of AnnounceStop.
+type AnnounceStopRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the application. Empty means `default`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the application. Required.
+	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// Name of the unit. Required.
+	Unit string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
+	// Incarnation of the unit. One older than the current one is refused with STALE_INCARNATION, one that was never
+	// issued (above the newest by more than 2^32, or above 2^63) with INVALID_VALUE. Not given: the current one.
+	Incarnation *uint64 `protobuf:"varint,4,opt,name=incarnation,proto3,oneof" json:"incarnation,omitempty"`
+	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
+	// once; another request with the same key is refused with REQUEST_ID_REUSED.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnnounceStopRequest) Reset() {
+	*x = AnnounceStopRequest{}
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnnounceStopRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnnounceStopRequest) ProtoMessage() {}
+
+func (x *AnnounceStopRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnnounceStopRequest.ProtoReflect.Descriptor instead.
+func (*AnnounceStopRequest) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *AnnounceStopRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *AnnounceStopRequest) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *AnnounceStopRequest) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *AnnounceStopRequest) GetIncarnation() uint64 {
+	if x != nil && x.Incarnation != nil {
+		return *x.Incarnation
+	}
+	return 0
+}
+
+func (x *AnnounceStopRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// Response of AnnounceStop.
+type AnnounceStopResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Revision of the application with the announcement.
+	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// False if the unit had announced it already, or has left.
+	Changed       bool `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnnounceStopResponse) Reset() {
+	*x = AnnounceStopResponse{}
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnnounceStopResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnnounceStopResponse) ProtoMessage() {}
+
+func (x *AnnounceStopResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnnounceStopResponse.ProtoReflect.Descriptor instead.
+func (*AnnounceStopResponse) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *AnnounceStopResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *AnnounceStopResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
 var File_bellwether_v1_worker_service_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	"\n" +
-	"\"bellwether/v1/worker_service.proto\x12\rbellwether.v1\x1a\x19bellwether/v1/error.proto\x1a\x1dbellwether/v1/operation.proto\x1a\x1abellwether/v1/status.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"\xef\x04\n" +
+	"\"bellwether/v1/worker_service.proto\x12\rbellwether.v1\x1a\x19bellwether/v1/error.proto\x1a\x1dbellwether/v1/operation.proto\x1a\x1abellwether/v1/status.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"\xee\x05\n" +
 	"\x0eConnectRequest\x12,\n" +
 	"\x05hello\x18\x01 \x01(\v2\x14.bellwether.v1.HelloH\x00R\x05hello\x126\n" +
 	"\x06report\x18\x02 \x01(\v2\x1c.bellwether.v1.ConnectReportH\x00R\x06report\x129\n" +
@@ -2036,7 +2323,9 @@ const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	"\x10claim_leadership\x18\b \x01(\v2\x1e.bellwether.v1.ClaimLeadershipH\x00R\x0fclaimLeadership\x12Q\n" +
 	"\x12release_leadership\x18\t \x01(\v2 .bellwether.v1.ReleaseLeadershipH\x00R\x11releaseLeadership\x122\n" +
 	"\agoodbye\x18\n" +
-	" \x01(\v2\x16.bellwether.v1.GoodbyeH\x00R\agoodbyeB\t\n" +
+	" \x01(\v2\x16.bellwether.v1.GoodbyeH\x00R\agoodbye\x12?\n" +
+	"\tunchanged\x18\v \x01(\v2\x1f.bellwether.v1.ConnectUnchangedH\x00R\tunchanged\x12<\n" +
+	"\bstopping\x18\f \x01(\v2\x1e.bellwether.v1.ConnectStoppingH\x00R\bstoppingB\t\n" +
 	"\amessage\"\xb9\x05\n" +
 	"\x0fConnectResponse\x122\n" +
 	"\awelcome\x18\x01 \x01(\v2\x16.bellwether.v1.WelcomeH\x00R\awelcome\x12&\n" +
@@ -2097,7 +2386,16 @@ const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	"\n" +
 	"collect_id\x18\x04 \x01(\tR\tcollectIdB\f\n" +
 	"\n" +
-	"_component\"\x7f\n" +
+	"_component\"t\n" +
+	"\x10ConnectUnchanged\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12!\n" +
+	"\tcomponent\x18\x02 \x01(\tH\x00R\tcomponent\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"collect_id\x18\x03 \x01(\tR\tcollectIdB\f\n" +
+	"\n" +
+	"_component\"#\n" +
+	"\x0fConnectStopping\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\x7f\n" +
 	"\fConnectClear\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1c\n" +
 	"\tcomponent\x18\x02 \x01(\tR\tcomponent\x12\x10\n" +
@@ -2179,10 +2477,22 @@ const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	"operations\x12H\n" +
 	"\x12heartbeat_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12\x1a\n" +
 	"\brevision\x18\x05 \x01(\x04R\brevision\x12.\n" +
-	"\x13retained_rest_count\x18\x06 \x01(\x05R\x11retainedRestCount2\xb6\x01\n" +
+	"\x13retained_rest_count\x18\x06 \x01(\x05R\x11retainedRestCount\"\xbf\x01\n" +
+	"\x13AnnounceStopRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
+	"\x04unit\x18\x03 \x01(\tR\x04unit\x12%\n" +
+	"\vincarnation\x18\x04 \x01(\x04H\x00R\vincarnation\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestIdB\x0e\n" +
+	"\f_incarnation\"L\n" +
+	"\x14AnnounceStopResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged2\x8f\x02\n" +
 	"\rWorkerService\x12L\n" +
 	"\aConnect\x12\x1d.bellwether.v1.ConnectRequest\x1a\x1e.bellwether.v1.ConnectResponse(\x010\x01\x12W\n" +
-	"\fRegisterUnit\x12\".bellwether.v1.RegisterUnitRequest\x1a#.bellwether.v1.RegisterUnitResponseB\xae\x01\n" +
+	"\fRegisterUnit\x12\".bellwether.v1.RegisterUnitRequest\x1a#.bellwether.v1.RegisterUnitResponse\x12W\n" +
+	"\fAnnounceStop\x12\".bellwether.v1.AnnounceStopRequest\x1a#.bellwether.v1.AnnounceStopResponseB\xae\x01\n" +
 	"\x11com.bellwether.v1B\x12WorkerServiceProtoP\x01Z0bellwether/clients/go/bellwether/v1;bellwetherv1\xa2\x02\x03BXX\xaa\x02\rBellwether.V1\xca\x02\rBellwether\\V1\xe2\x02\x19Bellwether\\V1\\GPBMetadata\xea\x02\x0eBellwether::V1b\x06proto3"
 
 var (
@@ -2197,7 +2507,7 @@ func file_bellwether_v1_worker_service_proto_rawDescGZIP() []byte {
 	return file_bellwether_v1_worker_service_proto_rawDescData
 }
 
-var file_bellwether_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_bellwether_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_bellwether_v1_worker_service_proto_goTypes = []any{
 	(*ConnectRequest)(nil),        // 0: bellwether.v1.ConnectRequest
 	(*ConnectResponse)(nil),       // 1: bellwether.v1.ConnectResponse
@@ -2205,89 +2515,97 @@ var file_bellwether_v1_worker_service_proto_goTypes = []any{
 	(*Welcome)(nil),               // 3: bellwether.v1.Welcome
 	(*ConnectReport)(nil),         // 4: bellwether.v1.ConnectReport
 	(*ConnectReplace)(nil),        // 5: bellwether.v1.ConnectReplace
-	(*ConnectClear)(nil),          // 6: bellwether.v1.ConnectClear
-	(*ConnectError)(nil),          // 7: bellwether.v1.ConnectError
-	(*ConnectResolve)(nil),        // 8: bellwether.v1.ConnectResolve
-	(*Heartbeat)(nil),             // 9: bellwether.v1.Heartbeat
-	(*ClaimLeadership)(nil),       // 10: bellwether.v1.ClaimLeadership
-	(*ReleaseLeadership)(nil),     // 11: bellwether.v1.ReleaseLeadership
-	(*Goodbye)(nil),               // 12: bellwether.v1.Goodbye
-	(*Ack)(nil),                   // 13: bellwether.v1.Ack
-	(*Reject)(nil),                // 14: bellwether.v1.Reject
-	(*ConnectVerdict)(nil),        // 15: bellwether.v1.ConnectVerdict
-	(*Collect)(nil),               // 16: bellwether.v1.Collect
-	(*RetryDue)(nil),              // 17: bellwether.v1.RetryDue
-	(*HoldReleased)(nil),          // 18: bellwether.v1.HoldReleased
-	(*Leadership)(nil),            // 19: bellwether.v1.Leadership
-	(*AppDataChanged)(nil),        // 20: bellwether.v1.AppDataChanged
-	(*Superseded)(nil),            // 21: bellwether.v1.Superseded
-	(*ConnectDrain)(nil),          // 22: bellwether.v1.ConnectDrain
-	(*RegisterUnitRequest)(nil),   // 23: bellwether.v1.RegisterUnitRequest
-	(*RegisterUnitResponse)(nil),  // 24: bellwether.v1.RegisterUnitResponse
-	nil,                           // 25: bellwether.v1.Hello.LabelsEntry
-	nil,                           // 26: bellwether.v1.RegisterUnitRequest.LabelsEntry
-	(*Hold)(nil),                  // 27: bellwether.v1.Hold
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
-	(*StatusReport)(nil),          // 29: bellwether.v1.StatusReport
-	(*Operation)(nil),             // 30: bellwether.v1.Operation
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(StatusKind)(0),               // 32: bellwether.v1.StatusKind
-	(*ErrorReport)(nil),           // 33: bellwether.v1.ErrorReport
-	(*status.Status)(nil),         // 34: google.rpc.Status
-	(*Verdict)(nil),               // 35: bellwether.v1.Verdict
+	(*ConnectUnchanged)(nil),      // 6: bellwether.v1.ConnectUnchanged
+	(*ConnectStopping)(nil),       // 7: bellwether.v1.ConnectStopping
+	(*ConnectClear)(nil),          // 8: bellwether.v1.ConnectClear
+	(*ConnectError)(nil),          // 9: bellwether.v1.ConnectError
+	(*ConnectResolve)(nil),        // 10: bellwether.v1.ConnectResolve
+	(*Heartbeat)(nil),             // 11: bellwether.v1.Heartbeat
+	(*ClaimLeadership)(nil),       // 12: bellwether.v1.ClaimLeadership
+	(*ReleaseLeadership)(nil),     // 13: bellwether.v1.ReleaseLeadership
+	(*Goodbye)(nil),               // 14: bellwether.v1.Goodbye
+	(*Ack)(nil),                   // 15: bellwether.v1.Ack
+	(*Reject)(nil),                // 16: bellwether.v1.Reject
+	(*ConnectVerdict)(nil),        // 17: bellwether.v1.ConnectVerdict
+	(*Collect)(nil),               // 18: bellwether.v1.Collect
+	(*RetryDue)(nil),              // 19: bellwether.v1.RetryDue
+	(*HoldReleased)(nil),          // 20: bellwether.v1.HoldReleased
+	(*Leadership)(nil),            // 21: bellwether.v1.Leadership
+	(*AppDataChanged)(nil),        // 22: bellwether.v1.AppDataChanged
+	(*Superseded)(nil),            // 23: bellwether.v1.Superseded
+	(*ConnectDrain)(nil),          // 24: bellwether.v1.ConnectDrain
+	(*RegisterUnitRequest)(nil),   // 25: bellwether.v1.RegisterUnitRequest
+	(*RegisterUnitResponse)(nil),  // 26: bellwether.v1.RegisterUnitResponse
+	(*AnnounceStopRequest)(nil),   // 27: bellwether.v1.AnnounceStopRequest
+	(*AnnounceStopResponse)(nil),  // 28: bellwether.v1.AnnounceStopResponse
+	nil,                           // 29: bellwether.v1.Hello.LabelsEntry
+	nil,                           // 30: bellwether.v1.RegisterUnitRequest.LabelsEntry
+	(*Hold)(nil),                  // 31: bellwether.v1.Hold
+	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
+	(*StatusReport)(nil),          // 33: bellwether.v1.StatusReport
+	(*Operation)(nil),             // 34: bellwether.v1.Operation
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(StatusKind)(0),               // 36: bellwether.v1.StatusKind
+	(*ErrorReport)(nil),           // 37: bellwether.v1.ErrorReport
+	(*status.Status)(nil),         // 38: google.rpc.Status
+	(*Verdict)(nil),               // 39: bellwether.v1.Verdict
 }
 var file_bellwether_v1_worker_service_proto_depIdxs = []int32{
 	2,  // 0: bellwether.v1.ConnectRequest.hello:type_name -> bellwether.v1.Hello
 	4,  // 1: bellwether.v1.ConnectRequest.report:type_name -> bellwether.v1.ConnectReport
 	5,  // 2: bellwether.v1.ConnectRequest.replace:type_name -> bellwether.v1.ConnectReplace
-	6,  // 3: bellwether.v1.ConnectRequest.clear:type_name -> bellwether.v1.ConnectClear
-	7,  // 4: bellwether.v1.ConnectRequest.error:type_name -> bellwether.v1.ConnectError
-	8,  // 5: bellwether.v1.ConnectRequest.resolve:type_name -> bellwether.v1.ConnectResolve
-	9,  // 6: bellwether.v1.ConnectRequest.heartbeat:type_name -> bellwether.v1.Heartbeat
-	10, // 7: bellwether.v1.ConnectRequest.claim_leadership:type_name -> bellwether.v1.ClaimLeadership
-	11, // 8: bellwether.v1.ConnectRequest.release_leadership:type_name -> bellwether.v1.ReleaseLeadership
-	12, // 9: bellwether.v1.ConnectRequest.goodbye:type_name -> bellwether.v1.Goodbye
-	3,  // 10: bellwether.v1.ConnectResponse.welcome:type_name -> bellwether.v1.Welcome
-	13, // 11: bellwether.v1.ConnectResponse.ack:type_name -> bellwether.v1.Ack
-	14, // 12: bellwether.v1.ConnectResponse.reject:type_name -> bellwether.v1.Reject
-	15, // 13: bellwether.v1.ConnectResponse.verdict:type_name -> bellwether.v1.ConnectVerdict
-	16, // 14: bellwether.v1.ConnectResponse.collect:type_name -> bellwether.v1.Collect
-	17, // 15: bellwether.v1.ConnectResponse.retry_due:type_name -> bellwether.v1.RetryDue
-	27, // 16: bellwether.v1.ConnectResponse.hold:type_name -> bellwether.v1.Hold
-	18, // 17: bellwether.v1.ConnectResponse.hold_released:type_name -> bellwether.v1.HoldReleased
-	19, // 18: bellwether.v1.ConnectResponse.leadership:type_name -> bellwether.v1.Leadership
-	20, // 19: bellwether.v1.ConnectResponse.app_data_changed:type_name -> bellwether.v1.AppDataChanged
-	21, // 20: bellwether.v1.ConnectResponse.superseded:type_name -> bellwether.v1.Superseded
-	22, // 21: bellwether.v1.ConnectResponse.drain:type_name -> bellwether.v1.ConnectDrain
-	25, // 22: bellwether.v1.Hello.labels:type_name -> bellwether.v1.Hello.LabelsEntry
-	28, // 23: bellwether.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	29, // 24: bellwether.v1.Welcome.retained:type_name -> bellwether.v1.StatusReport
-	30, // 25: bellwether.v1.Welcome.operations:type_name -> bellwether.v1.Operation
-	27, // 26: bellwether.v1.Welcome.holds:type_name -> bellwether.v1.Hold
-	31, // 27: bellwether.v1.Welcome.server_time:type_name -> google.protobuf.Timestamp
-	29, // 28: bellwether.v1.ConnectReport.statuses:type_name -> bellwether.v1.StatusReport
-	29, // 29: bellwether.v1.ConnectReplace.statuses:type_name -> bellwether.v1.StatusReport
-	32, // 30: bellwether.v1.ConnectClear.kind:type_name -> bellwether.v1.StatusKind
-	33, // 31: bellwether.v1.ConnectError.error:type_name -> bellwether.v1.ErrorReport
-	34, // 32: bellwether.v1.Reject.status:type_name -> google.rpc.Status
-	35, // 33: bellwether.v1.ConnectVerdict.verdict:type_name -> bellwether.v1.Verdict
-	31, // 34: bellwether.v1.Collect.deadline:type_name -> google.protobuf.Timestamp
-	28, // 35: bellwether.v1.Leadership.heartbeat_interval:type_name -> google.protobuf.Duration
-	28, // 36: bellwether.v1.ConnectDrain.reconnect_after:type_name -> google.protobuf.Duration
-	28, // 37: bellwether.v1.RegisterUnitRequest.ttl:type_name -> google.protobuf.Duration
-	26, // 38: bellwether.v1.RegisterUnitRequest.labels:type_name -> bellwether.v1.RegisterUnitRequest.LabelsEntry
-	29, // 39: bellwether.v1.RegisterUnitResponse.retained:type_name -> bellwether.v1.StatusReport
-	30, // 40: bellwether.v1.RegisterUnitResponse.operations:type_name -> bellwether.v1.Operation
-	28, // 41: bellwether.v1.RegisterUnitResponse.heartbeat_interval:type_name -> google.protobuf.Duration
-	0,  // 42: bellwether.v1.WorkerService.Connect:input_type -> bellwether.v1.ConnectRequest
-	23, // 43: bellwether.v1.WorkerService.RegisterUnit:input_type -> bellwether.v1.RegisterUnitRequest
-	1,  // 44: bellwether.v1.WorkerService.Connect:output_type -> bellwether.v1.ConnectResponse
-	24, // 45: bellwether.v1.WorkerService.RegisterUnit:output_type -> bellwether.v1.RegisterUnitResponse
-	44, // [44:46] is the sub-list for method output_type
-	42, // [42:44] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	8,  // 3: bellwether.v1.ConnectRequest.clear:type_name -> bellwether.v1.ConnectClear
+	9,  // 4: bellwether.v1.ConnectRequest.error:type_name -> bellwether.v1.ConnectError
+	10, // 5: bellwether.v1.ConnectRequest.resolve:type_name -> bellwether.v1.ConnectResolve
+	11, // 6: bellwether.v1.ConnectRequest.heartbeat:type_name -> bellwether.v1.Heartbeat
+	12, // 7: bellwether.v1.ConnectRequest.claim_leadership:type_name -> bellwether.v1.ClaimLeadership
+	13, // 8: bellwether.v1.ConnectRequest.release_leadership:type_name -> bellwether.v1.ReleaseLeadership
+	14, // 9: bellwether.v1.ConnectRequest.goodbye:type_name -> bellwether.v1.Goodbye
+	6,  // 10: bellwether.v1.ConnectRequest.unchanged:type_name -> bellwether.v1.ConnectUnchanged
+	7,  // 11: bellwether.v1.ConnectRequest.stopping:type_name -> bellwether.v1.ConnectStopping
+	3,  // 12: bellwether.v1.ConnectResponse.welcome:type_name -> bellwether.v1.Welcome
+	15, // 13: bellwether.v1.ConnectResponse.ack:type_name -> bellwether.v1.Ack
+	16, // 14: bellwether.v1.ConnectResponse.reject:type_name -> bellwether.v1.Reject
+	17, // 15: bellwether.v1.ConnectResponse.verdict:type_name -> bellwether.v1.ConnectVerdict
+	18, // 16: bellwether.v1.ConnectResponse.collect:type_name -> bellwether.v1.Collect
+	19, // 17: bellwether.v1.ConnectResponse.retry_due:type_name -> bellwether.v1.RetryDue
+	31, // 18: bellwether.v1.ConnectResponse.hold:type_name -> bellwether.v1.Hold
+	20, // 19: bellwether.v1.ConnectResponse.hold_released:type_name -> bellwether.v1.HoldReleased
+	21, // 20: bellwether.v1.ConnectResponse.leadership:type_name -> bellwether.v1.Leadership
+	22, // 21: bellwether.v1.ConnectResponse.app_data_changed:type_name -> bellwether.v1.AppDataChanged
+	23, // 22: bellwether.v1.ConnectResponse.superseded:type_name -> bellwether.v1.Superseded
+	24, // 23: bellwether.v1.ConnectResponse.drain:type_name -> bellwether.v1.ConnectDrain
+	29, // 24: bellwether.v1.Hello.labels:type_name -> bellwether.v1.Hello.LabelsEntry
+	32, // 25: bellwether.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	33, // 26: bellwether.v1.Welcome.retained:type_name -> bellwether.v1.StatusReport
+	34, // 27: bellwether.v1.Welcome.operations:type_name -> bellwether.v1.Operation
+	31, // 28: bellwether.v1.Welcome.holds:type_name -> bellwether.v1.Hold
+	35, // 29: bellwether.v1.Welcome.server_time:type_name -> google.protobuf.Timestamp
+	33, // 30: bellwether.v1.ConnectReport.statuses:type_name -> bellwether.v1.StatusReport
+	33, // 31: bellwether.v1.ConnectReplace.statuses:type_name -> bellwether.v1.StatusReport
+	36, // 32: bellwether.v1.ConnectClear.kind:type_name -> bellwether.v1.StatusKind
+	37, // 33: bellwether.v1.ConnectError.error:type_name -> bellwether.v1.ErrorReport
+	38, // 34: bellwether.v1.Reject.status:type_name -> google.rpc.Status
+	39, // 35: bellwether.v1.ConnectVerdict.verdict:type_name -> bellwether.v1.Verdict
+	35, // 36: bellwether.v1.Collect.deadline:type_name -> google.protobuf.Timestamp
+	32, // 37: bellwether.v1.Leadership.heartbeat_interval:type_name -> google.protobuf.Duration
+	32, // 38: bellwether.v1.ConnectDrain.reconnect_after:type_name -> google.protobuf.Duration
+	32, // 39: bellwether.v1.RegisterUnitRequest.ttl:type_name -> google.protobuf.Duration
+	30, // 40: bellwether.v1.RegisterUnitRequest.labels:type_name -> bellwether.v1.RegisterUnitRequest.LabelsEntry
+	33, // 41: bellwether.v1.RegisterUnitResponse.retained:type_name -> bellwether.v1.StatusReport
+	34, // 42: bellwether.v1.RegisterUnitResponse.operations:type_name -> bellwether.v1.Operation
+	32, // 43: bellwether.v1.RegisterUnitResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	0,  // 44: bellwether.v1.WorkerService.Connect:input_type -> bellwether.v1.ConnectRequest
+	25, // 45: bellwether.v1.WorkerService.RegisterUnit:input_type -> bellwether.v1.RegisterUnitRequest
+	27, // 46: bellwether.v1.WorkerService.AnnounceStop:input_type -> bellwether.v1.AnnounceStopRequest
+	1,  // 47: bellwether.v1.WorkerService.Connect:output_type -> bellwether.v1.ConnectResponse
+	26, // 48: bellwether.v1.WorkerService.RegisterUnit:output_type -> bellwether.v1.RegisterUnitResponse
+	28, // 49: bellwether.v1.WorkerService.AnnounceStop:output_type -> bellwether.v1.AnnounceStopResponse
+	47, // [47:50] is the sub-list for method output_type
+	44, // [44:47] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_worker_service_proto_init() }
@@ -2309,6 +2627,8 @@ func file_bellwether_v1_worker_service_proto_init() {
 		(*ConnectRequest_ClaimLeadership)(nil),
 		(*ConnectRequest_ReleaseLeadership)(nil),
 		(*ConnectRequest_Goodbye)(nil),
+		(*ConnectRequest_Unchanged)(nil),
+		(*ConnectRequest_Stopping)(nil),
 	}
 	file_bellwether_v1_worker_service_proto_msgTypes[1].OneofWrappers = []any{
 		(*ConnectResponse_Welcome)(nil),
@@ -2326,15 +2646,17 @@ func file_bellwether_v1_worker_service_proto_init() {
 	}
 	file_bellwether_v1_worker_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_bellwether_v1_worker_service_proto_msgTypes[5].OneofWrappers = []any{}
-	file_bellwether_v1_worker_service_proto_msgTypes[16].OneofWrappers = []any{}
-	file_bellwether_v1_worker_service_proto_msgTypes[23].OneofWrappers = []any{}
+	file_bellwether_v1_worker_service_proto_msgTypes[6].OneofWrappers = []any{}
+	file_bellwether_v1_worker_service_proto_msgTypes[18].OneofWrappers = []any{}
+	file_bellwether_v1_worker_service_proto_msgTypes[25].OneofWrappers = []any{}
+	file_bellwether_v1_worker_service_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_worker_service_proto_rawDesc), len(file_bellwether_v1_worker_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	WorkerService_Connect_FullMethodName      = "/bellwether.v1.WorkerService/Connect"
 	WorkerService_RegisterUnit_FullMethodName = "/bellwether.v1.WorkerService/RegisterUnit"
+	WorkerService_AnnounceStop_FullMethodName = "/bellwether.v1.WorkerService/AnnounceStop"
 )
 
 // WorkerServiceClient is the client API for WorkerService service.
@@ -47,6 +48,12 @@ type WorkerServiceClient interface {
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
 	// Starts a new incarnation of a unit or continues one, for workers without a stream.
 	RegisterUnit(ctx context.Context, in *RegisterUnitRequest, opts ...grpc.CallOption) (*RegisterUnitResponse, error)
+	// Announces that the worker of a unit is about to stop, for workers without a stream. What the unit reports from now
+	// on, statuses and errors alike, is shown as usual and ends with this incarnation: it does not pass to a successor,
+	// and the next incarnation does not get it as `retained`. RegisterUnit without `previous_incarnation`, or a session
+	// with a new incarnation, ends the announcement. A repeat changes nothing. Further errors: APPLICATION_NOT_FOUND,
+	// UNIT_NOT_FOUND (NOT_FOUND).
+	AnnounceStop(ctx context.Context, in *AnnounceStopRequest, opts ...grpc.CallOption) (*AnnounceStopResponse, error)
 }
 
 type workerServiceClient struct {
@@ -80,6 +87,16 @@ func (c *workerServiceClient) RegisterUnit(ctx context.Context, in *RegisterUnit
 	return out, nil
 }
 
+func (c *workerServiceClient) AnnounceStop(ctx context.Context, in *AnnounceStopRequest, opts ...grpc.CallOption) (*AnnounceStopResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AnnounceStopResponse)
+	err := c.cc.Invoke(ctx, WorkerService_AnnounceStop_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // WorkerServiceServer is the server API for WorkerService service.
 // All implementations must embed UnimplementedWorkerServiceServer
 // for forward compatibility.
@@ -104,6 +121,12 @@ type WorkerServiceServer interface {
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
 	// Starts a new incarnation of a unit or continues one, for workers without a stream.
 	RegisterUnit(context.Context, *RegisterUnitRequest) (*RegisterUnitResponse, error)
+	// Announces that the worker of a unit is about to stop, for workers without a stream. What the unit reports from now
+	// on, statuses and errors alike, is shown as usual and ends with this incarnation: it does not pass to a successor,
+	// and the next incarnation does not get it as `retained`. RegisterUnit without `previous_incarnation`, or a session
+	// with a new incarnation, ends the announcement. A repeat changes nothing. Further errors: APPLICATION_NOT_FOUND,
+	// UNIT_NOT_FOUND (NOT_FOUND).
+	AnnounceStop(context.Context, *AnnounceStopRequest) (*AnnounceStopResponse, error)
 	mustEmbedUnimplementedWorkerServiceServer()
 }
 
@@ -119,6 +142,9 @@ func (UnimplementedWorkerServiceServer) Connect(grpc.BidiStreamingServer[Connect
 }
 func (UnimplementedWorkerServiceServer) RegisterUnit(context.Context, *RegisterUnitRequest) (*RegisterUnitResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RegisterUnit not implemented")
+}
+func (UnimplementedWorkerServiceServer) AnnounceStop(context.Context, *AnnounceStopRequest) (*AnnounceStopResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AnnounceStop not implemented")
 }
 func (UnimplementedWorkerServiceServer) mustEmbedUnimplementedWorkerServiceServer() {}
 func (UnimplementedWorkerServiceServer) testEmbeddedByValue()                       {}
@@ -166,6 +192,24 @@ func _WorkerService_RegisterUnit_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkerService_AnnounceStop_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AnnounceStopRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).AnnounceStop(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_AnnounceStop_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).AnnounceStop(ctx, req.(*AnnounceStopRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // WorkerService_ServiceDesc is the grpc.ServiceDesc for WorkerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -176,6 +220,10 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RegisterUnit",
 			Handler:    _WorkerService_RegisterUnit_Handler,
+		},
+		{
+			MethodName: "AnnounceStop",
+			Handler:    _WorkerService_AnnounceStop_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1088,3 +1088,30 @@ class Methods:
         }
         answer: messages.RegisterUnitResponse = self._call("register_unit", request, timeout)
         return answer
+
+    def announce_stop(
+        self,
+        *,
+        application: str,
+        unit: str,
+        namespace: str = "",
+        incarnation: Optional[int] = None,
+        request_id: str = "",
+        timeout: Optional[float] = None,
+    ) -> messages.AnnounceStopResponse:
+        """Announces that the worker of a unit is about to stop, for workers without a stream. What
+        the unit reports from now on, statuses and errors alike, is shown as usual and ends with
+        this incarnation: it does not pass to a successor, and the next incarnation does not get
+        it as `retained`. RegisterUnit without `previous_incarnation`, or a session with a new
+        incarnation, ends the announcement. A repeat changes nothing. Further errors:
+        APPLICATION_NOT_FOUND, UNIT_NOT_FOUND (NOT_FOUND).
+        """
+        request = {
+            "application": application,
+            "unit": unit,
+            "namespace": namespace,
+            "incarnation": incarnation,
+            "request_id": request_id,
+        }
+        answer: messages.AnnounceStopResponse = self._call("announce_stop", request, timeout)
+        return answer

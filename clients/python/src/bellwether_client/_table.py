@@ -244,6 +244,12 @@ METHODS = {
         "RegisterUnitResponse",
         False,
     ),
+    "announce_stop": (
+        "/bellwether.v1.WorkerService/AnnounceStop",
+        "AnnounceStopRequest",
+        "AnnounceStopResponse",
+        False,
+    ),
 }
 
 # Fields as `name:type`: see `_codec.fields_of`.
@@ -288,7 +294,7 @@ MESSAGES = {
     "Contribution": (
         "ref:m=StatusRef level:e=LEVEL_UNSPECIFIED message:s reason:s action:s priority:i "
         "precedence:i since_time:t freshness:e=FRESHNESS_UNSPECIFIED leader:b beaten_by:s "
-        "check:s held:s short_message:s"
+        "check:s held:s short_message:s while_stopping:b"
     ),
     "ExplainApplicationResponse": (
         "application:m=Application winner:m=Contribution rule:s beaten:*m=Contribution "
@@ -580,7 +586,7 @@ MESSAGES = {
     "StatusRecord": (
         "namespace:s application:s unit:s report:m=StatusReport since_time:t update_time:t "
         "expire_time:t incarnation:l freshness:e=FRESHNESS_UNSPECIFIED contributing:b "
-        "held:m=HeldStatus"
+        "held:m=HeldStatus while_stopping:b"
     ),
     "HeldStatus": (
         "cause:e=HOLD_CAUSE_UNSPECIFIED latest_level:e=LEVEL_UNSPECIFIED latest_message:s "
@@ -632,7 +638,7 @@ MESSAGES = {
     "Unit": (
         "name:s incarnation:l freshness:e=FRESHNESS_UNSPECIFIED level:e=LEVEL_UNSPECIFIED "
         "message:s leader:b connected:b last_seen_time:t holds:*m=Hold component:s stale_time:t "
-        "short_message:s holds_rest_count:i"
+        "short_message:s holds_rest_count:i stopping_time:t"
     ),
     "StatusEvent": (
         "time:t revision:l status:m=StatusRef from_level:e=LEVEL_UNSPECIFIED "
@@ -649,5 +655,11 @@ MESSAGES = {
     "RegisterUnitResponse": (
         "incarnation:l retained:*m=StatusReport operations:*m=Operation heartbeat_interval:d "
         "revision:l retained_rest_count:i"
+    ),
+    "AnnounceStopRequest": (
+        "namespace:s application:s unit:s incarnation:?l request_id:s"
+    ),
+    "AnnounceStopResponse": (
+        "revision:l changed:b"
     ),
 }

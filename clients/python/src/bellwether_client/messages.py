@@ -319,6 +319,7 @@ class Contribution(TypedDict):
     check: str
     held: str
     short_message: str
+    while_stopping: bool
 
 
 class ExplainApplicationResponse(TypedDict):
@@ -806,6 +807,7 @@ class StatusRecord(TypedDict):
     freshness: Freshness
     contributing: bool
     held: Optional[HeldStatus]
+    while_stopping: bool
 
 
 class HeldStatus(TypedDict):
@@ -960,6 +962,7 @@ class Unit(TypedDict):
     stale_time: Optional[datetime]
     short_message: str
     holds_rest_count: int
+    stopping_time: Optional[datetime]
 
 
 class StatusEvent(TypedDict):
@@ -998,3 +1001,10 @@ class RegisterUnitResponse(TypedDict):
     heartbeat_interval: Optional[float]
     revision: int
     retained_rest_count: int
+
+
+class AnnounceStopResponse(TypedDict):
+    """The message `AnnounceStopResponse`."""
+
+    revision: int
+    changed: bool

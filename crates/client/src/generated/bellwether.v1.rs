@@ -90,6 +90,9 @@ pub struct StatusRecord {
     /// Present while the status is latched or damped: the last report differs from `report`, or may differ.
     #[prost(message, optional, tag = "11")]
     pub held: ::core::option::Option<HeldStatus>,
+    /// Whether the unit had announced its stop when it reported this: the status ends with the unit's incarnation.
+    #[prost(bool, tag = "12")]
+    pub while_stopping: bool,
 }
 /// The state behind a latched or damped status. Changes of this state do not move the revision. If several servers share
 /// one store, a server that missed a change may show the previous state.
@@ -410,6 +413,9 @@ pub struct Unit {
     /// Number of held components that do not fit into `holds`. ListFaults has all.
     #[prost(int32, tag = "13")]
     pub holds_rest_count: i32,
+    /// Time at which the unit announced that it stops; absent if it did not, and after its next incarnation began.
+    #[prost(message, optional, tag = "14")]
+    pub stopping_time: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// One transition in the history of an application.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -442,8 +448,8 @@ pub struct StatusEvent {
     /// Cause of the event, CamelCase: Reported, Cleared, Replaced, Expired, UnitLost, UnitReturned, UnitRemoved,
     /// Configured, LeaderSet, LeaderCleared, Deleted, Derived, Doubted, UnitReplaced, HandedOver, FlappingBegan,
     /// FlappingEnded, ErrorReported, FaultPersists, ErrorResolved, HoldRetried, HoldSkipped, Operation, LeaderClaimed,
-    /// LeaderTransferred, LeaderReleased, LeaderExpired, LeaderEnded. `Doubted` means that a unit became uncertain after a
-    /// data loss of the store.
+    /// LeaderTransferred, LeaderReleased, LeaderExpired, LeaderEnded, UnitStopping. `Doubted` means that a unit became
+    /// uncertain after a data loss of the store.
     #[prost(string, tag = "9")]
     pub cause: ::prost::alloc::string::String,
     /// Kind of event, for programs that print a line for each kind. Only STATUS and APPLICATION are changes of a level.
@@ -713,8 +719,8 @@ pub enum EventKind {
     Status = 1,
     /// The status of the application changed. With cause Deleted, the application was deleted.
     Application = 2,
-    /// A unit became stale, lost or uncertain, reported again, got a new incarnation or was removed: `cause` and
-    /// `freshness` distinguish these.
+    /// A unit became stale, lost or uncertain, reported again, announced its stop, got a new incarnation or was removed:
+    /// `cause` and `freshness` distinguish these.
     Unit = 3,
     /// The leader changed or ended: `changes` has `leader` and `lease_epoch`.
     Leader = 4,
@@ -1499,6 +1505,9 @@ pub struct Contribution {
     /// Its short message, at most 40 characters. Empty if none was given.
     #[prost(string, tag = "14")]
     pub short_message: ::prost::alloc::string::String,
+    /// Whether its unit had announced its stop when it reported this: it ends with the unit's incarnation.
+    #[prost(bool, tag = "15")]
+    pub while_stopping: bool,
 }
 /// Response of ExplainApplication: the status and its reason.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5066,7 +5075,10 @@ pub mod server_service_client {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ConnectRequest {
     /// The message.
-    #[prost(oneof = "connect_request::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(
+        oneof = "connect_request::Message",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"
+    )]
     pub message: ::core::option::Option<connect_request::Message>,
 }
 /// Nested message and enum types in `ConnectRequest`.
@@ -5105,6 +5117,12 @@ pub mod connect_request {
         /// Ends the session on purpose.
         #[prost(message, tag = "10")]
         Goodbye(super::Goodbye),
+        /// Answers a `collect`: the pull set that the server has is the current one.
+        #[prost(message, tag = "11")]
+        Unchanged(super::ConnectUnchanged),
+        /// Announces that the worker is about to stop.
+        #[prost(message, tag = "12")]
+        Stopping(super::ConnectStopping),
     }
 }
 /// One message of the server.
@@ -5257,6 +5275,30 @@ pub struct ConnectReplace {
     #[prost(string, tag = "4")]
     pub collect_id: ::prost::alloc::string::String,
 }
+/// The pull set that the server has is still what the worker has to say: nothing of it is replaced. For a worker whose set
+/// other processes report, such as the hooks of a charm: an answer with `replace` could overwrite a newer set of theirs.
+///
+/// Statuses of an earlier incarnation count as those of this one, so they are no longer stale for that reason. A ttl is
+/// not extended: only a report is a repeat.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConnectUnchanged {
+    /// Sequence number of the message: 1 or more, larger than the one before.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+    /// If given, only this component's set is meant.
+    #[prost(string, optional, tag = "2")]
+    pub component: ::core::option::Option<::prost::alloc::string::String>,
+    /// Id of the `collect` that this message answers; empty: none.
+    #[prost(string, tag = "3")]
+    pub collect_id: ::prost::alloc::string::String,
+}
+/// The worker is about to stop, see AnnounceStop. The session stays open until `goodbye`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConnectStopping {
+    /// Sequence number of the message: 1 or more, larger than the one before.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+}
 /// Removes statuses of the unit.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConnectClear {
@@ -5350,7 +5392,7 @@ pub struct ConnectVerdict {
     #[prost(message, optional, tag = "2")]
     pub verdict: ::core::option::Option<Verdict>,
 }
-/// Asks for the pull set: answer with `replace` and this id.
+/// Asks for the pull set: answer with `replace`, or with `unchanged`, and this id.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Collect {
     /// Id of the question.
@@ -5486,6 +5528,37 @@ pub struct RegisterUnitResponse {
     /// Number of push statuses that do not fit into `retained`.
     #[prost(int32, tag = "6")]
     pub retained_rest_count: i32,
+}
+/// Request of AnnounceStop.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnnounceStopRequest {
+    /// Namespace of the application. Empty means `default`.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name of the application. Required.
+    #[prost(string, tag = "2")]
+    pub application: ::prost::alloc::string::String,
+    /// Name of the unit. Required.
+    #[prost(string, tag = "3")]
+    pub unit: ::prost::alloc::string::String,
+    /// Incarnation of the unit. One older than the current one is refused with STALE_INCARNATION, one that was never
+    /// issued (above the newest by more than 2^32, or above 2^63) with INVALID_VALUE. Not given: the current one.
+    #[prost(uint64, optional, tag = "4")]
+    pub incarnation: ::core::option::Option<u64>,
+    /// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
+    /// once; another request with the same key is refused with REQUEST_ID_REUSED.
+    #[prost(string, tag = "5")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// Response of AnnounceStop.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnnounceStopResponse {
+    /// Revision of the application with the announcement.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// False if the unit had announced it already, or has left.
+    #[prost(bool, tag = "2")]
+    pub changed: bool,
 }
 /// Generated client implementations.
 pub mod worker_service_client {
@@ -5630,6 +5703,35 @@ pub mod worker_service_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("bellwether.v1.WorkerService", "RegisterUnit"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Announces that the worker of a unit is about to stop, for workers without a stream. What the unit reports from now
+        /// on, statuses and errors alike, is shown as usual and ends with this incarnation: it does not pass to a successor,
+        /// and the next incarnation does not get it as `retained`. RegisterUnit without `previous_incarnation`, or a session
+        /// with a new incarnation, ends the announcement. A repeat changes nothing. Further errors: APPLICATION_NOT_FOUND,
+        /// UNIT_NOT_FOUND (NOT_FOUND).
+        pub async fn announce_stop(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AnnounceStopRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AnnounceStopResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/bellwether.v1.WorkerService/AnnounceStop",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("bellwether.v1.WorkerService", "AnnounceStop"));
             self.inner.unary(req, path, codec).await
         }
     }

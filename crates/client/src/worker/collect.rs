@@ -28,9 +28,22 @@ pub struct CollectRequest {
     pub deadline: Option<Instant>,
 }
 
+/// The answer to a question of the server for the pull set.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum CollectAnswer {
+    /// The pull set: it replaces the one that the server has.
+    Set(Vec<StatusReport>),
+    /// The set that the server has is the current one. For a worker whose set other processes
+    /// report: a set from here could overwrite a newer one of theirs.
+    Unchanged,
+    /// No answer: the question stays open until its deadline.
+    Nothing,
+}
+
 /// The closure of the library's user.
 pub(super) type Answer = Arc<
-    dyn Fn(CollectRequest) -> Pin<Box<dyn Future<Output = Vec<StatusReport>> + Send>> + Send + Sync,
+    dyn Fn(CollectRequest) -> Pin<Box<dyn Future<Output = CollectAnswer> + Send>> + Send + Sync,
 >;
 
 /// One question, or several about the same component.
@@ -44,8 +57,8 @@ pub(super) struct Answered {
     pub(super) component: Option<String>,
     /// The questions of this session that it answers.
     pub(super) ids: Vec<String>,
-    /// The set, or the message of the closure's panic.
-    pub(super) statuses: Result<Vec<StatusReport>, String>,
+    /// The answer, or the message of the closure's panic.
+    pub(super) answer: Result<CollectAnswer, String>,
     session: u64,
 }
 
@@ -107,8 +120,8 @@ impl Collector {
         self.looks.spawn(async move {
             // Both the closure and the future that it returns may panic.
             let look = AssertUnwindSafe(async move { answer(request).await }).catch_unwind();
-            let statuses = look.await.map_err(|panic| words(panic.as_ref()));
-            Answered { component, ids, statuses, session }
+            let answer = look.await.map_err(|panic| words(panic.as_ref()));
+            Answered { component, ids, answer, session }
         });
     }
 }

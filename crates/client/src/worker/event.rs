@@ -34,6 +34,10 @@ pub enum Event {
         retained: Vec<StatusReport>,
         /// Operations that are started and not finished.
         operations: Vec<Operation>,
+        /// The leading unit; empty: no leader.
+        leader: String,
+        /// Epoch of the leader's lease.
+        lease_epoch: u64,
     },
     /// The session is lost, or none could be opened.
     Disconnected {

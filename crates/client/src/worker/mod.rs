@@ -40,7 +40,7 @@ use crate::worker::outbox::{Content, Key, key_of};
 use crate::worker::shared::{Phase, Shared};
 
 pub use acknowledged::Acknowledged;
-pub use collect::CollectRequest;
+pub use collect::{CollectAnswer, CollectRequest};
 pub use error::Error;
 pub use event::{Event, Events};
 pub use options::Options;
@@ -108,13 +108,31 @@ impl Worker {
         C: Fn(CollectRequest) -> F + Send + Sync + 'static,
         F: Future<Output = Vec<StatusReport>> + Send + 'static,
     {
+        Worker::connect_answering(options, move |request| {
+            let set = collect(request);
+            async move { CollectAnswer::Set(set.await) }
+        })
+    }
+
+    /// Starts a worker like [`connect`](Worker::connect), whose answers need not be sets.
+    ///
+    /// # Errors
+    /// [`InvalidServer`](crate::Error::InvalidServer) if an address is not valid.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub fn connect_answering<C, F>(options: Options, answer: C) -> Result<Worker, Error>
+    where
+        C: Fn(CollectRequest) -> F + Send + Sync + 'static,
+        F: Future<Output = CollectAnswer> + Send + 'static,
+    {
         for server in &options.servers {
             endpoint(server)?;
         }
         let shared = Arc::new(Shared::new());
         let (stop, stopped) = watch::channel(None);
         let shutdown_timeout = options.shutdown_timeout;
-        let collector = Collector::new(Arc::new(move |request| Box::pin(collect(request))));
+        let collector = Collector::new(Arc::new(move |request| Box::pin(answer(request))));
         let backoff = Backoff::wide();
         let context =
             Context { options, shared: shared.clone(), collector, stop: stopped, backoff };
@@ -208,6 +226,13 @@ impl Worker {
         let (component, target) = (component.to_string(), target.to_string());
         let content = Content::Works(generation.to_string());
         self.shared.put(vec![(Key::Target { component, target }, content)])
+    }
+
+    /// Announces that the worker is about to stop: what it reports from now on ends with this
+    /// incarnation, and does not pass to a successor. The session stays open until
+    /// [`shutdown`](Worker::shutdown).
+    pub fn announce_stop(&self) -> Acknowledged {
+        self.shared.put(vec![(Key::Stopping, Content::Nothing)])
     }
 
     /// Waits until the server has acknowledged all reports up to now.

@@ -20,6 +20,7 @@ pub struct Options {
     pub(super) application: String,
     pub(super) unit: String,
     pub(super) stateless: bool,
+    pub(super) incarnation: Option<u64>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) security: Security,
     pub(super) connect_timeout: Duration,
@@ -36,6 +37,7 @@ impl Options {
             application: application.to_string(),
             unit: unit.to_string(),
             stateless: false,
+            incarnation: None,
             labels: BTreeMap::new(),
             security: Security::default(),
             connect_timeout: CONNECT_TIMEOUT,
@@ -68,6 +70,13 @@ impl Options {
     #[must_use]
     pub fn stateless(mut self, stateless: bool) -> Options {
         self.stateless = stateless;
+        self
+    }
+
+    /// Continues this incarnation of the unit in the first session. Without it, a new one begins.
+    #[must_use]
+    pub fn incarnation(mut self, incarnation: u64) -> Options {
+        self.incarnation = Some(incarnation);
         self
     }
 

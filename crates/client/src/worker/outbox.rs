@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use crate::error::Refusal;
 use crate::proto::v1::connect_request::Message;
 use crate::proto::v1::{
-    ConnectClear, ConnectError, ConnectReplace, ConnectReport, ConnectResolve, ErrorReport,
-    StatusKind, StatusReport,
+    ConnectClear, ConnectError, ConnectReplace, ConnectReport, ConnectResolve, ConnectStopping,
+    ConnectUnchanged, ErrorReport, StatusKind, StatusReport,
 };
 use crate::worker::acknowledged::SendOutcome;
 use crate::worker::error::Error;
@@ -34,6 +34,8 @@ pub(super) enum Key {
     Set(Option<String>),
     /// The same, as the answer to a question.
     Answer(String, Option<String>),
+    /// The stop that the worker announces.
+    Stopping,
     /// The health of a target that a component uses.
     Target { component: String, target: String },
 }
@@ -44,6 +46,8 @@ pub(super) enum Content {
     Status(Box<StatusReport>),
     Nothing,
     Set(Vec<StatusReport>),
+    /// The set that the server has is the current one.
+    Unchanged,
     Error(Box<ErrorReport>),
     /// The target works; the generation of the worker's configuration.
     Works(String),
@@ -159,6 +163,7 @@ impl Outbox {
             Key::Set(component) | Key::Answer(_, component) => {
                 (component.unwrap_or_default(), String::new())
             }
+            Key::Stopping => (String::new(), String::new()),
         })
     }
 
@@ -190,7 +195,10 @@ impl Outbox {
         self.places.retain(|key, _| !matches!(key, Key::Answer(..)));
         let answers: BTreeMap<u64, OutboxEntry> = answers;
         for (place, entry) in answers {
-            if let Key::Answer(_, component) = entry.key {
+            if matches!(entry.content, Content::Unchanged) {
+                // It answered a question of that session, and says nothing else.
+                entry.tell(&Ok(0));
+            } else if let Key::Answer(_, component) = entry.key {
                 self.merge(place, OutboxEntry { key: Key::Set(component), ..entry });
             }
         }
@@ -278,6 +286,11 @@ impl OutboxEntry {
                 key: key.clone(),
                 kind: *kind,
             }),
+            (Key::Answer(id, component), Content::Unchanged) => {
+                let (component, collect_id) = (component.clone(), id.clone());
+                Message::Unchanged(ConnectUnchanged { seq, component, collect_id })
+            }
+            (Key::Stopping, _) => Message::Stopping(ConnectStopping { seq }),
             (Key::Set(component), content) => {
                 Message::Replace(content.replace(seq, component.clone(), String::new()))
             }

@@ -18,7 +18,7 @@ use crate::proto::v1::{
     ClaimLeadership, Collect, ConnectDrain, ConnectRequest, ConnectResponse, Goodbye, Heartbeat,
     Leadership, Reject, ReleaseLeadership, Welcome,
 };
-use crate::worker::collect::{Answered, CollectRequest, Collector};
+use crate::worker::collect::{Answered, CollectAnswer, CollectRequest, Collector};
 use crate::worker::context::{Context, Stop, stopped};
 use crate::worker::cut::{Cut, STALE};
 use crate::worker::error::Error as WorkerError;
@@ -105,7 +105,7 @@ impl<'a> Session<'a> {
         let (outgoing, queue) = mpsc::channel(QUEUE);
         let incarnation = match *context.shared.phase.borrow() {
             Phase::Begun(incarnation) => Some(incarnation),
-            Phase::New | Phase::Over(_) => None,
+            Phase::New | Phase::Over(_) => context.options.incarnation,
         };
         let hello = Said::Hello(Box::new(context.options.hello(incarnation)));
         let _ = outgoing.try_send(ConnectRequest { message: Some(hello) });
@@ -182,6 +182,8 @@ impl<'a> Session<'a> {
             incarnation: welcome.incarnation,
             retained: welcome.retained,
             operations: welcome.operations,
+            leader: welcome.leader,
+            lease_epoch: welcome.lease_epoch,
         });
         session
     }
@@ -391,9 +393,11 @@ impl<'a> Session<'a> {
     }
 
     fn answer(&mut self, answered: Answered) {
-        let Answered { component, ids, statuses, .. } = answered;
-        let statuses = match statuses {
-            Ok(statuses) => statuses,
+        let Answered { component, ids, answer, .. } = answered;
+        let content = match answer {
+            Ok(CollectAnswer::Set(statuses)) => Content::Set(statuses),
+            Ok(CollectAnswer::Unchanged) if !ids.is_empty() => Content::Unchanged,
+            Ok(CollectAnswer::Unchanged | CollectAnswer::Nothing) => return,
             Err(panic) => {
                 tracing::error!(panic, "the closure that answers collects panicked");
                 return self.shared.tell(Event::CollectFailed { panic });
@@ -404,9 +408,7 @@ impl<'a> Session<'a> {
             false => ids.into_iter().map(|id| Key::Answer(id, component.clone())).collect(),
         };
         // No caller waits: a failure is reported as an event.
-        let _ = self
-            .shared
-            .put(keys.into_iter().map(|key| (key, Content::Set(statuses.clone()))).collect());
+        let _ = self.shared.put(keys.into_iter().map(|key| (key, content.clone())).collect());
     }
 
     /// A session that lasted proves that the server is good; a mere welcome does not.

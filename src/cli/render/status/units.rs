@@ -103,7 +103,12 @@ fn unit_row<'a>(
         since: since.or(decides.and_then(|c| c.since_time)),
         freshness: unit.freshness,
         reason: reason.or(decides.map(|c| c.reason.clone())).unwrap_or_default(),
-        message: message(&unit.message, decides),
+        message: match &unit.stopping_time {
+            Some(_) => {
+                format!("{} (stopping)", message(&unit.message, decides)).trim_start().into()
+            }
+            None => message(&unit.message, decides),
+        },
     }
 }
 

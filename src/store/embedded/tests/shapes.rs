@@ -305,6 +305,9 @@ fn mk_commands() -> Vec<Command> {
         Command::UpdateData(Claim { unit: unit(), lease_epoch: 1, decided_outside: false }, patch),
         Command::Operate(OperationCommand { id, by: unit(), action: whole }),
         Command::Operate(OperationCommand { id: of_unit, by: unit(), action: own }),
+        // What follows is marked in its last field.
+        Command::AnnounceStop(mk_reporter("web/0")),
+        mk_report("web/0", "stopping"),
         Command::ReportError {
             reporter: mk_reporter("web/0"),
             component: PartName::new("db").unwrap(),

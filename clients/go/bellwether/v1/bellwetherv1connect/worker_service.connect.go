@@ -38,6 +38,9 @@ const (
 	// WorkerServiceRegisterUnitProcedure is the fully-qualified name of the WorkerService's
 	// RegisterUnit RPC.
 	WorkerServiceRegisterUnitProcedure = "/bellwether.v1.WorkerService/RegisterUnit"
+	// WorkerServiceAnnounceStopProcedure is the fully-qualified name of the WorkerService's
+	// AnnounceStop RPC.
+	WorkerServiceAnnounceStopProcedure = "/bellwether.v1.WorkerService/AnnounceStop"
 )
 
 // WorkerServiceClient is a client for the bellwether.v1.WorkerService service.
@@ -56,6 +59,12 @@ type WorkerServiceClient interface {
 	Connect(context.Context) *connect.BidiStreamForClient[v1.ConnectRequest, v1.ConnectResponse]
 	// Starts a new incarnation of a unit or continues one, for workers without a stream.
 	RegisterUnit(context.Context, *connect.Request[v1.RegisterUnitRequest]) (*connect.Response[v1.RegisterUnitResponse], error)
+	// Announces that the worker of a unit is about to stop, for workers without a stream. What the unit reports from now
+	// on, statuses and errors alike, is shown as usual and ends with this incarnation: it does not pass to a successor,
+	// and the next incarnation does not get it as `retained`. RegisterUnit without `previous_incarnation`, or a session
+	// with a new incarnation, ends the announcement. A repeat changes nothing. Further errors: APPLICATION_NOT_FOUND,
+	// UNIT_NOT_FOUND (NOT_FOUND).
+	AnnounceStop(context.Context, *connect.Request[v1.AnnounceStopRequest]) (*connect.Response[v1.AnnounceStopResponse], error)
 }
 
 // NewWorkerServiceClient constructs a client for the bellwether.v1.WorkerService service. By
@@ -81,6 +90,12 @@ func NewWorkerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(workerServiceMethods.ByName("RegisterUnit")),
 			connect.WithClientOptions(opts...),
 		),
+		announceStop: connect.NewClient[v1.AnnounceStopRequest, v1.AnnounceStopResponse](
+			httpClient,
+			baseURL+WorkerServiceAnnounceStopProcedure,
+			connect.WithSchema(workerServiceMethods.ByName("AnnounceStop")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -88,6 +103,7 @@ func NewWorkerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 type workerServiceClient struct {
 	connect      *connect.Client[v1.ConnectRequest, v1.ConnectResponse]
 	registerUnit *connect.Client[v1.RegisterUnitRequest, v1.RegisterUnitResponse]
+	announceStop *connect.Client[v1.AnnounceStopRequest, v1.AnnounceStopResponse]
 }
 
 // Connect calls bellwether.v1.WorkerService.Connect.
@@ -98,6 +114,11 @@ func (c *workerServiceClient) Connect(ctx context.Context) *connect.BidiStreamFo
 // RegisterUnit calls bellwether.v1.WorkerService.RegisterUnit.
 func (c *workerServiceClient) RegisterUnit(ctx context.Context, req *connect.Request[v1.RegisterUnitRequest]) (*connect.Response[v1.RegisterUnitResponse], error) {
 	return c.registerUnit.CallUnary(ctx, req)
+}
+
+// AnnounceStop calls bellwether.v1.WorkerService.AnnounceStop.
+func (c *workerServiceClient) AnnounceStop(ctx context.Context, req *connect.Request[v1.AnnounceStopRequest]) (*connect.Response[v1.AnnounceStopResponse], error) {
+	return c.announceStop.CallUnary(ctx, req)
 }
 
 // WorkerServiceHandler is an implementation of the bellwether.v1.WorkerService service.
@@ -116,6 +137,12 @@ type WorkerServiceHandler interface {
 	Connect(context.Context, *connect.BidiStream[v1.ConnectRequest, v1.ConnectResponse]) error
 	// Starts a new incarnation of a unit or continues one, for workers without a stream.
 	RegisterUnit(context.Context, *connect.Request[v1.RegisterUnitRequest]) (*connect.Response[v1.RegisterUnitResponse], error)
+	// Announces that the worker of a unit is about to stop, for workers without a stream. What the unit reports from now
+	// on, statuses and errors alike, is shown as usual and ends with this incarnation: it does not pass to a successor,
+	// and the next incarnation does not get it as `retained`. RegisterUnit without `previous_incarnation`, or a session
+	// with a new incarnation, ends the announcement. A repeat changes nothing. Further errors: APPLICATION_NOT_FOUND,
+	// UNIT_NOT_FOUND (NOT_FOUND).
+	AnnounceStop(context.Context, *connect.Request[v1.AnnounceStopRequest]) (*connect.Response[v1.AnnounceStopResponse], error)
 }
 
 // NewWorkerServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -137,12 +164,20 @@ func NewWorkerServiceHandler(svc WorkerServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(workerServiceMethods.ByName("RegisterUnit")),
 		connect.WithHandlerOptions(opts...),
 	)
+	workerServiceAnnounceStopHandler := connect.NewUnaryHandler(
+		WorkerServiceAnnounceStopProcedure,
+		svc.AnnounceStop,
+		connect.WithSchema(workerServiceMethods.ByName("AnnounceStop")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/bellwether.v1.WorkerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case WorkerServiceConnectProcedure:
 			workerServiceConnectHandler.ServeHTTP(w, r)
 		case WorkerServiceRegisterUnitProcedure:
 			workerServiceRegisterUnitHandler.ServeHTTP(w, r)
+		case WorkerServiceAnnounceStopProcedure:
+			workerServiceAnnounceStopHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -158,4 +193,8 @@ func (UnimplementedWorkerServiceHandler) Connect(context.Context, *connect.BidiS
 
 func (UnimplementedWorkerServiceHandler) RegisterUnit(context.Context, *connect.Request[v1.RegisterUnitRequest]) (*connect.Response[v1.RegisterUnitResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.WorkerService.RegisterUnit is not implemented"))
+}
+
+func (UnimplementedWorkerServiceHandler) AnnounceStop(context.Context, *connect.Request[v1.AnnounceStopRequest]) (*connect.Response[v1.AnnounceStopResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.WorkerService.AnnounceStop is not implemented"))
 }

@@ -1,0 +1,45 @@
+//! `bellwether stopping APP/UNIT`: announces that the worker of a unit is about to stop.
+
+use crate::cli::context::{Context, say};
+use crate::cli::exit::Exit;
+use crate::cli::hook::HookArgs;
+use crate::cli::unit::UnitArgs;
+use crate::proto::v1::AnnounceStopRequest;
+
+/// Announce the stop of a unit: what it reports from now on does not pass to its successor
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    unit: UnitArgs,
+    /// Incarnation of the unit [default: the current one]
+    #[arg(long, value_name = "N")]
+    incarnation: Option<u64>,
+    /// Same id within 10 minutes: applied once
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    request_id: String,
+    #[command(flatten)]
+    pub hook: HookArgs,
+}
+
+/// Announces the stop, and prints the result.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let target = args.unit.target()?;
+    let client = context.connect().await?;
+    let request = client.request(AnnounceStopRequest {
+        namespace: context.namespace(),
+        application: target.application,
+        unit: target.unit.clone(),
+        incarnation: args.incarnation,
+        request_id: args.request_id,
+    });
+    let answer = client.answer(client.workers().announce_stop(request).await)?;
+    context.print_message(&answer, "AnnounceStopResponse")?;
+    say(&match answer.changed {
+        true => format!(
+            "{} is stopping; what it reports from now on ends with it (revision {})",
+            target.unit, answer.revision
+        ),
+        false => format!("no change: {} was stopping already, or has left", target.unit),
+    });
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,45 @@
+//! The confirmation of a pull set: a worker answers that the stored set is the current one.
+
+use std::sync::Arc;
+
+use crate::domain::damping::apply::with_swings;
+use crate::domain::draft::Draft;
+use crate::domain::name::PartName;
+use crate::domain::request::Effect;
+use crate::domain::status::{Kind, Status};
+use crate::domain::unit::Reporter;
+use crate::domain::unit::contact::{check_known_reporter, note_contact};
+use crate::domain::unit::refused::ReporterError;
+
+/// Confirms the pull set of a unit, or of one of its components: statuses of an earlier incarnation
+/// become those of this one. No ttl moves, because no report repeated the status, and a latch or
+/// damping counts no result.
+pub(in crate::domain) fn confirm(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    component: Option<&PartName>,
+) -> Result<Effect, ReporterError> {
+    check_known_reporter(draft, reporter)?;
+    let mut changed = note_contact(draft, reporter);
+    if component.is_none() {
+        draft.contacts.answered(&reporter.unit);
+    }
+    let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
+    for key in draft.keys_of(&reporter.unit, component) {
+        let is_older = |status: &Arc<Status>| status.incarnation < current;
+        if key.kind != Kind::Pull || !draft.status(&key).is_some_and(is_older) {
+            continue;
+        }
+        let Some(old) = with_swings(draft, &key) else {
+            continue;
+        };
+        draft.contacts.remove_swings(&key);
+        // A written record carries its deadline.
+        let expire_time = old.expire_time.max(draft.contacts.deadline(&key));
+        let status =
+            Status { incarnation: current, expire_time, expire_time_written: expire_time, ..old };
+        draft.put_status(key, Some(Arc::new(status)));
+        changed = true;
+    }
+    Ok(Effect { changed, ..Effect::default() })
+}

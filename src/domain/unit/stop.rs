@@ -1,0 +1,32 @@
+//! The stop that a worker announces: what its unit reports afterwards ends with the incarnation.
+
+use crate::domain::draft::Draft;
+use crate::domain::history::{Cause, StatusEvent, Subject};
+use crate::domain::request::Effect;
+use crate::domain::unit::contact::{check_known_reporter, note_contact};
+use crate::domain::unit::departure::Departure;
+use crate::domain::unit::refused::ReporterError;
+use crate::domain::unit::{Reporter, Unit};
+
+/// Records that the worker of a unit is about to stop. A unit that has left stays so.
+pub(in crate::domain) fn announce_stop(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+) -> Result<Effect, ReporterError> {
+    check_known_reporter(draft, reporter)?;
+    if draft.unit(&reporter.unit).is_some_and(Unit::has_departed) {
+        return Ok(Effect::default());
+    }
+    let changed = note_contact(draft, reporter);
+    let unit = draft.unit(&reporter.unit).cloned().unwrap_or_default();
+    if unit.is_stopping() {
+        return Ok(Effect { changed, ..Effect::default() });
+    }
+    let unit = Unit { departure: Departure::Stopping(draft.now), ..unit };
+    draft.put_unit(reporter.unit.clone(), Some(unit));
+    draft.log(StatusEvent {
+        subject: Some(Subject::unit(&reporter.unit)),
+        ..draft.event(Cause::UnitStopping)
+    });
+    Ok(Effect { changed: true, ..Effect::default() })
+}
