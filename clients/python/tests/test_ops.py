@@ -75,6 +75,89 @@ class Statuses(OpsCase):
         run(charm(collect_app=collect), leader=True)
         self.assertEqual(self.shown(server), ("waiting", "for peers"))
 
+    def test_the_application_has_a_whole_set_in_its_order(self):
+        texts = ["first", "second", "first"]
+
+        def collect(charm, event):
+            for text in texts:
+                event.add_status(charm.status.blocked("", text, action="do " + text))
+            event.add_status(ops.ActiveStatus("fine"))
+
+        def own():
+            with server.client() as client:
+                listed = client.list_statuses(application="web", namespace=MODEL)["statuses"]
+            return [one for one in listed if not one["unit"]]
+
+        server = self.start()
+        run(charm(lambda charm, _: setattr(charm.unit, "status", ops.BlockedStatus("unit"))))
+        state = run(charm(collect_app=collect), leader=True)
+        self.assertEqual(state.app_status, scenario.BlockedStatus("first"))
+        status = server.application("web", MODEL)["status"]
+        self.assertEqual((status["message"], status["action"]), ("first", "do first"))
+        self.assertEqual((status["action_count"], len(own())), (3, 4))
+        begun = {one["report"]["message"]: one["since_time"] for one in own()}
+        # One goes: the others keep their start.
+        texts.remove("first")
+        run(charm(collect_app=collect), leader=True)
+        after = {one["report"]["message"]: one["since_time"] for one in own()}
+        self.assertEqual((len(own()), after["second"]), (3, begun["second"]))
+
+    def test_an_override_is_the_one_status_that_juju_shows(self):
+        def collect(_, event):
+            event.add_status(ops.ActiveStatus("fine"))
+            event.add_status(ops.WaitingStatus("for peers"))
+
+        server = self.start()
+        blocked = charm(lambda charm, _: setattr(charm.unit, "status", ops.BlockedStatus("unit")))
+        run(blocked, unit=1)
+        run(charm(collect_app=collect, application_status="override"), leader=True)
+        self.assertEqual(self.shown(server), ("waiting", "for peers"))
+
+    def test_what_a_unit_says_while_it_stops_does_not_outlive_it(self):
+        def last_words(charm, _):
+            charm.status.push("relation", ops.BlockedStatus("Please add relationship"))
+            charm.unit.status = ops.BlockedStatus("no relation")
+            with charm.status.attempt("database", "pg:5432"):
+                raise ConnectionRefusedError("refused")
+
+        found = []
+        for folder in ("", "-new"):
+            with self.subTest(folder or "the same disk"):
+                server = self.start()
+                run(charm(lambda one, _: one.status.push("backup", ops.MaintenanceStatus("runs"))))
+                run(charm(last_words), "stop")
+                self.assertIn("Please add relationship", [one[3] for one in self.unit(server)])
+                names = {"application": "web", "namespace": MODEL}
+                with server.client() as client:
+                    [unit] = client.list_units(**names)["units"]
+                self.assertIsNotNone(unit["stopping_time"])
+                del found[:]
+                body = charm(
+                    lambda one, _: found.extend(one.status.kept()),
+                    state_dir=server.state_dir + folder,
+                )
+                run(body, "start")
+                self.assertEqual([one.message for one in found], ["runs"])
+                said = {one[0]: one[3] for one in self.unit(server)}
+                self.assertEqual(said, {"": "", "backup": "runs"})
+                self.assertEqual(server.faults("web", MODEL), [])
+                with server.client() as client:
+                    [unit] = client.list_units(**names)["units"]
+                self.assertIsNone(unit["stopping_time"])
+                self.assertEqual(unit["freshness"], "FRESHNESS_FRESH")
+
+    def test_a_stop_without_a_server_is_announced_before_its_words(self):
+        def last_words(charm, _):
+            charm.status.push("relation", ops.BlockedStatus("Please add relationship"))
+
+        server = self.start(durable=True)
+        run(charm())
+        server.kill()
+        run(charm(last_words), "stop")
+        server.start()
+        run(charm(), "start")
+        self.assertEqual([one[0] for one in self.unit(server)], [""])
+
     def test_too_long_texts_and_wrong_names_are_mended(self):
         def collect(charm, event):
             event.add_status(
@@ -267,6 +350,43 @@ class Errors(OpsCase):
         run(charm(lambda charm, _: due.append(charm.status.due("disk", "vda"))))
         self.assertEqual(due, [False, True])
 
+    def test_everything_works_in_one_call(self):
+        def fail(charm, _):
+            for component in ("db", "tls"):
+                with charm.status.attempt(component, "pg"):
+                    raise ConnectionRefusedError("refused")
+            with charm.status.attempt("disk", "vda"):
+                raise ImportError("FATAL for the server")
+
+        server = self.start()
+        run(charm(fail))
+        self.assertEqual(len(server.faults("web", MODEL)), 3)
+        due = []
+        run(
+            charm(
+                lambda charm, _: (
+                    charm.status.resolve_all(),
+                    due.append(charm.status.due("disk", "vda")),
+                )
+            )
+        )
+        self.assertEqual([one["component"] for one in server.faults("web", MODEL)], ["disk"])
+        self.assertEqual(due, [False])
+
+    def test_a_verdict_waits_for_another_hook(self):
+        waits = []
+
+        def fail(charm, _):
+            with charm.status.attempt("db", "pg") as attempt:
+                raise ConnectionRefusedError("refused")
+            waits.append(attempt.verdict["retry_after"])
+
+        server = self.start(durable=True)
+        run(charm(fail))
+        server.kill()
+        run(charm(fail))
+        self.assertEqual([wait >= 10.0 for wait in waits], [True, True], waits)
+
     def test_removal_is_never_held(self):
         def refuse(charm, _):
             with charm.status.attempt("disk", "vda"):
@@ -338,11 +458,10 @@ class Work(OpsCase):
         for unit in (0, 1, 2):
             with self.assertRaises(SystemExit):
                 run(charm(upgrade), unit=unit)
-        for unit in (1, 2):
-            pushed = [one for one in self.unit(server, "web/{}".format(unit)) if one[0] != "hook"]
-            self.assertEqual(
-                pushed, [("operation", "upgrade", "maintenance", "upgrade to v2 (step 1/2)")]
-            )
+        with server.client() as client:
+            begun = client.list_operations(application="web", namespace=MODEL)["operations"]
+        shown = sorted((one["unit"], one["progress"]) for one in begun)
+        self.assertEqual(shown, [("web/{}".format(n), "step 1/2") for n in (0, 1, 2)])
         for unit in (0, 1, 2):
             run(charm(finish), unit=unit)
         self.assertEqual(found, [{"upgrade": "v2"}, b"1"] * 3)

@@ -56,11 +56,17 @@ class Advanced(OpsCase):
         self.assertEqual(self.shown(server), ("waiting", "critical"))
 
     def test_the_application_has_the_worst_status_of_its_scope(self):
-        app = [status("active", ""), status("blocked", "quota", action="raise it")]
-        server = self.shown_for(manager("a", [], app))
+        blocked = status("blocked", "quota", action="raise it", check="quota", short_message="q")
+        server = self.shown_for(manager("a", [], [status("active", ""), blocked]))
         shown = server.application("web", MODEL)["status"]
         self.assertEqual((shown["message"], shown["action"]), ("quota", "raise it"))
+        self.assertEqual(shown["short_message"], "q")
         self.assertTrue(shown["leader_set"])
+        with server.client() as client:
+            listed = client.list_statuses(application="web", namespace=MODEL)["statuses"]
+        own = [one["report"] for one in listed if not one["unit"]]
+        found = sorted((one["component"], one["level"], one["check"]) for one in own)
+        self.assertEqual(found, [("a", "LEVEL_ACTIVE", ""), ("a", "LEVEL_BLOCKED", "quota")])
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ PARTLY = json.dumps(
         "faults": {},
         "operations": {},
         "data": {},
-        "leads": False,
         "hook_failed": None,
         "resolved": [],
         "restored": True,

@@ -3238,8 +3238,10 @@ def _define_state():
             self.path = path
             #: The last pull set, for the identities of the next one and for `status-detail`.
             self.pull: List[Dict[str, Any]] = []
-            #: The last status of the application that this unit reported as leader.
+            #: The last status of the application that this unit reported as leader, in one slot.
             self.application: Dict[str, Any] = {}
+            #: The last set of statuses of the application that this unit reported as leader.
+            self.application_set: List[Dict[str, Any]] = []
             #: Statuses that are kept over hooks, by `component key`.
             self.pushes: Dict[str, Dict[str, Any]] = {}
             #: Open errors, by `component target`.
@@ -3248,8 +3250,10 @@ def _define_state():
             self.operations: Dict[str, Dict[str, Any]] = {}
             #: The data of the application as of the last read, and the last writes.
             self.data: Dict[str, bytes] = {}
-            #: Whether the server has this unit as leader.
-            self.leads = False
+            #: Whether a hook has announced that the unit stops, and none has begun a new life.
+            self.stopping = False
+            #: Whether a new life of the unit was begun since the record began.
+            self.registered = False
             #: Whether a failed hook was reported and is not resolved. None: not known.
             self.hook_failed: Any = None
             #: Calls whose success was said since the record began, by `component target`.
@@ -3287,7 +3291,9 @@ def _define_state():
                 return
             try:
                 found = json.loads(text, object_hook=_from_json)
-                checked = {name: _checked(found, name) for name in _fields(self)}
+                # An earlier version of the package did not have every field.
+                known = [name for name in _fields(self) if name in found or name not in LATER_FIELDS]
+                checked = {name: _checked(found, name) for name in known}
                 if found["version"] != VERSION:
                     raise ValueError("version {!r}".format(found["version"]))
             except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -3364,7 +3370,9 @@ def _define_state():
         "faults": dict,
         "operations": dict,
         "data": dict,
-        "leads": bool,
+        "application_set": list,
+        "stopping": bool,
+        "registered": bool,
         "hook_failed": (bool, type(None)),
         "resolved": list,
         "restored": bool,
@@ -3372,6 +3380,7 @@ def _define_state():
     }
     SHAPES_OF_MEMBERS: Dict[str, Dict[str, Any]] = {
         "pull": _STATUS,
+        "application_set": _STATUS,
         "pushes": dict(_STATUS, expires=(int, float, type(None))),
         "faults": {
             "component": str,
@@ -3400,8 +3409,10 @@ def _define_state():
             "request_id": str,
         },
     }
+    #: Fields that a record of an earlier version does not have.
+    LATER_FIELDS = ("application_set", "stopping", "registered")
     #: Identities of the calls that describe the present.
-    CURRENT = ("pull", "application")
+    CURRENT = ("pull", "application", "register", "stopping")
 
 
     def _checked(found: Dict[str, Any], name: str) -> Any:
@@ -3549,6 +3560,8 @@ def _define_classify():
             wait = None
         if wait is not None and report.get("retry_after") is not None:
             wait = max(wait, report["retry_after"])
+        if wait is not None:
+            wait = max(wait, report.get("shortest_wait") or 0.0)
         return {
             "class": "ERROR_CLASS_" + kind,
             "action": "VERDICT_ACTION_" + action,
@@ -3703,7 +3716,12 @@ def _define_deliver():
     #: A call that waited longer than this is not of this hook; its ttl has run since.
     LATE_SECONDS = 5.0
     #: Calls of the leader.
-    OF_LEADER = ("set_application_status", "clear_application_status", "update_app_data")
+    OF_LEADER = (
+        "set_application_status",
+        "replace_application_statuses",
+        "clear_application_status",
+        "update_app_data",
+    )
 
 
     class Courier:
@@ -3770,20 +3788,17 @@ def _define_deliver():
             for entry in list(state.spool):
                 if self.closed or self._left < 0.01:
                     return
-                if self._deliver(entry, state, is_leader):
+                if self._deliver(entry, is_leader):
                     state.spool = [one for one in state.spool if one is not entry]
 
-        def _deliver(self, entry: Entry, state: State, is_leader: Callable[[], bool]) -> bool:
+        def _deliver(self, entry: Entry, is_leader: Callable[[], bool]) -> bool:
             """Returns whether the call is done with."""
             method = entry["method"]
             try:
-                if method in OF_LEADER:
-                    if not is_leader():
-                        logger.info("%s is dropped: the unit does not lead any more", method)
-                        state.leads = False
-                        return True
-                    self.lead(state)
-                self._send(entry, state)
+                if method in OF_LEADER and not is_leader():
+                    logger.info("%s is dropped: the unit does not lead any more", method)
+                    return True
+                self._send(entry)
                 return True
             except AWAY:
                 return False
@@ -3797,19 +3812,11 @@ def _define_deliver():
                 logger.error("%s is refused and dropped: %s %s", method, error, error.violations)
                 return True
 
-        def _send(self, entry: Entry, state: State) -> None:
+        def _send(self, entry: Entry) -> None:
             if entry["method"] == "complete_operation" and not entry["request"]["fence"]:
                 self._complete(entry)
                 return
-            try:
-                self._once(entry)
-            except errors.FailedPrecondition as error:
-                if error.reason != "NOT_LEADER" or entry["method"] not in OF_LEADER:
-                    raise
-                # Juju made another unit the leader and then this one again.
-                state.leads = False
-                self.lead(state)
-                self._once(entry)
+            self._once(entry)
 
         def _complete(self, entry: Entry) -> None:
             """Completes an operation that has no holder at the server."""
@@ -3832,15 +3839,10 @@ def _define_deliver():
                 if ttl - late < 1.0:
                     return
                 request["status"] = dict(request["status"], ttl=ttl - late)
+            if entry["method"] in OF_LEADER:
+                # Juju decided so: the write itself makes this unit the leader at the server.
+                request["decided_outside"] = True
             self.call(entry["method"], **with_times(request))
-
-        def lead(self, state: State) -> None:
-            """Makes this unit the leader at the server, because Juju decided so."""
-            if state.leads:
-                return
-            config = {"external_leader": {"unit": self.names["unit"]}}
-            self.call("configure_application", config=config, update_mask=["external_leader"])
-            state.leads = True
 
 
     def with_times(request: Dict[str, Any]) -> Dict[str, Any]:
@@ -4202,8 +4204,10 @@ def _define_work():
             if not isinstance(error, Exception):
                 return False
             self.error = error
+            # Only a call that is repeated in place can try again at once.
+            least = {} if not self._wait else {"shortest_wait": 0.0}
             self.verdict = self._reporter.report_error(
-                self.component, self.target, error, action=self._action
+                self.component, self.target, error, action=self._action, **least
             )
             logger.warning("%s: %s failed: %s", self.component, self.target, type(error).__name__)
             return True
@@ -4229,8 +4233,8 @@ def _define_work():
         """Work of this unit that survives the end of its hook.
 
         The payload and the checkpoint are stored in the state of the unit before anything else, so
-        that they need no server. The server has a copy, as an operation of the application, or as a
-        kept status of the unit while the operation of another unit is open.
+        that they need no server. The server has a copy, as an operation of the unit, or as a kept
+        status while another operation of the unit is open.
         """
 
         def __init__(self, reporter: StatusReporter, name: str, to: str, payload: bytes) -> None:
@@ -4331,6 +4335,7 @@ def _define_work():
                     target_version=self.to,
                     payload=record["payload"],
                     deterministic=True,
+                    for_unit=self._reporter.names["unit"],
                     lease_duration=LEASE_SECONDS,
                     **names,
                 )
@@ -4497,10 +4502,30 @@ def _define_hook():
             found = _texts.fit(found)
             if self.managers or reporter.collected["unit"]:
                 _texts.identify(found, reporter.state.pull)
-            self._set_times(found)
+            _set_times(found, reporter.state.pull)
             reporter.state.pull = found
-            request = {"unit": reporter.names["unit"], "statuses": found}
+            request = {"unit": reporter.names["unit"], "statuses": found, "cut_long_texts": True}
             reporter.state.put(["pull"], "replace_statuses", request)
+
+        def begin(self) -> None:
+            """Says at the start of a hook that the unit stops, or that a new life of it begins.
+
+            What the hook `stop` says is about the life that ends: it does not pass to the next one.
+            """
+            state, unit = self._reporter.state, {"unit": self._reporter.names["unit"]}
+            if self._reporter.hook == "stop":
+                if not state.stopping:
+                    state.stopping = True
+                    state.put(["stopping"], "announce_stop", unit)
+                return
+            if self._reporter.hook == "remove" or state.registered and not state.stopping:
+                return
+            # A record that begins is that of a new disk, which is a new life too.
+            state.registered, state.stopping = True, False
+            for kept in (state.pushes, state.faults):
+                for name in [name for name, one in kept.items() if one.get("while_stopping")]:
+                    del kept[name]
+            state.put(["register"], "register_unit", unit)
 
         def _slot(self) -> List[Dict[str, Any]]:
             """Returns the one status that Juju has of the unit."""
@@ -4516,22 +4541,41 @@ def _define_hook():
                     return [known]
             return [report]
 
-        def _set_times(self, found: List[Dict[str, Any]]) -> None:
-            """Gives each status the start of its level, so that a late delivery shows it."""
-            now, known = time.time(), {}
-            for one in self._reporter.state.pull:
-                known[(one["component"], one["key"], one["level"])] = one["observe_time"]
-            for one in found:
-                one["observe_time"] = known.get((one["component"], one["key"], one["level"]), now)
-
         def _put_application(self) -> None:
-            reporter, report = self._reporter, {}
+            reporter = self._reporter
             if self.managers and reporter.is_leader():
                 reports = advanced_statuses.reports
 
-                report = (reports(self.managers, "app") or [{}])[0]
-            elif reporter.collected["app"] or reporter.application_set:
-                report = _charm.report_of(reporter.charm.app.status)
+                found = reports(self.managers, "app")
+            elif reporter.collected["app"]:
+                found = [_charm.report_of(one) for one in reporter.collected["app"]]
+            elif reporter.application_set:
+                found = [_charm.report_of(reporter.charm.app.status)]
+            else:
+                return
+            found = _texts.fit([one for one in found if one["level"] != "LEVEL_UNKNOWN"])
+            if self._mode == MODES["override"]:
+                # Only the slot can win over the units; Juju shows one status too.
+                worst = min(found, key=lambda one: _texts.RANKS.get(one["level"], 9), default={})
+                if reporter.collected["app"] and not self.managers:
+                    worst = _charm.report_of(reporter.charm.app.status)
+                self._put_slot(worst)
+                return
+            if reporter.state.application:
+                # An earlier version of the package used the slot.
+                reporter.state.application = {}
+                cleared = {"unit": reporter.names["unit"]}
+                reporter.state.put(["application"], "clear_application_status", cleared)
+            if not found and not reporter.state.application_set:
+                return
+            _texts.identify(found, reporter.state.application_set)
+            _set_times(found, reporter.state.application_set)
+            reporter.state.application_set = found
+            request = {"unit": reporter.names["unit"], "statuses": found, "cut_long_texts": True}
+            reporter.state.put(["application", "set"], "replace_application_statuses", request)
+
+        def _put_slot(self, report: Dict[str, Any]) -> None:
+            reporter = self._reporter
             names = ("level", "message", "reason", "action")
             request = {name: report[name] for name in names if report.get(name)}
             if request.get("level", "LEVEL_UNKNOWN") == "LEVEL_UNKNOWN":
@@ -4542,6 +4586,15 @@ def _define_hook():
             reporter.state.application = dict(request)
             request.update(unit=reporter.names["unit"], mode=self._mode)
             reporter.state.put(["application"], "set_application_status", request)
+
+
+    def _set_times(found: List[Dict[str, Any]], before: List[Dict[str, Any]]) -> None:
+        """Gives each status the start of its level, so that a late delivery shows it."""
+        now, known = time.time(), {}
+        for one in before:
+            known[(one["component"], one["key"], one["level"])] = one["observe_time"]
+        for one in found:
+            one["observe_time"] = known.get((one["component"], one["key"], one["level"]), now)
 
 
     def detail(reporter: StatusReporter, event: Any) -> None:
@@ -4566,6 +4619,7 @@ def _define_hook():
         answer = {
             "statuses": statuses,
             "application": state.application,
+            "application-statuses": state.application_set,
             "errors": list(state.faults.values()),
             "operations": {name: one["to"] for name, one in state.operations.items()},
             "waiting-calls": len(state.spool),
@@ -4621,6 +4675,8 @@ def _define_ops():
     SETTABLE = ("active", "waiting", "maintenance", "blocked")
     #: All calls of a hook; with the files and the last return it stays below 2 s.
     CALLS_SECONDS = 1.9
+    #: A hook that ends cannot try again sooner: the next one starts after some seconds.
+    SHORTEST_WAIT_SECONDS = 10.0
     #: Hooks in which a person may have removed the cause of an error.
     CHANGED = ("config-changed", "upgrade-charm", "secret-changed")
 
@@ -4663,6 +4719,7 @@ def _define_ops():
             self.collected: Dict[str, List[Any]] = {"unit": [], "app": []}
             self.application_set = False
             self._end = HookEnd(self, application_status)
+            self._end.begin()
             self._observer = _charm.watch(self)
             # ops keeps no observer alive, and a charm may not keep its reporter.
             setattr(charm, "_bellwether_reporter", self)
@@ -4704,9 +4761,10 @@ def _define_ops():
             if ttl is not None:
                 report["ttl"] = min(max(float(ttl), 1.0), 30 * 86400.0)
             expires = now + report["ttl"] if ttl is not None else None
-            kept = dict(report, expires=expires)
+            kept = dict(report, expires=expires, while_stopping=self.state.stopping)
             self.state.pushes[_state.pair(report["component"], report["key"])] = kept
-            request = {"unit": self.names["unit"], "status": dict(report, kind="STATUS_KIND_PUSH")}
+            request = {"unit": self.names["unit"], "cut_long_texts": True}
+            request["status"] = dict(report, kind="STATUS_KIND_PUSH")
             self.say(["push", report["component"], report["key"]], "report_status", request)
 
         def clear(self, component: str, key: Optional[str] = None) -> None:
@@ -4770,14 +4828,26 @@ def _define_ops():
             return time.time() >= float(fault["next"] or 0)
 
         def report_error(
-            self, component: str, target: str, error: BaseException, *, action: str = ""
+            self,
+            component: str,
+            target: str,
+            error: BaseException,
+            *,
+            action: str = "",
+            shortest_wait: float = SHORTEST_WAIT_SECONDS,
         ) -> Dict[str, Any]:
-            """Reports a failed call, and returns the verdict: that of the server if it is reached."""
+            """Reports a failed call, and returns the verdict: that of the server if it is reached.
+
+            The next attempt waits at least `shortest_wait` seconds: another hook makes it.
+            """
             component, target = _texts.name(component), _texts.target(target)
             pair, now = _state.pair(component, target), time.time()
             report = dict(_classify.report_of(error), component=component, target=target)
             report["action"] = _texts.cut(action)
-            fault = self.state.faults.get(pair) or {"first": now, "count": 0}
+            report["shortest_wait"] = shortest_wait
+            fault = self.state.faults.get(pair)
+            if fault is None:
+                fault = {"first": now, "count": 0, "while_stopping": self.state.stopping}
             fault.update(component=component, target=target, count=fault["count"] + 1)
             tried = (pair, _state.pair(component, ""))
             self.state.resolved = [one for one in self.state.resolved if one not in tried]
@@ -4813,6 +4883,19 @@ def _define_ops():
             else:
                 request["target"] = plain
                 self.say(["fault", component, plain], "resolve_error", request)
+
+        def resolve_all(self) -> None:
+            """Says that everything works: ends the open errors of all components and targets.
+
+            One that is GONE or FATAL stays until an operator releases it.
+            """
+            held = ("ERROR_CLASS_GONE", "ERROR_CLASS_FATAL")
+            for pair, fault in list(self.state.faults.items()):
+                if fault["verdict"]["class"] not in held:
+                    del self.state.faults[pair]
+            request = {"unit": self.names["unit"], "all_components": True}
+            request["generation"] = self.generation()
+            self.say(["resolve-all"], "resolve_error", request, ["fault"])
 
         def operation(self, name: str, to: str, payload: bytes = b"") -> Operation:
             """Returns a context manager for work that the next hook continues if this one ends.
@@ -4892,6 +4975,9 @@ def _define_ops():
                 name = _state.pair(one["component"], one["key"])
                 if one["kind"] != "STATUS_KIND_PUSH" or one["component"] == HOOK:
                     continue
+                if record["while_stopping"]:
+                    # It was said of the life that has ended.
+                    continue
                 if name not in self.state.pushes and not self.state.find(_push(one)):
                     self.state.pushes[name] = _restored(record)
 
@@ -4911,7 +4997,7 @@ def _define_ops():
 
         def _verdict(self, report: Dict[str, Any]) -> Optional[Dict[str, Any]]:
             """Reports an error; returns None if the server is not reached, which gets it later."""
-            request = {"unit": self.names["unit"]}
+            request = {"unit": self.names["unit"], "cut_long_texts": True}
             error = dict(report, generation=self.generation())
             identity = ["fault", report["component"], report["target"]]
             self.flush()

@@ -56,7 +56,9 @@ class ShopCharm(ops.CharmBase):
         """Does one step of an upgrade. A repetition does no harm."""
 
     def _on_stop(self, _):
-        # A removal waits for nothing: no attempt is held, and no error keeps the unit.
+        # A removal waits for nothing: no attempt is held, and no error keeps the unit. What this
+        # hook says ends with the unit, and the unit that follows does not inherit it.
+        self.status.push("relation", self.status.blocked("", "no relation", action="none"))
         target = str(self.config["database"])
         if target:
             self.status.attempt("database", target)(lambda: open_connection(target).close())()
@@ -81,7 +83,11 @@ class ShopCharm(ops.CharmBase):
             event.add_status(status)
 
     def _on_collect_app(self, event):
-        event.add_status(ops.ActiveStatus("shop of {}".format(self.model.name)))
+        # The server keeps all of them, with what to do about each; Juju shows the worst one.
+        if not self.config["database"]:
+            action = "juju config {} database=HOST:PORT".format(self.app.name)
+            event.add_status(self.status.blocked("database", "no database", action=action))
+        event.add_status(self.status.active("shop", "shop of {}".format(self.model.name)))
 
     def check_page(self):
         """Looks at the page of the workload: a check that fails now and then."""

@@ -131,6 +131,24 @@ class Shop(ShopCase):
             units = client.list_units(application="shop", namespace=MODEL)["units"]
         self.assertEqual([one["name"] for one in units], ["shop/1"])
 
+    def test_the_complaint_of_a_stop_does_not_pass_to_the_next_start(self):
+        self.run_action("backup")
+        self.run_hook("stop", database="127.0.0.1:1")
+        self.assertEqual(self.messages()["relation"], "no relation")
+        self.assertTrue(self.server.faults("shop", MODEL))
+        state = self.run_hook("start", database="127.0.0.1:1")
+        self.assertEqual(state.unit_status, scenario.MaintenanceStatus("backup runs"))
+        self.assertNotIn("relation", self.messages())
+        self.assertEqual(self.server.faults("shop", MODEL), [])
+
+    def test_the_leader_shows_all_statuses_of_the_application(self):
+        self.run_hook(leader=True)
+        with self.server.client() as client:
+            listed = client.list_statuses(application="shop", namespace=MODEL)["statuses"]
+        own = {one["report"]["component"]: one["report"] for one in listed if not one["unit"]}
+        self.assertEqual(sorted(own), ["database", "shop"])
+        self.assertEqual(own["database"]["action"], "juju config shop database=HOST:PORT")
+
     def test_a_unit_waits_for_the_data_of_the_leader(self):
         self.run_hook(unit=1, database="127.0.0.1:1")
         self.assertEqual(self.messages(1)["schema"], "waits for the leader's choice")
@@ -150,7 +168,12 @@ class Shop(ShopCase):
                 self.run_hook("upgrade_charm", unit=unit, version="2")
             self.assertIn("failed", self.messages(unit)["hook"])
         self.assertEqual(self.steps, ["stop", "migrate"] * 2)
-        self.assertIn("upgrade to 2 (step 1/3)", self.messages(1)["operation"])
+        # Each unit has an operation of its own, beside that of the other.
+        with self.server.client() as client:
+            begun = client.list_operations(application="shop", namespace=MODEL)["operations"]
+        shown = sorted((one["unit"], one["target_version"], one["progress"]) for one in begun)
+        self.assertEqual(shown, [("shop/{}".format(unit), "2", "step 1/3") for unit in (0, 1)])
+        self.assertNotIn("operation", self.messages(1))
         self.interrupt_at = None
         for unit in (0, 1):
             del self.steps[:]

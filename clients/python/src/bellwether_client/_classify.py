@@ -97,6 +97,8 @@ def verdict_of(report: Dict[str, Any], attempt: int) -> Dict[str, Any]:
         wait = None
     if wait is not None and report.get("retry_after") is not None:
         wait = max(wait, report["retry_after"])
+    if wait is not None:
+        wait = max(wait, report.get("shortest_wait") or 0.0)
     return {
         "class": "ERROR_CLASS_" + kind,
         "action": "VERDICT_ACTION_" + action,

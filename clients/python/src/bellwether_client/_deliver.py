@@ -30,7 +30,12 @@ LATER = (
 #: A call that waited longer than this is not of this hook; its ttl has run since.
 LATE_SECONDS = 5.0
 #: Calls of the leader.
-OF_LEADER = ("set_application_status", "clear_application_status", "update_app_data")
+OF_LEADER = (
+    "set_application_status",
+    "replace_application_statuses",
+    "clear_application_status",
+    "update_app_data",
+)
 
 
 class Courier:
@@ -97,20 +102,17 @@ class Courier:
         for entry in list(state.spool):
             if self.closed or self._left < 0.01:
                 return
-            if self._deliver(entry, state, is_leader):
+            if self._deliver(entry, is_leader):
                 state.spool = [one for one in state.spool if one is not entry]
 
-    def _deliver(self, entry: Entry, state: State, is_leader: Callable[[], bool]) -> bool:
+    def _deliver(self, entry: Entry, is_leader: Callable[[], bool]) -> bool:
         """Returns whether the call is done with."""
         method = entry["method"]
         try:
-            if method in OF_LEADER:
-                if not is_leader():
-                    logger.info("%s is dropped: the unit does not lead any more", method)
-                    state.leads = False
-                    return True
-                self.lead(state)
-            self._send(entry, state)
+            if method in OF_LEADER and not is_leader():
+                logger.info("%s is dropped: the unit does not lead any more", method)
+                return True
+            self._send(entry)
             return True
         except AWAY:
             return False
@@ -124,19 +126,11 @@ class Courier:
             logger.error("%s is refused and dropped: %s %s", method, error, error.violations)
             return True
 
-    def _send(self, entry: Entry, state: State) -> None:
+    def _send(self, entry: Entry) -> None:
         if entry["method"] == "complete_operation" and not entry["request"]["fence"]:
             self._complete(entry)
             return
-        try:
-            self._once(entry)
-        except errors.FailedPrecondition as error:
-            if error.reason != "NOT_LEADER" or entry["method"] not in OF_LEADER:
-                raise
-            # Juju made another unit the leader and then this one again.
-            state.leads = False
-            self.lead(state)
-            self._once(entry)
+        self._once(entry)
 
     def _complete(self, entry: Entry) -> None:
         """Completes an operation that has no holder at the server."""
@@ -159,15 +153,10 @@ class Courier:
             if ttl - late < 1.0:
                 return
             request["status"] = dict(request["status"], ttl=ttl - late)
+        if entry["method"] in OF_LEADER:
+            # Juju decided so: the write itself makes this unit the leader at the server.
+            request["decided_outside"] = True
         self.call(entry["method"], **with_times(request))
-
-    def lead(self, state: State) -> None:
-        """Makes this unit the leader at the server, because Juju decided so."""
-        if state.leads:
-            return
-        config = {"external_leader": {"unit": self.names["unit"]}}
-        self.call("configure_application", config=config, update_mask=["external_leader"])
-        state.leads = True
 
 
 def with_times(request: Dict[str, Any]) -> Dict[str, Any]:

@@ -106,10 +106,30 @@ class HookEnd:
         found = _texts.fit(found)
         if self.managers or reporter.collected["unit"]:
             _texts.identify(found, reporter.state.pull)
-        self._set_times(found)
+        _set_times(found, reporter.state.pull)
         reporter.state.pull = found
-        request = {"unit": reporter.names["unit"], "statuses": found}
+        request = {"unit": reporter.names["unit"], "statuses": found, "cut_long_texts": True}
         reporter.state.put(["pull"], "replace_statuses", request)
+
+    def begin(self) -> None:
+        """Says at the start of a hook that the unit stops, or that a new life of it begins.
+
+        What the hook `stop` says is about the life that ends: it does not pass to the next one.
+        """
+        state, unit = self._reporter.state, {"unit": self._reporter.names["unit"]}
+        if self._reporter.hook == "stop":
+            if not state.stopping:
+                state.stopping = True
+                state.put(["stopping"], "announce_stop", unit)
+            return
+        if self._reporter.hook == "remove" or state.registered and not state.stopping:
+            return
+        # A record that begins is that of a new disk, which is a new life too.
+        state.registered, state.stopping = True, False
+        for kept in (state.pushes, state.faults):
+            for name in [name for name, one in kept.items() if one.get("while_stopping")]:
+                del kept[name]
+        state.put(["register"], "register_unit", unit)
 
     def _slot(self) -> List[Dict[str, Any]]:
         """Returns the one status that Juju has of the unit."""
@@ -125,22 +145,41 @@ class HookEnd:
                 return [known]
         return [report]
 
-    def _set_times(self, found: List[Dict[str, Any]]) -> None:
-        """Gives each status the start of its level, so that a late delivery shows it."""
-        now, known = time.time(), {}
-        for one in self._reporter.state.pull:
-            known[(one["component"], one["key"], one["level"])] = one["observe_time"]
-        for one in found:
-            one["observe_time"] = known.get((one["component"], one["key"], one["level"]), now)
-
     def _put_application(self) -> None:
-        reporter, report = self._reporter, {}
+        reporter = self._reporter
         if self.managers and reporter.is_leader():
             from .advanced_statuses import reports
 
-            report = (reports(self.managers, "app") or [{}])[0]
-        elif reporter.collected["app"] or reporter.application_set:
-            report = _charm.report_of(reporter.charm.app.status)
+            found = reports(self.managers, "app")
+        elif reporter.collected["app"]:
+            found = [_charm.report_of(one) for one in reporter.collected["app"]]
+        elif reporter.application_set:
+            found = [_charm.report_of(reporter.charm.app.status)]
+        else:
+            return
+        found = _texts.fit([one for one in found if one["level"] != "LEVEL_UNKNOWN"])
+        if self._mode == MODES["override"]:
+            # Only the slot can win over the units; Juju shows one status too.
+            worst = min(found, key=lambda one: _texts.RANKS.get(one["level"], 9), default={})
+            if reporter.collected["app"] and not self.managers:
+                worst = _charm.report_of(reporter.charm.app.status)
+            self._put_slot(worst)
+            return
+        if reporter.state.application:
+            # An earlier version of the package used the slot.
+            reporter.state.application = {}
+            cleared = {"unit": reporter.names["unit"]}
+            reporter.state.put(["application"], "clear_application_status", cleared)
+        if not found and not reporter.state.application_set:
+            return
+        _texts.identify(found, reporter.state.application_set)
+        _set_times(found, reporter.state.application_set)
+        reporter.state.application_set = found
+        request = {"unit": reporter.names["unit"], "statuses": found, "cut_long_texts": True}
+        reporter.state.put(["application", "set"], "replace_application_statuses", request)
+
+    def _put_slot(self, report: Dict[str, Any]) -> None:
+        reporter = self._reporter
         names = ("level", "message", "reason", "action")
         request = {name: report[name] for name in names if report.get(name)}
         if request.get("level", "LEVEL_UNKNOWN") == "LEVEL_UNKNOWN":
@@ -151,6 +190,15 @@ class HookEnd:
         reporter.state.application = dict(request)
         request.update(unit=reporter.names["unit"], mode=self._mode)
         reporter.state.put(["application"], "set_application_status", request)
+
+
+def _set_times(found: List[Dict[str, Any]], before: List[Dict[str, Any]]) -> None:
+    """Gives each status the start of its level, so that a late delivery shows it."""
+    now, known = time.time(), {}
+    for one in before:
+        known[(one["component"], one["key"], one["level"])] = one["observe_time"]
+    for one in found:
+        one["observe_time"] = known.get((one["component"], one["key"], one["level"]), now)
 
 
 def detail(reporter: StatusReporter, event: Any) -> None:
@@ -175,6 +223,7 @@ def detail(reporter: StatusReporter, event: Any) -> None:
     answer = {
         "statuses": statuses,
         "application": state.application,
+        "application-statuses": state.application_set,
         "errors": list(state.faults.values()),
         "operations": {name: one["to"] for name, one in state.operations.items()},
         "waiting-calls": len(state.spool),

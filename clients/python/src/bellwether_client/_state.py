@@ -28,8 +28,10 @@ class State:
         self.path = path
         #: The last pull set, for the identities of the next one and for `status-detail`.
         self.pull: List[Dict[str, Any]] = []
-        #: The last status of the application that this unit reported as leader.
+        #: The last status of the application that this unit reported as leader, in one slot.
         self.application: Dict[str, Any] = {}
+        #: The last set of statuses of the application that this unit reported as leader.
+        self.application_set: List[Dict[str, Any]] = []
         #: Statuses that are kept over hooks, by `component key`.
         self.pushes: Dict[str, Dict[str, Any]] = {}
         #: Open errors, by `component target`.
@@ -38,8 +40,10 @@ class State:
         self.operations: Dict[str, Dict[str, Any]] = {}
         #: The data of the application as of the last read, and the last writes.
         self.data: Dict[str, bytes] = {}
-        #: Whether the server has this unit as leader.
-        self.leads = False
+        #: Whether a hook has announced that the unit stops, and none has begun a new life.
+        self.stopping = False
+        #: Whether a new life of the unit was begun since the record began.
+        self.registered = False
         #: Whether a failed hook was reported and is not resolved. None: not known.
         self.hook_failed: Any = None
         #: Calls whose success was said since the record began, by `component target`.
@@ -77,7 +81,9 @@ class State:
             return
         try:
             found = json.loads(text, object_hook=_from_json)
-            checked = {name: _checked(found, name) for name in _fields(self)}
+            # An earlier version of the package did not have every field.
+            known = [name for name in _fields(self) if name in found or name not in LATER_FIELDS]
+            checked = {name: _checked(found, name) for name in known}
             if found["version"] != VERSION:
                 raise ValueError("version {!r}".format(found["version"]))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -154,7 +160,9 @@ SHAPES: Dict[str, Any] = {
     "faults": dict,
     "operations": dict,
     "data": dict,
-    "leads": bool,
+    "application_set": list,
+    "stopping": bool,
+    "registered": bool,
     "hook_failed": (bool, type(None)),
     "resolved": list,
     "restored": bool,
@@ -162,6 +170,7 @@ SHAPES: Dict[str, Any] = {
 }
 SHAPES_OF_MEMBERS: Dict[str, Dict[str, Any]] = {
     "pull": _STATUS,
+    "application_set": _STATUS,
     "pushes": dict(_STATUS, expires=(int, float, type(None))),
     "faults": {
         "component": str,
@@ -190,8 +199,10 @@ SHAPES_OF_MEMBERS: Dict[str, Dict[str, Any]] = {
         "request_id": str,
     },
 }
+#: Fields that a record of an earlier version does not have.
+LATER_FIELDS = ("application_set", "stopping", "registered")
 #: Identities of the calls that describe the present.
-CURRENT = ("pull", "application")
+CURRENT = ("pull", "application", "register", "stopping")
 
 
 def _checked(found: Dict[str, Any], name: str) -> Any:

@@ -68,8 +68,10 @@ class Attempt:
         if not isinstance(error, Exception):
             return False
         self.error = error
+        # Only a call that is repeated in place can try again at once.
+        least = {} if not self._wait else {"shortest_wait": 0.0}
         self.verdict = self._reporter.report_error(
-            self.component, self.target, error, action=self._action
+            self.component, self.target, error, action=self._action, **least
         )
         logger.warning("%s: %s failed: %s", self.component, self.target, type(error).__name__)
         return True
@@ -95,8 +97,8 @@ class Operation:
     """Work of this unit that survives the end of its hook.
 
     The payload and the checkpoint are stored in the state of the unit before anything else, so
-    that they need no server. The server has a copy, as an operation of the application, or as a
-    kept status of the unit while the operation of another unit is open.
+    that they need no server. The server has a copy, as an operation of the unit, or as a kept
+    status while another operation of the unit is open.
     """
 
     def __init__(self, reporter: StatusReporter, name: str, to: str, payload: bytes) -> None:
@@ -197,6 +199,7 @@ class Operation:
                 target_version=self.to,
                 payload=record["payload"],
                 deterministic=True,
+                for_unit=self._reporter.names["unit"],
                 lease_duration=LEASE_SECONDS,
                 **names,
             )

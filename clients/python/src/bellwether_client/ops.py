@@ -36,6 +36,8 @@ ADDRESS_OPTION = "bellwether-address"
 SETTABLE = ("active", "waiting", "maintenance", "blocked")
 #: All calls of a hook; with the files and the last return it stays below 2 s.
 CALLS_SECONDS = 1.9
+#: A hook that ends cannot try again sooner: the next one starts after some seconds.
+SHORTEST_WAIT_SECONDS = 10.0
 #: Hooks in which a person may have removed the cause of an error.
 CHANGED = ("config-changed", "upgrade-charm", "secret-changed")
 
@@ -78,6 +80,7 @@ class StatusReporter:
         self.collected: Dict[str, List[Any]] = {"unit": [], "app": []}
         self.application_set = False
         self._end = HookEnd(self, application_status)
+        self._end.begin()
         self._observer = _charm.watch(self)
         # ops keeps no observer alive, and a charm may not keep its reporter.
         setattr(charm, "_bellwether_reporter", self)
@@ -119,9 +122,10 @@ class StatusReporter:
         if ttl is not None:
             report["ttl"] = min(max(float(ttl), 1.0), 30 * 86400.0)
         expires = now + report["ttl"] if ttl is not None else None
-        kept = dict(report, expires=expires)
+        kept = dict(report, expires=expires, while_stopping=self.state.stopping)
         self.state.pushes[_state.pair(report["component"], report["key"])] = kept
-        request = {"unit": self.names["unit"], "status": dict(report, kind="STATUS_KIND_PUSH")}
+        request = {"unit": self.names["unit"], "cut_long_texts": True}
+        request["status"] = dict(report, kind="STATUS_KIND_PUSH")
         self.say(["push", report["component"], report["key"]], "report_status", request)
 
     def clear(self, component: str, key: Optional[str] = None) -> None:
@@ -185,14 +189,26 @@ class StatusReporter:
         return time.time() >= float(fault["next"] or 0)
 
     def report_error(
-        self, component: str, target: str, error: BaseException, *, action: str = ""
+        self,
+        component: str,
+        target: str,
+        error: BaseException,
+        *,
+        action: str = "",
+        shortest_wait: float = SHORTEST_WAIT_SECONDS,
     ) -> Dict[str, Any]:
-        """Reports a failed call, and returns the verdict: that of the server if it is reached."""
+        """Reports a failed call, and returns the verdict: that of the server if it is reached.
+
+        The next attempt waits at least `shortest_wait` seconds: another hook makes it.
+        """
         component, target = _texts.name(component), _texts.target(target)
         pair, now = _state.pair(component, target), time.time()
         report = dict(_classify.report_of(error), component=component, target=target)
         report["action"] = _texts.cut(action)
-        fault = self.state.faults.get(pair) or {"first": now, "count": 0}
+        report["shortest_wait"] = shortest_wait
+        fault = self.state.faults.get(pair)
+        if fault is None:
+            fault = {"first": now, "count": 0, "while_stopping": self.state.stopping}
         fault.update(component=component, target=target, count=fault["count"] + 1)
         tried = (pair, _state.pair(component, ""))
         self.state.resolved = [one for one in self.state.resolved if one not in tried]
@@ -228,6 +244,19 @@ class StatusReporter:
         else:
             request["target"] = plain
             self.say(["fault", component, plain], "resolve_error", request)
+
+    def resolve_all(self) -> None:
+        """Says that everything works: ends the open errors of all components and targets.
+
+        One that is GONE or FATAL stays until an operator releases it.
+        """
+        held = ("ERROR_CLASS_GONE", "ERROR_CLASS_FATAL")
+        for pair, fault in list(self.state.faults.items()):
+            if fault["verdict"]["class"] not in held:
+                del self.state.faults[pair]
+        request = {"unit": self.names["unit"], "all_components": True}
+        request["generation"] = self.generation()
+        self.say(["resolve-all"], "resolve_error", request, ["fault"])
 
     def operation(self, name: str, to: str, payload: bytes = b"") -> Operation:
         """Returns a context manager for work that the next hook continues if this one ends.
@@ -307,6 +336,9 @@ class StatusReporter:
             name = _state.pair(one["component"], one["key"])
             if one["kind"] != "STATUS_KIND_PUSH" or one["component"] == HOOK:
                 continue
+            if record["while_stopping"]:
+                # It was said of the life that has ended.
+                continue
             if name not in self.state.pushes and not self.state.find(_push(one)):
                 self.state.pushes[name] = _restored(record)
 
@@ -326,7 +358,7 @@ class StatusReporter:
 
     def _verdict(self, report: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         """Reports an error; returns None if the server is not reached, which gets it later."""
-        request = {"unit": self.names["unit"]}
+        request = {"unit": self.names["unit"], "cut_long_texts": True}
         error = dict(report, generation=self.generation())
         identity = ["fault", report["component"], report["target"]]
         self.flush()
