@@ -1,5 +1,5 @@
-//! The leader and the holder of an operation after a data loss, and on another master of the store: a
-//! later grant may be lost, so neither goes on under its number of before.
+//! The leader and the holder of an operation after a data loss, and on another master of the store:
+//! a later grant may be lost, so neither continues under its former number.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,8 +5,9 @@
 //! units, [`holds`] for latches and damping. [`commands`] generates commands whose names collide.
 //! [`world`] runs both side by side; [`properties`] checks the invariants; [`incarnations`] covers
 //! the order of messages, [`damping`] latches and damping, [`faults`] open errors, [`operations`]
-//! work in flight, [`holders`] its holder after a data loss, [`elections`] leadership, [`requests`] request ids, [`totals`] limits on all
-//! applications together; [`bounds`] contains single edge cases.
+//! work in flight, [`holders`] leaders and holders after a data loss, [`elections`] leadership,
+//! [`requests`] request ids, [`totals`] limits on all applications together; [`bounds`] contains
+//! single edge cases.
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod bounds;

@@ -246,7 +246,7 @@ async fn an_outage_that_no_commit_met_gives_a_ttl_too() {
 /// The first commit is applied, but the store may lose it: a repeat finds it, and is acknowledged
 /// only after a commit that succeeds.
 #[tokio::test(start_paused = true)]
-async fn what_may_be_lost_is_acknowledged_only_after_another_commit() {
+async fn a_commit_in_doubt_is_acknowledged_only_after_another_commit() {
     let store = mk_store();
     let aggregator = start(store.clone());
     let app = mk_app("web");

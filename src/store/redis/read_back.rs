@@ -1,5 +1,5 @@
-//! An acknowledgement waits until this process has read from the log what it acknowledges: only what
-//! was read is missed after a failover that loses it.
+//! An acknowledgement waits until this process has read from the log what it acknowledges: a loss
+//! is noticed only if a process has read what was lost.
 
 use std::future::Future;
 use std::time::Duration;
