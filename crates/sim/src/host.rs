@@ -38,9 +38,10 @@ impl Host {
         self.runtime.metrics().num_alive_tasks()
     }
 
-    /// Stands still for a while: its tasks do nothing, and its clock goes on.
+    /// Stands still for a while: its tasks do nothing, and its clock goes on. One freeze during
+    /// another does not prolong it, unless it ends later.
     pub fn freeze(&mut self, millis: u64) {
-        self.frozen += millis;
+        self.frozen = self.frozen.max(millis);
     }
 
     /// Runs its tasks until its clock has advanced.

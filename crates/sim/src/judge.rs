@@ -379,7 +379,11 @@ impl Judge {
         };
         // A quiet commit changes these, and no observer receives it.
         let Head { next_due, quiet_commits, kept, .. } = **head;
-        let given = Head { next_due, quiet_commits, kept, ..(*entry.head).clone() };
+        let mut given = Head { next_due, quiet_commits, kept, ..(*entry.head).clone() };
+        if let (Some(known), Some(given)) = (&head.lease, &mut given.lease) {
+            // That of a lease that an outage has extended.
+            given.ends = known.ends;
+        }
         let is_same = given == **head;
         let (app, revision) = (&entry.app, entry.head.revision);
         self.check(is_same, || format!("revision {revision} of {app} has two contents"));

@@ -237,7 +237,7 @@ impl World {
         let place = &mut self.places[place];
         if let Some(host) = &mut place.host {
             host.freeze(span);
-            place.frozen_until = self.now.max(place.frozen_until) + span;
+            place.frozen_until = place.frozen_until.max(self.now + span);
         }
     }
 
