@@ -246,6 +246,7 @@ fn observe(hub: &Arc<Hub>, metrics: &Metrics, prometheus: &Prometheus, count_max
             units: counts.units,
             statuses: counts.contributions,
             faults: counts.faults,
+            leaders: counts.leaders,
             silent_units: [counts.stale_units, counts.lost_units, counts.uncertain_units],
         }
     });

@@ -14,11 +14,12 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::store::{Applied, CommitError, ConflictCause, ReadError, Version};
 use crate::sync::lock;
-use crate::telemetry::{CommitResult, ReportResult};
+use crate::telemetry::{Caller, ReportResult};
 
 use super::committed::{Handle, Progress, Shared};
 use super::decision::{Decision, decide, decide_deletion, spread};
 use super::mailbox::{Answer, Ask, Requests, Work};
+use super::measured::measured;
 use super::{Error, Inner};
 
 /// Wait between two attempts of due changes at an unavailable store. Reports reach the store often
@@ -46,6 +47,8 @@ pub(super) struct Application {
     graced: Timestamp,
     /// The wait before due changes use the store again after a failure.
     pause: Duration,
+    /// The traced calls whose commands are decided now.
+    callers: Vec<Caller>,
 }
 
 impl Application {
@@ -64,6 +67,7 @@ impl Application {
             read_at: Timestamp::default(),
             graced: Timestamp::default(),
             pause: Duration::ZERO,
+            callers: Vec::new(),
         };
         (task, handle)
     }
@@ -217,18 +221,20 @@ impl Application {
             let mut count = 0;
             let mut looks: Vec<Answer> = Vec::new();
             let mut deletion = None;
+            self.callers.clear();
             while count < self.inner.options.batch_max
                 && let Some(work) = batch.next()
             {
                 match work.ask {
                     Ask::Apply(requests) => {
+                        self.callers.extend(work.caller);
                         count += requests.len();
                         together.push(requests);
                         answers.push(work.answer);
                     }
                     Ask::Look => looks.push(work.answer),
                     Ask::Delete(id) => {
-                        deletion = Some((id, work.answer));
+                        deletion = Some((id, work.answer, work.caller));
                         break;
                     }
                 }
@@ -246,7 +252,8 @@ impl Application {
                 let own = outcomes.by_ref().take(requests.len());
                 answer.send(own.inspect(|outcome| self.count(outcome)));
             }
-            if let Some((id, answer)) = deletion {
+            if let Some((id, answer, caller)) = deletion {
+                self.callers = caller.into_iter().collect();
                 let outcome = self.commit(|state, _, now| decide_deletion(state, now, id.as_ref()));
                 answer.send(spread(outcome.await, 1).into_iter());
             }
@@ -335,7 +342,8 @@ impl Application {
         };
         self.shared.remote_commits.expect(transition.head.revision);
         let committed = self.inner.store.commit(transition.clone());
-        let result = self.measured(outcomes.len(), committed).await;
+        let metrics = &self.inner.metrics;
+        let result = measured(metrics, &self.callers, outcomes.len(), committed).await;
         match &result {
             Ok(()) => (self.pause, self.unsettled) = (Duration::ZERO, false),
             Err(CommitError::Unavailable { applied: Applied::No, .. }) => {}
@@ -356,22 +364,6 @@ struct Attempt {
 }
 
 impl Application {
-    async fn measured(
-        &self,
-        commands: usize,
-        committed: impl Future<Output = Result<(), CommitError>>,
-    ) -> Result<(), CommitError> {
-        let start = tokio::time::Instant::now();
-        let result = committed.await;
-        let word = match &result {
-            Ok(()) => CommitResult::Ok,
-            Err(CommitError::Conflict { .. }) => CommitResult::Conflict,
-            Err(CommitError::Unavailable { .. }) => CommitResult::Failed,
-        };
-        self.inner.metrics.commit(word, commands, start.elapsed());
-        result
-    }
-
     fn count(&self, outcome: &Result<Outcome, Error>) {
         self.inner.metrics.report(match outcome {
             Ok(outcome) if outcome.changed => ReportResult::Changed,

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::domain::command::Request;
 use crate::domain::request::{Outcome, RequestId};
+use crate::telemetry::Caller;
 
 use super::Error;
 
@@ -63,6 +64,8 @@ impl Answer {
 pub(super) struct Work {
     pub(super) ask: Ask,
     pub(super) answer: Answer,
+    /// The call that waits for the answer; `None` if it is not traced.
+    pub(super) caller: Option<Caller>,
 }
 
 impl Work {

@@ -26,7 +26,7 @@ use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::store::Store;
 use crate::sync::lock;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Caller, Metrics};
 
 mod application;
 mod committed;
@@ -35,6 +35,7 @@ mod decision;
 pub mod error;
 mod failure;
 mod mailbox;
+mod measured;
 mod outage;
 mod remote_commits;
 mod schedule;
@@ -141,7 +142,7 @@ impl Aggregator {
         let permit = self.inner.room(app).await?;
         let (answer, answered) = oneshot::channel();
         let ask = Ask::Apply(Requests::All(requests));
-        permit.send(Work { ask, answer: Answer::All(answer) });
+        permit.send(Work { ask, answer: Answer::All(answer), caller: Caller::current() });
         answered.await.map_err(|_| self.inner.unanswered())
     }
 
@@ -191,7 +192,7 @@ impl Inner {
     async fn ask(self: &Arc<Inner>, app: &AppName, ask: Ask) -> Result<Outcome, Error> {
         let permit = self.room(app).await?;
         let (answer, answered) = oneshot::channel();
-        permit.send(Work { ask, answer: Answer::One(answer) });
+        permit.send(Work { ask, answer: Answer::One(answer), caller: Caller::current() });
         match answered.await {
             Ok(answer) => answer,
             Err(_) => Err(self.unanswered()),

@@ -51,6 +51,19 @@ pub enum CommitResult {
     Failed,
 }
 
+impl CommitResult {
+    const ALL: [CommitResult; 3] = [CommitResult::Ok, CommitResult::Conflict, CommitResult::Failed];
+
+    /// Returns the word for labels and spans.
+    pub fn word(self) -> &'static str {
+        match self {
+            CommitResult::Ok => "ok",
+            CommitResult::Conflict => "conflict",
+            CommitResult::Failed => "failed",
+        }
+    }
+}
+
 /// Why a connection was refused, or ended in favour of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionEnd {
@@ -95,6 +108,8 @@ pub struct FleetCounts {
     pub statuses: [u64; LEVELS],
     /// Open errors.
     pub faults: u64,
+    /// Applications with a leader that was elected here.
+    pub leaders: u64,
 }
 
 type Counters<const N: usize> = Arc<[AtomicU64; N]>;
@@ -131,7 +146,7 @@ impl Metrics {
     pub fn new(meter: &Meter, version: &str) -> Self {
         own_process(meter, version);
         let results = Some(("result", ["changed", "repeated", "rejected"]));
-        let commit_results = Some(("result", ["ok", "conflict", "failed"]));
+        let commit_results = Some(("result", CommitResult::ALL.map(CommitResult::word)));
         let classes = Class::ALL.map(|class| class.name().to_ascii_lowercase());
         let instruments = Instruments {
             reports: counters(meter, "bellwether.reports", "Reports received.", results),
@@ -410,17 +425,22 @@ fn fleet(meter: &Meter) -> Fleet {
             }
         })
         .build();
-    let open = Arc::clone(&fleet);
-    meter
-        .u64_observable_gauge("bellwether.faults")
-        .with_description("Errors that are open.")
-        .with_callback(move |observer| {
-            let Some(counts) = open.get() else { return };
-            if let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) {
-                observer.observe(counts.faults, &[]);
-            }
-        })
-        .build();
+    let total = |name, description, pick: fn(&FleetCounts) -> u64| {
+        let fleet = Arc::clone(&fleet);
+        meter
+            .u64_observable_gauge(name)
+            .with_description(description)
+            .with_callback(move |observer| {
+                let Some(counts) = fleet.get() else { return };
+                if let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) {
+                    observer.observe(pick(&counts), &[]);
+                }
+            })
+            .build();
+    };
+    total("bellwether.faults", "Errors that are open.", |counts| counts.faults);
+    let leaders = "Applications with a leader that was elected here.";
+    total("bellwether.leaders", leaders, |counts| counts.leaders);
     fleet
 }
 
@@ -504,6 +524,7 @@ mod tests {
             units: [0, 0, 9, 0, 0, 3, 1],
             statuses: [1, 0, 20, 0, 0, 3, 1],
             faults: 4,
+            leaders: 2,
         });
         let text = telemetry.prometheus_text();
         assert_line(&text, r#"bellwether_applications{level="active"} 7"#);
@@ -511,6 +532,7 @@ mod tests {
         assert_line(&text, r#"bellwether_units{level="blocked"} 3"#);
         assert_line(&text, r#"bellwether_statuses{level="unknown"} 1"#);
         assert_line(&text, "bellwether_faults 4");
+        assert_line(&text, "bellwether_leaders 2");
         assert_line(&text, r#"bellwether_units_silent{freshness="lost"} 5"#);
     }
 

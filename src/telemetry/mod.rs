@@ -14,6 +14,7 @@ mod applications;
 mod context;
 mod error;
 mod exemplar;
+mod link;
 mod log;
 mod metrics;
 mod openmetrics;
@@ -39,6 +40,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub use applications::{ApplicationState, ApplicationStates};
 pub use context::{extract, inject};
 pub use error::{Error, ShutdownError};
+pub use link::{Caller, commit_span};
 pub use metrics::{
     CommitResult, ConnectionEnd, FleetCounts, Metrics, PanicPlace, ReportResult, SecurityRefusal,
     WatchStream,

@@ -22,6 +22,8 @@ pub struct Fleet {
     pub uncertain_units: u64,
     /// Open errors.
     pub faults: u64,
+    /// Applications with a lease.
+    pub leaders: u64,
 }
 
 impl Fleet {
@@ -48,6 +50,7 @@ impl Fleet {
             self.contributions[level] = by(self.contributions[level], contributions.into());
         }
         self.faults = by(self.faults, head.fault_count.into());
+        self.leaders = by(self.leaders, head.lease.is_some().into());
         self.stale_units = by(self.stale_units, totals.stale_units.into());
         self.lost_units = by(self.lost_units, totals.lost_units.into());
         self.uncertain_units = by(self.uncertain_units, totals.uncertain_units.into());

@@ -89,6 +89,7 @@ mod sessions_replicas;
 mod stopping;
 mod tls;
 mod totals;
+mod traces;
 mod transport;
 mod valkey;
 mod vectors;

@@ -1,0 +1,43 @@
+//! The trace of a commit. A commit carries commands of many calls, so its span is the root of a
+//! trace of its own, with a link to the span of each call.
+
+use opentelemetry::trace::{SpanContext, TraceContextExt};
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use super::exports_traces;
+
+/// The span of a call whose command waits for a commit. Boxed, because most commands have none.
+#[derive(Debug, Clone)]
+pub struct Caller(Box<SpanContext>);
+
+impl Caller {
+    /// Returns the span in which this runs; `None` if it is not exported.
+    pub fn current() -> Option<Caller> {
+        if !exports_traces() {
+            return None;
+        }
+        let context = Span::current().context();
+        let own = context.span().span_context().clone();
+        own.is_sampled().then(|| Caller(Box::new(own)))
+    }
+}
+
+/// Returns the span of a commit with `commands` commands; a disabled one if it has no callers.
+pub fn commit_span(callers: &[Caller], commands: usize) -> Span {
+    if callers.is_empty() {
+        return Span::none();
+    }
+    let span = tracing::info_span!(
+        target: "bellwether::commit",
+        parent: None,
+        "commit",
+        otel.kind = "internal",
+        commands,
+        result = tracing::field::Empty
+    );
+    for Caller(context) in callers {
+        span.add_link(SpanContext::clone(context));
+    }
+    span
+}
