@@ -49,8 +49,9 @@
 //! another crate, and `store::probe` and `cli::import_juju`, for `crates/fuzz`.
 //!
 //! `crates/client` is the client library with the wire types; it links no code of the server.
-//! `crates/bench` is the load generator, `crates/sim` runs replicas in simulated time, and
-//! `crates/fuzz` has the targets that read any bytes.
+//! `crates/bench` is the load generator, `crates/sim` runs replicas in simulated time,
+//! `crates/model` explores each order of events, and `crates/fuzz` has the targets that read any
+//! bytes.
 
 /// The version of this package: that of the server, the command line and the client.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -247,7 +247,7 @@ fn mk_writes() -> Vec<Write> {
         expire_time_written: None,
         swings: Swings::default(),
         held: None,
-        while_stopping: true,
+        while_stopping: false,
         place: Place::NONE,
     };
     vec![
