@@ -54,7 +54,8 @@ fn each_property_of_commits_refuses_a_planted_fault() {
     }
 }
 
-/// A request id holds within one epoch of the store: a failover may lose the answer with the report.
+/// A request id holds within one epoch of the store: a failover may lose the answer with the
+/// report.
 #[test]
 fn a_call_that_outlives_its_answer_replaces_a_newer_report() {
     let (all, _) = bounds(true);

@@ -1,8 +1,8 @@
 //! The commit protocol over Redis: two replicas, one worker with numbered reports, resends, commits
 //! that arrive late, and failovers that drop the last commits.
 //!
-//! The decisions are those of the domain. The scripts of Redis, the reader and the repair are written
-//! again here, as small steps: the real ones need sockets.
+//! The decisions are those of the domain. The scripts of Redis, the reader and the repair are
+//! written again here, as small steps: the real ones need sockets.
 
 mod replica;
 mod server;
