@@ -309,16 +309,12 @@ impl Store for RedisStore {
         if let Err(CommitError::Conflict { current, .. }) = outcome {
             shared.await_missed(bucket, &transition.app, current).await;
         }
-        let Transition { app, base, epoch_floor, .. } = &*transition;
         match outcome? {
             None if transition.is_durable() => shared.view.refresh(&transition, bucket),
-            None => {
-                let read = shared.view.until_at(bucket, app, *base);
-                shared.read_back((bucket, *epoch_floor), Applied::Yes, read).await?;
-            }
+            None => {}
             Some(id) => {
                 let read = shared.view.until_notified(bucket, id);
-                shared.read_back((bucket, *epoch_floor), Applied::Yes, read).await?;
+                shared.read_back((bucket, transition.epoch_floor), read).await?;
             }
         }
         Ok(())
@@ -337,9 +333,7 @@ impl Store for RedisStore {
         if let Err(CommitError::Conflict { current, .. }) = confirmed {
             shared.await_missed(bucket, app, current).await;
         }
-        confirmed?;
-        let read = shared.view.until_at(bucket, app, version.revision);
-        shared.read_back((bucket, version.epoch_floor), Applied::No, read).await
+        confirmed
     }
 
     fn follow(&self, observer: Arc<dyn Observer>) {

@@ -13,25 +13,23 @@ use super::Shared;
 const TOLD_MAX: Duration = Duration::from_secs(5);
 
 impl Shared {
-    /// Waits until the observers have received what a commit or a confirmation has found on the
-    /// master with this floor. Fails if the reader has met another master since: that one may lack
-    /// it, and its log goes on with later entries. `applied` holds if only the reader is late.
+    /// Waits until the observers have received a commit on the master with this floor. Fails if the
+    /// reader has met another master since: that one may lack the commit, and its log goes on with
+    /// later entries.
     pub(super) async fn read_back(
         &self,
         (bucket, epoch_floor): (Bucket, u64),
-        applied: Applied,
         received: impl Future<Output = ()>,
     ) -> Result<(), CommitError> {
         if tokio::time::timeout(TOLD_MAX, received).await.is_err() {
             let reason = "the commit is applied, but not read back yet".to_string();
-            return Err(self.unavailable(reason, applied));
+            return Err(self.unavailable(reason, Applied::Yes));
         }
         if self.view.is_read_under(bucket, epoch_floor) {
             return Ok(());
         }
-        let applied = if applied == Applied::No { applied } else { Applied::Maybe };
         let reason = "another master has taken over, and may lack the commit".to_string();
-        Err(self.unavailable(reason, applied))
+        Err(self.unavailable(reason, Applied::Maybe))
     }
 }
 
