@@ -9,8 +9,9 @@ import unittest
 
 from server import ROOT, ServerCase
 
-#: Milliseconds of processor time of the import, beyond http.client.
-IMPORT_MAX = 5.0
+#: Milliseconds of processor time of the import, beyond http.client: ten times what it takes, so that a heavy module
+#: exceeds it, and a busy machine does not.
+IMPORT_MAX = 50.0
 ROUNDS = 15
 MEASURE = """
 import sys, time
