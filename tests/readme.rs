@@ -2,8 +2,8 @@
 //!
 //! The blocks of a document run in order against one fresh server on free ports. A document that
 //! starts servers gets free ports for them, and a document that uses Redis gets a fresh one. A
-//! block of `make` and `git clone` lines is marked `sh no-test` and skipped; no other line may be
-//! in such a block.
+//! block of `make` and `git clone` lines is marked `sh no-test` and skipped; such a block has only
+//! lines of `LEFT_OUT`.
 #![cfg(unix)]
 
 use std::fs;
@@ -47,6 +47,8 @@ const LEFT_OUT: &[&str] = &[
     "docker load --input bellwether-",
     "docker run -p 127.0.0.1:50051:50051 bellwether:",
     "docker compose --file bellwether-",
+    // `tests/it/attend.rs` runs it with a script, a real Pebble and a `juju-exec`.
+    "bellwether attend ",
     // Measurements of a release build, for a quiet machine.
     "cargo build --release --workspace --bins",
     "target/release/bellwether-bench ",
