@@ -142,6 +142,9 @@ pub enum BenchCommand {
     /// The calls that `instructions` counts
     #[command(hide = true)]
     CountedCalls(instructions::CountedCalls),
+    /// The worker's stream that `instructions` counts
+    #[command(hide = true)]
+    CountedStreams(instructions::CountedStreams),
 }
 
 /// The load of each measurement and the place of its data: the same for every side.
@@ -236,6 +239,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::EchoServer => echo::serve().await,
             BenchCommand::CountedReports(args) => instructions::run_counted(&args),
             BenchCommand::CountedCalls(args) => instructions::run_calls(&args),
+            BenchCommand::CountedStreams(args) => instructions::run_streams(&args),
         }
     };
     tokio::select! {

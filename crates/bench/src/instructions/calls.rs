@@ -60,7 +60,7 @@ fn run_here(args: &CountedCalls) -> anyhow::Result<()> {
 }
 
 /// Returns the services and layers of a server in memory.
-fn calls() -> Calls {
+pub(super) fn calls() -> Calls {
     let metrics = Metrics::disabled();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Retention::default()));
     let hub = Hub::new(store.epoch(), store.buckets(), Limits::default()).with_time(store.now());
@@ -113,11 +113,8 @@ fn requests(turn: u64, count: u64) -> Vec<Request<Body>> {
             status: Some(status),
             ..ReportStatusRequest::default()
         };
-        let message = message.encode_to_vec();
-        let mut frame = BytesMut::with_capacity(5 + message.len());
-        frame.put_u8(0);
-        frame.put_u32(message.len() as u32);
-        frame.put_slice(&message);
+        let mut frame = BytesMut::new();
+        add_frame(&mut frame, &message);
         let body = Body::new(Full(Some(frame.freeze())));
         Request::post("/bellwether.v1.ReportService/ReportStatus")
             .version(Version::HTTP_2)
@@ -127,6 +124,13 @@ fn requests(turn: u64, count: u64) -> Vec<Request<Body>> {
             .expect("the request is constant")
     };
     (0..count).map(request).collect()
+}
+
+/// Adds a message to a body.
+pub(super) fn add_frame(body: &mut BytesMut, message: &impl Message) {
+    body.put_u8(0);
+    body.put_u32(message.encoded_len() as u32);
+    body.put_slice(&message.encode_to_vec());
 }
 
 /// A body of one message.

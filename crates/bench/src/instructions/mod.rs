@@ -2,6 +2,7 @@
 //! counts are the same on a busy machine, so they show a regression that times would hide.
 
 mod calls;
+mod streams;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -21,6 +22,7 @@ use crate::scalar::{ScalarRow, ScalarSide, Target};
 use crate::{page, process, server};
 
 pub use calls::{CountedCalls, run as run_calls};
+pub use streams::{CountedStreams, run as run_streams};
 
 /// Flags of `instructions`.
 #[derive(Debug, clap::Args)]
@@ -60,7 +62,9 @@ const BATCHES: [u64; 2] = [1, 64];
 /// The block of the page that holds the rows.
 const PAGE_BLOCK: &str = "bench instructions";
 /// Only instructions in functions with these names count.
-const COUNTED: [&str; 2] = ["*counted_reports*", "*counted_calls*"];
+const COUNTED: [&str; 3] = ["*counted_reports*", "*counted_calls*", "*counted_streams*"];
+/// Reports in a chunk of a worker's stream: as many as the server takes at once.
+const CHUNK: u64 = 256;
 /// How many times the instructions of a gRPC call the layer of the other protocols may cost.
 const LAYER_MAX: f64 = 1.01;
 /// The text of callgrind before the number of instructions.
@@ -127,6 +131,9 @@ pub async fn run(args: Instructions) -> anyhow::Result<()> {
         Some(bare),
         Some(Target::RatioAtMost(LAYER_MAX)),
     ));
+    let streamed = stream(&valgrind, args.reports.next_multiple_of(CHUNK)).await?;
+    let work = format!("A report on a worker's stream, {CHUNK} in a chunk, in all layers");
+    rows.push(ScalarRow::compare(work, "instructions", streamed, None, None));
     drop(progress);
     let sent = How { reports: args.reports, valgrind: version(&valgrind).await? };
     let report = Report { machine, sent, rows };
@@ -157,6 +164,14 @@ async fn call(valgrind: &Path, calls: u64, is_layered: bool) -> anyhow::Result<S
     let each = count(valgrind, &arguments).await? as f64 / calls as f64;
     let name = if is_layered { "with JSON, page and gRPC-Web" } else { "gRPC alone" };
     Ok(ScalarSide::mean(name, vec![each]))
+}
+
+/// Counts the instructions of a report on a worker's stream.
+async fn stream(valgrind: &Path, reports: u64) -> anyhow::Result<ScalarSide> {
+    let (reports_flag, chunk) = (reports.to_string(), CHUNK.to_string());
+    let arguments = ["counted-streams", "--reports", &reports_flag, "--chunk", &chunk];
+    let each = count(valgrind, &arguments.map(String::from)).await? as f64 / reports as f64;
+    Ok(ScalarSide::mean("memory store", vec![each]))
 }
 
 /// Counts the instructions of all reports or calls together.

@@ -362,7 +362,7 @@ fn instructions_of_a_report() {
     let output = program::bench(&line).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    for work in ["alone in its commit", "64 in a commit"] {
+    for work in ["alone in its commit", "64 in a commit", "on a worker's stream"] {
         let row = row(&report, work);
         assert!(positive(&row["ours"]["value"]) && row["peer"].is_null(), "{row}");
     }
