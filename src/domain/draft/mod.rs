@@ -143,17 +143,6 @@ impl<'a> Draft<'a> {
         next_count(last, self.head.losses, self.base.epoch_floor)
     }
 
-    /// Returns whether this incarnation of a unit was removed, or has left for good.
-    pub(in crate::domain) fn is_removed(&self, name: &UnitName, incarnation: u64) -> bool {
-        match self.unit(name) {
-            Some(unit) if unit.has_departed() && incarnation <= unit.incarnation => true,
-            // Any other unit began after the removal, so its incarnation is newer.
-            Some(unit) if unit.incarnation != 0 => false,
-            // A unit that had no incarnation fences none.
-            _ => self.requests.fence(name).is_some_and(|fence| fence != 0 && incarnation <= fence),
-        }
-    }
-
     /// Ends the draft: derives the status again and returns the transition.
     pub fn finish(mut self) -> Transition {
         self.head.close(self.now);

@@ -16,9 +16,7 @@ use crate::domain::request::Effect;
 use crate::domain::status::apply::ReportError;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::callback::{call_back, call_off};
-use crate::domain::unit::contact::{
-    check_reporter, is_contact, may_return, note_contact, unit_exists,
-};
+use crate::domain::unit::contact::{admit, check_reporter, is_contact, note_contact, unit_exists};
 use crate::domain::unit::refused::{IdentityError, LookupError};
 use crate::domain::unit::{Reporter, Topic};
 
@@ -72,8 +70,7 @@ pub(in crate::domain) fn report_error(
     target: &Arc<str>,
     error: &NewError,
 ) -> Result<Effect, ReportError> {
-    check_reporter(draft, reporter)?;
-    may_return(draft, reporter)?;
+    admit(draft, reporter)?;
     let (component, target) = (component.clone(), target.clone());
     let key = FaultKey { unit: reporter.unit.clone(), component, target };
     let mut old = draft.faults.get(&key).cloned();

@@ -17,7 +17,7 @@ use crate::domain::quota::check_quota;
 use crate::domain::request::Effect;
 use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{
-    check_known_reporter, check_reporter, exists, may_return, note_contact, unit_exists,
+    admit, check_known_reporter, exists, note_contact, unit_exists,
 };
 use crate::domain::unit::presence::SessionId;
 use crate::domain::unit::refused::ReporterError;
@@ -29,8 +29,7 @@ pub(in crate::domain) fn claim_leadership(
     reporter: &Reporter,
     duration: Option<Duration>,
 ) -> Result<Effect, ClaimError> {
-    check_reporter(draft, reporter)?;
-    may_return(draft, reporter)?;
+    admit(draft, reporter)?;
     check_quota(draft, &reporter.unit, [], &BTreeSet::new())?;
     if let Some(leader) = &draft.head.config.external_leader {
         return Err(LeaderIsExternal { leader: leader.clone() }.into());

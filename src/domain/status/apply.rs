@@ -16,7 +16,7 @@ use crate::domain::status::place::{self, Place};
 use crate::domain::status::{Kind, Status, StatusKey, size_of};
 use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{
-    check_known_reporter, check_reporter, is_contact, may_return, note_contact,
+    admit, check_known_reporter, is_contact, may_return, note_contact,
 };
 use crate::domain::unit::refused::{IdentityError, ReporterError};
 
@@ -35,8 +35,7 @@ pub(in crate::domain) fn report(
     kind: Kind,
     new: &NewStatus,
 ) -> Result<Effect, ReportError> {
-    check_reporter(draft, reporter)?;
-    may_return(draft, reporter)?;
+    admit(draft, reporter)?;
     let key = Arc::new(new.key_of(draft.units.known_name(&reporter.unit), kind));
     let old = draft.status(&key).cloned();
     if old.is_none() {
@@ -56,8 +55,7 @@ pub(in crate::domain) fn report_all(
     reporter: &Reporter,
     statuses: &[(Kind, NewStatus)],
 ) -> Result<Effect, ReportError> {
-    check_reporter(draft, reporter)?;
-    may_return(draft, reporter)?;
+    admit(draft, reporter)?;
     let keys = statuses.iter().map(|(kind, new)| new.key_of(&reporter.unit, *kind));
     check_quota(draft, &reporter.unit, keys, &BTreeSet::new())?;
     let set = statuses.iter().map(|(kind, new)| (*kind, new));
@@ -77,8 +75,7 @@ pub(in crate::domain) fn replace(
     component: Option<&PartName>,
     set: &[NewStatus],
 ) -> Result<Effect, ReportError> {
-    check_reporter(draft, reporter)?;
-    may_return(draft, reporter)?;
+    admit(draft, reporter)?;
     let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
     let mut gone = draft.keys_of(&reporter.unit, component);
     gone.retain(|key| key.kind == Kind::Pull && !kept.contains(&(&key.component, &key.key)));

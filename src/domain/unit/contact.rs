@@ -33,28 +33,24 @@ pub(in crate::domain) fn unit_exists(
     }
 }
 
+/// Checks the sender of a report: it is valid, and its unit may come back if it was removed. One
+/// look at the unit answers both.
+pub(in crate::domain) fn admit(
+    draft: &Draft<'_>,
+    reporter: &Reporter,
+) -> Result<(), IdentityError> {
+    let known = draft.unit(&reporter.unit);
+    check(draft, reporter, known)?;
+    check_return(draft, reporter, known)
+}
+
 /// Checks that the sender is the newest incarnation, one that may have been assigned, and uses
 /// the newest session.
 pub(in crate::domain) fn check_reporter(
     draft: &Draft<'_>,
     reporter: &Reporter,
 ) -> Result<(), IdentityError> {
-    let Reporter { unit, incarnation, session } = reporter;
-    let known = draft.unit(unit);
-    let current = known.map_or(0, |u| u.incarnation);
-    if let Some(given) = incarnation.filter(|given| *given < current) {
-        return Err(IdentityError::StaleIncarnation { unit: unit.clone(), given, current });
-    }
-    if let Some(given) = incarnation {
-        may_have_begun(draft, unit, *given, current)?;
-    }
-    if let Some(given) = incarnation.filter(|given| draft.is_removed(unit, *given)) {
-        return Err(IdentityError::UnitRemoved { unit: unit.clone(), given });
-    }
-    if session.is_some() && known.and_then(Unit::session) != *session {
-        return Err(IdentityError::SessionOver { unit: unit.clone() });
-    }
-    Ok(())
+    check(draft, reporter, draft.unit(&reporter.unit))
 }
 
 /// Checks that the sender is valid, and its unit known.
@@ -72,10 +68,51 @@ pub(in crate::domain) fn may_return(
     draft: &Draft<'_>,
     reporter: &Reporter,
 ) -> Result<(), IdentityError> {
+    check_return(draft, reporter, draft.unit(&reporter.unit))
+}
+
+fn check(
+    draft: &Draft<'_>,
+    reporter: &Reporter,
+    known: Option<&Unit>,
+) -> Result<(), IdentityError> {
+    let Reporter { unit, incarnation, session } = reporter;
+    let current = known.map_or(0, |u| u.incarnation);
+    if let Some(given) = incarnation.filter(|given| *given < current) {
+        return Err(IdentityError::StaleIncarnation { unit: unit.clone(), given, current });
+    }
+    if let Some(given) = incarnation {
+        may_have_begun(draft, unit, *given, current)?;
+    }
+    if let Some(given) = incarnation.filter(|given| is_removed(draft, unit, known, *given)) {
+        return Err(IdentityError::UnitRemoved { unit: unit.clone(), given });
+    }
+    if session.is_some() && known.and_then(Unit::session) != *session {
+        return Err(IdentityError::SessionOver { unit: unit.clone() });
+    }
+    Ok(())
+}
+
+/// Returns whether this incarnation of a unit was removed, or has left for good.
+fn is_removed(draft: &Draft<'_>, name: &UnitName, known: Option<&Unit>, incarnation: u64) -> bool {
+    match known {
+        Some(unit) if unit.has_departed() && incarnation <= unit.incarnation => true,
+        // Any other unit began after the removal, so its incarnation is newer.
+        Some(unit) if unit.incarnation != 0 => false,
+        // A unit that had no incarnation fences none.
+        _ => draft.requests.fence(name).is_some_and(|fence| fence != 0 && incarnation <= fence),
+    }
+}
+
+fn check_return(
+    draft: &Draft<'_>,
+    reporter: &Reporter,
+    known: Option<&Unit>,
+) -> Result<(), IdentityError> {
     if reporter.session.is_some() || reporter.incarnation.is_some_and(|given| given != 0) {
         return Ok(());
     }
-    let removed_at = match draft.unit(&reporter.unit) {
+    let removed_at = match known {
         Some(unit) if unit.has_departed() => Some(unit.last_seen),
         Some(_) => None,
         None => draft.requests.removed_at(&reporter.unit),
