@@ -136,19 +136,25 @@ fn a_batch_keeps_no_deadline_of_a_status_that_it_writes_again() {
 }
 
 fn push_of(name: &str) -> StatusKey {
-    StatusKey { kind: Kind::Push, ..StatusKey::first_of(&unit(name)) }
+    StatusKey::new(unit(name), PartName::default(), PartName::default(), Kind::Push)
 }
 
 #[test]
 fn the_record_of_a_unit_has_the_time_of_this_change() {
     let mut state = empty();
     run(&mut state, 0, &[report("web/0", "", Level::Active, None)]);
+    let seen = |transition: &Transition| {
+        transition.writes.iter().find_map(|write| match write {
+            Write::Unit(_, Some(unit)) => Some(unit.last_seen),
+            _ => None,
+        })
+    };
+    // Another level leaves the unit as it is: its contact is kept in memory.
     let transition = run(&mut state, 7, &[report("web/0", "", Level::Blocked, None)]);
-    let seen = transition.writes.iter().find_map(|write| match write {
-        Write::Unit(_, Some(unit)) => Some(unit.last_seen),
-        _ => None,
-    });
-    assert_eq!(seen, Some(Timestamp(7000)));
+    assert_eq!(seen(&transition), None);
+    assert_eq!(state.unit(&unit("web/0")).unwrap().last_seen, Timestamp(7000));
+    let transition = run(&mut state, 9, &[report("web/0", "k", Level::Blocked, None)]);
+    assert_eq!(seen(&transition), Some(Timestamp(9000)));
 }
 
 #[test]
@@ -491,5 +497,8 @@ fn a_kept_deadline_is_examined_once() {
         let level = [Level::Active, Level::Waiting][usize::from(now % 4 < 2)];
         run(&mut state, now, &[report("web/0", "", level, None)]);
     }
+    // As of the last record, which is written every third of the promise. One look corrects it.
+    assert_eq!(state.next_due(), Some(Timestamp(51_000)));
+    assert!(!pass(&mut state, 51).is_durable());
     assert_eq!(state.next_due(), Some(Timestamp(58_000)));
 }

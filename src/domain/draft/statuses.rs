@@ -29,7 +29,9 @@ impl Draft<'_> {
         self.key_counts.change(&key, old.is_some(), status.is_some());
         if !key.unit.is_application() {
             let recount = self.recount(&key, old.as_deref(), status.as_deref());
-            self.units.change(&key.unit, |unit| recount.apply(unit));
+            if self.unit(&key.unit).is_none_or(|unit| recount.changes(unit)) {
+                self.units.change(&key.unit, |unit| recount.apply(unit));
+            }
         }
         self.head.mark_visible();
         self.overlay(key, old, status);
@@ -43,11 +45,8 @@ impl Draft<'_> {
     ) {
         let old = self.status(&key).cloned();
         let recount = self.recount(&key, old.as_deref(), Some(&status));
-        let known = self.unit(&key.unit);
-        let mut unit = known.cloned().unwrap_or_default();
-        recount.apply(&mut unit);
-        if known != Some(&unit) {
-            self.units.put(key.unit.clone(), Some(unit));
+        if self.unit(&key.unit).is_none_or(|unit| recount.changes(unit)) {
+            self.units.change(&key.unit, |unit| recount.apply(unit));
         }
         self.overlay(key, old, Some(status));
         self.head.mark_quiet();
@@ -102,6 +101,7 @@ impl Draft<'_> {
 }
 
 /// The counts that one status adds to its unit.
+#[derive(PartialEq)]
 struct Counted {
     ttl: u32,
     stale: u32,
@@ -128,6 +128,14 @@ struct Recount {
 }
 
 impl Recount {
+    /// Returns whether the record of the unit becomes another one. Most reports change a status
+    /// and leave its unit as it is: a record that is not written is not copied, stored or sent.
+    fn changes(&self, unit: &Unit) -> bool {
+        self.old != self.new
+            || unit.stale_since != self.stale_since(unit)
+            || unit.silence_ends != self.silence_ends(unit)
+    }
+
     fn apply(&self, unit: &mut Unit) {
         if let Some(old) = &self.old {
             unit.status_count -= 1;
@@ -142,13 +150,21 @@ impl Recount {
             unit.stale_count += new.stale;
             unit.outlived_count += new.outlived;
         }
-        unit.stale_since = match unit.stale_count {
+        unit.stale_since = self.stale_since(unit);
+        unit.silence_ends = self.silence_ends(unit);
+    }
+
+    fn stale_since(&self, unit: &Unit) -> Option<Timestamp> {
+        match unit.stale_count {
             0 => None,
             _ => unit.stale_since.or(Some(self.now)),
-        };
-        unit.silence_ends = match unit.is_overdue() && unit.lost_since.is_none() {
+        }
+    }
+
+    fn silence_ends(&self, unit: &Unit) -> Option<Timestamp> {
+        match unit.is_overdue() && unit.lost_since.is_none() {
             true => unit.silence_ends.or(Some(self.silence_ends)),
             false => None,
-        };
+        }
     }
 }
