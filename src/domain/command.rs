@@ -231,11 +231,6 @@ pub struct NewStatus {
 
 impl NewStatus {
     pub(in crate::domain) fn key_of(&self, unit: &UnitName, kind: Kind) -> StatusKey {
-        StatusKey {
-            unit: unit.clone(),
-            component: self.component.clone(),
-            key: self.key.clone(),
-            kind,
-        }
+        StatusKey::new(unit.clone(), self.component.clone(), self.key.clone(), kind)
     }
 }

@@ -384,12 +384,7 @@ fn statuses(
     after: Option<&StatusKey>,
     count_max: usize,
 ) -> (Vec<v1::StatusRecord>, Option<StatusKey>) {
-    let first = after.cloned().unwrap_or_else(|| StatusKey {
-        unit: unit.clone(),
-        component: PartName::default(),
-        key: PartName::default(),
-        kind: Kind::Pull,
-    });
+    let first = after.cloned().unwrap_or_else(|| StatusKey::first_of(unit));
     let is_next = |key: &StatusKey| unit.is_application() && after.is_none_or(|after| after < key);
     let mut own = convert::leader_record(state).filter(|(key, _)| is_next(key));
     let wanted = |key: &StatusKey| unit.is_application() || key.unit == *unit;

@@ -127,12 +127,9 @@ impl Key {
                     b"1" => Kind::Push,
                     _ => return None,
                 };
-                let key = StatusKey {
-                    unit: unit(unit_bytes)?,
-                    component: PartName::new(component).ok()?,
-                    key: PartName::new(key).ok()?,
-                    kind,
-                };
+                let component = PartName::new(component).ok()?;
+                let key = PartName::new(key).ok()?;
+                let key = StatusKey::new(unit(unit_bytes)?, component, key, kind);
                 Some(Key::Status(app, Arc::new(key)))
             }
             FAULT => {
@@ -270,7 +267,7 @@ impl fmt::Display for Key {
             Key::Head(app) => write!(f, "head of {app}"),
             Key::Unit(app, unit) => write!(f, "unit {unit} of {app}"),
             Key::Status(app, key) => {
-                let StatusKey { unit, component, key, kind } = &**key;
+                let StatusKey { unit, component, key, kind, .. } = &**key;
                 let (component, key) = (component.as_str(), key.as_str());
                 write!(f, "{kind:?} status ({unit}, {component}, {key}) of {app}")
             }
@@ -302,11 +299,10 @@ mod tests {
 
     fn mk_status_key() -> impl Strategy<Value = StatusKey> {
         let parts = (PART, PART, PART, any::<bool>());
-        parts.prop_map(|(of, component, key, push)| StatusKey {
-            unit: unit(&of).unwrap(),
-            component: PartName::new(&component).unwrap(),
-            key: PartName::new(&key).unwrap(),
-            kind: if push { Kind::Push } else { Kind::Pull },
+        parts.prop_map(|(of, component, key, push)| {
+            let part = |text: &str| PartName::new(text).unwrap();
+            let kind = if push { Kind::Push } else { Kind::Pull };
+            StatusKey::new(unit(&of).unwrap(), part(&component), part(&key), kind)
         })
     }
 
@@ -365,11 +361,8 @@ mod tests {
     #[test]
     fn bytes_stay_as_they_are_on_disk() {
         let app = AppName::new("", "web").unwrap();
-        let key = StatusKey {
-            component: PartName::new("db").unwrap(),
-            kind: Kind::Push,
-            ..StatusKey::first_of(&UnitName::new("web/0").unwrap())
-        };
+        let (unit, component) = (UnitName::new("web/0").unwrap(), PartName::new("db").unwrap());
+        let key = StatusKey::new(unit, component, PartName::default(), Kind::Push);
         let fault = FaultKey {
             unit: key.unit.clone(),
             component: key.component.clone(),

@@ -216,11 +216,8 @@ struct Expected {
 
 impl Expected {
     fn hear(&mut self, (owner, _, says): &Message) {
-        let key = |kind: Kind, new: &NewStatus| StatusKey {
-            unit: unit(),
-            component: new.component.clone(),
-            key: new.key.clone(),
-            kind,
+        let key = |kind: Kind, new: &NewStatus| {
+            StatusKey::new(unit(), new.component.clone(), new.key.clone(), kind)
         };
         self.newest = Some(*owner);
         (self.is_there, self.is_quiet) = (true, false);

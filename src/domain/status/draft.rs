@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use indexmap::map::Entry;
 
 use crate::domain::name::UnitName;
-use crate::domain::status::{Status, StatusKey};
+use crate::domain::status::{ByKey, Status, StatusKey};
 
 /// A status that the draft writes or removes.
 pub(in crate::domain) struct Drafted {
@@ -18,7 +18,7 @@ pub(in crate::domain) struct Drafted {
     pub(in crate::domain) after: Option<Arc<Status>>,
 }
 
-type OfUnit = IndexMap<Arc<StatusKey>, Drafted, foldhash::fast::RandomState>;
+type OfUnit = IndexMap<Arc<StatusKey>, Drafted, ByKey>;
 
 /// The drafted statuses, by unit and key.
 #[derive(Default)]

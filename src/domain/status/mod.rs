@@ -3,9 +3,13 @@
 pub(in crate::domain) mod apply;
 pub(in crate::domain) mod confirm;
 pub(in crate::domain) mod draft;
+mod key;
 pub mod place;
 pub mod report;
 pub mod set;
+
+pub(in crate::domain) use self::key::ByKey;
+pub use self::key::StatusKey;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +18,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::damping::Damped;
 use crate::domain::damping::flapping::Swings;
-use crate::domain::name::{PartName, UnitName};
 use crate::domain::status::place::Place;
 use crate::domain::status::report::Report;
 use crate::domain::time::Timestamp;
@@ -39,31 +42,6 @@ pub enum Freshness {
     Lost,
     /// The store may have lost the unit's last reports.
     Uncertain,
-}
-
-/// Identity of a status: at most one is stored for each key.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct StatusKey {
-    /// The unit.
-    pub unit: UnitName,
-    /// The component of the unit.
-    pub component: PartName,
-    /// The key within the component.
-    pub key: PartName,
-    /// How the status is updated.
-    pub kind: Kind,
-}
-
-impl StatusKey {
-    /// Returns the least key of a unit: the start of its statuses.
-    pub fn first_of(unit: &UnitName) -> StatusKey {
-        StatusKey {
-            unit: unit.clone(),
-            component: PartName::default(),
-            key: PartName::default(),
-            kind: Kind::Pull,
-        }
-    }
 }
 
 /// A stored status.

@@ -8,12 +8,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::domain::name::{PartName, UnitName};
-use crate::domain::status::{Status, StatusKey};
+use crate::domain::status::{ByKey, Status, StatusKey};
 
 /// The statuses of an application, by key and in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statuses {
-    by_key: HashMap<Arc<StatusKey>, Arc<Status>, foldhash::fast::RandomState>,
+    by_key: HashMap<Arc<StatusKey>, Arc<Status>, ByKey>,
     order: BTreeSet<Arc<StatusKey>>,
 }
 
@@ -78,10 +78,7 @@ impl Statuses {
         unit: &UnitName,
         component: Option<&PartName>,
     ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
-        let first = StatusKey {
-            component: component.cloned().unwrap_or_default(),
-            ..StatusKey::first_of(unit)
-        };
+        let first = StatusKey::first_in(unit, component.cloned().unwrap_or_default());
         let end = (unit.clone(), component.cloned());
         self.from(&first).take_while(move |(key, _)| {
             key.unit == end.0 && end.1.as_ref().is_none_or(|c| key.component == *c)

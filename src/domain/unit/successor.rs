@@ -79,7 +79,7 @@ pub(in crate::domain) fn hand_over(draft: &mut Draft<'_>, from: &UnitName, to: &
     let incarnation = draft.unit(to).map_or(0, |unit| unit.incarnation);
     let pushed = draft.keys_of(from, None).into_iter().filter(|key| outlives(draft, key));
     for key in pushed.collect::<Vec<_>>() {
-        let own = StatusKey { unit: to.clone(), ..(*key).clone() };
+        let own = StatusKey::new(to.clone(), key.component.clone(), key.key.clone(), key.kind);
         let has_quota = || check_quota(draft, to, [own.clone()], &BTreeSet::new()).is_ok();
         if draft.status(&own).is_some() || !has_quota() {
             continue;

@@ -131,12 +131,8 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
 /// Returns the application status that the leader set, with its place among the stored statuses.
 pub fn leader_record(state: &AppState) -> Option<(StatusKey, v1::StatusRecord)> {
     let status = state.head().application_status.as_ref()?;
-    let key = StatusKey {
-        unit: UnitName::application(),
-        component: PartName::default(),
-        key: PartName::default(),
-        kind: Kind::Push,
-    };
+    let part = PartName::default;
+    let key = StatusKey::new(UnitName::application(), part(), part(), Kind::Push);
     let record = v1::StatusRecord {
         namespace: state.name.namespace().to_string(),
         application: state.name.application().to_string(),

@@ -219,12 +219,8 @@ fn mk_writes() -> Vec<Write> {
         Outcome { revision: Revision(7), changed: true, removed: 2, ..Outcome::default() };
     let (time, nobody) = (mk_time(3), UnitName::default());
     let answer = Remembered { time, outcome, fingerprint: None, unit: nobody };
-    let key = StatusKey {
-        unit: mk_unit_name(),
-        component: PartName::new("db").unwrap(),
-        key: PartName::new("primary/1").unwrap(),
-        kind: Kind::Push,
-    };
+    let (component, key) = (PartName::new("db").unwrap(), PartName::new("primary/1").unwrap());
+    let key = StatusKey::new(mk_unit_name(), component, key, Kind::Push);
     let status = Status {
         report: Arc::new(Report {
             level: Level::Waiting,

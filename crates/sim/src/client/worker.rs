@@ -291,7 +291,7 @@ impl Worker {
     async fn read(&mut self, key: PartName, revision: Revision) -> Option<(Revision, u64)> {
         let (place, app) = (self.client.pick(), self.app.clone());
         let component = PartName::default();
-        let key = StatusKey { unit: self.unit.clone(), component, key, kind: Kind::Push };
+        let key = StatusKey::new(self.unit.clone(), component, key, Kind::Push);
         let read = self.client.call(place, "read", move |process| async move {
             let find = move |state: &bellwether::domain::app::AppState| {
                 let status = state.status(&key);
