@@ -10,8 +10,8 @@ use crate::domain::app::AppState;
 use crate::domain::derive::derive;
 use crate::domain::fault::FaultKey;
 use crate::domain::level::Level;
-use crate::domain::name::{AppName, OperationId, PartName, UnitName};
-use crate::domain::status::{Kind, StatusKey};
+use crate::domain::name::{AppName, OperationId, UnitName};
+use crate::domain::status::StatusKey;
 use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
 use crate::service::code::ApiError;
@@ -66,7 +66,7 @@ impl Applications {
 
 #[tonic::async_trait]
 impl ApplicationService for Applications {
-    // `watch::Route` handles these two calls, so they do not reach this handler.
+    // `route::Route` handles these two calls, so they do not reach this handler.
     type WatchApplicationsStream = Empty<Result<v1::WatchApplicationsResponse, Status>>;
     type MultiplexWatchesStream = Empty<Result<v1::MultiplexWatchesResponse, Status>>;
 
@@ -336,7 +336,7 @@ impl ApplicationService for Applications {
 }
 
 fn not_routed() -> Status {
-    Status::internal("watches are served by watch::Route, which did not see this call")
+    Status::internal("watches are served by service::route, which did not see this call")
 }
 
 fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationResponse {

@@ -41,6 +41,7 @@ mod operation;
 mod options;
 mod reads;
 mod report;
+mod route;
 mod rules;
 mod server;
 mod sparse;
@@ -59,7 +60,7 @@ pub mod observe;
 pub mod ops;
 pub mod web;
 
-pub use convert::PAGE_BYTES_MAX;
+pub use convert::{PAGE_BYTES_MAX, probe};
 pub use options::{CONNECTION_SHARE, Options, STREAM_SHARE};
 pub use rules::ErrorRules;
 pub use server::About;
@@ -192,7 +193,10 @@ fn routes(parts: Parts, options: &Options) -> Routes {
         error_rules.clone(),
         (options.sessions_per_peer_max, options.sessions_per_principal_max),
     );
-    let workers = WorkerServiceServer::new(workers).max_decoding_message_size(bytes_max);
+    let workers = Arc::new(workers);
+    let generated = WorkerServiceServer::from_arc(workers.clone());
+    let generated = generated.max_decoding_message_size(bytes_max);
+    let workers = route::Route::new(generated, worker::Streams(workers), bytes_max);
     let leaders = leader::Leaders::new(aggregator.clone(), hub.clone(), store.clone());
     let leaders = LeaderServiceServer::new(leaders).max_decoding_message_size(bytes_max);
     let data = data::AppDatas::new(aggregator.clone(), hub.clone(), watches.clone());
@@ -205,7 +209,7 @@ fn routes(parts: Parts, options: &Options) -> Routes {
     let applications = application::Applications::new(aggregator, hub.clone(), sessions, store);
     let applications =
         ApplicationServiceServer::new(applications).max_decoding_message_size(bytes_max);
-    let applications = watch::Route::new(applications, watches.clone(), bytes_max);
+    let applications = route::Route::new(applications, watches.clone(), bytes_max);
     let health = HealthServer::new(health::Healths::new(hub, watches, draining));
     let reflect = || {
         tonic_reflection::server::Builder::configure()

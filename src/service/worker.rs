@@ -1,18 +1,21 @@
 //! `WorkerService`: sessions of workers, and units without one.
 
-use std::future::ready;
+use std::future::{Ready, ready};
 use std::pin::Pin;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
+use tonic::server::{Grpc, StreamingService};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
 
 use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
+use crate::domain::command::Command;
 use crate::domain::name::AppName;
 use crate::domain::status::Kind;
 use crate::domain::unit::refused::IdentityError;
@@ -22,9 +25,10 @@ use crate::proto::v1::worker_service_server::WorkerService;
 use crate::service::account::{Account, Class};
 use crate::service::code::ApiError;
 use crate::service::command::handle;
-use crate::service::convert::{self, PAGE_BYTES_MAX};
+use crate::service::convert::{self, OnePassCodec, PAGE_BYTES_MAX, PlainReport, Received};
 use crate::service::edge::{self, Caller, Share};
 use crate::service::guard::Access;
+use crate::service::route::{Answering, Handler};
 use crate::service::rules::ErrorRules;
 use crate::session::{End, Inbound, Outbound, Session, Sessions, Welcome};
 
@@ -68,15 +72,10 @@ impl Workers {
         })?;
         Ok(Some(share))
     }
-}
 
-#[tonic::async_trait]
-impl WorkerService for Workers {
-    type ConnectStream = ConnectStream;
-
-    async fn connect(
+    fn open(
         &self,
-        request: Request<Streaming<v1::ConnectRequest>>,
+        request: Request<Streaming<Received>>,
     ) -> Result<Response<ConnectStream>, Status> {
         let caller = request.extensions().get::<Caller>();
         let share = self.share(caller)?;
@@ -101,6 +100,18 @@ impl WorkerService for Workers {
         tokio::spawn(served.in_current_span());
         let end = stream::once(end).filter_map(async |status| status.ok().flatten().map(Err));
         Ok(Response::new(Box::pin(ReceiverStream::new(answered).map(Ok).chain(end))))
+    }
+}
+
+#[tonic::async_trait]
+impl WorkerService for Workers {
+    type ConnectStream = ConnectStream;
+
+    async fn connect(
+        &self,
+        _: Request<Streaming<v1::ConnectRequest>>,
+    ) -> Result<Response<ConnectStream>, Status> {
+        Err(Status::internal("streams are served by service::route, which did not see this call"))
     }
 
     async fn register_unit(
@@ -149,14 +160,17 @@ impl WorkerService for Workers {
 async fn open(
     sessions: &Sessions,
     access: &Access,
-    incoming: &mut Streaming<v1::ConnectRequest>,
+    incoming: &mut Streaming<Received>,
 ) -> Result<(AppName, (Session, Welcome)), Status> {
     let first = tokio::select! {
         first = tokio::time::timeout(HELLO_DEADLINE, incoming.message()) => first,
         () = sessions.draining() => return Err(ApiError::draining().into()),
     };
     let first = match first {
-        Ok(first) => first?.and_then(|request| request.message),
+        Ok(first) => first?.and_then(|received| match received {
+            Received::Other(message) => message,
+            Received::Plain(_) => None,
+        }),
         Err(_elapsed) => None,
     };
     let hello = convert::hello(access, first)?;
@@ -171,7 +185,7 @@ async fn serve(
     app: &AppName,
     rules: &ErrorRules,
     account: Option<&Account>,
-    incoming: Streaming<v1::ConnectRequest>,
+    incoming: Streaming<Received>,
     answers: &mpsc::Sender<v1::ConnectResponse>,
 ) -> Result<(), Status> {
     let reporter = opened.0.reporter();
@@ -179,9 +193,13 @@ async fn serve(
     let unread = OnceLock::new();
     let inbound = incoming
         .scan((), |(), message| ready(message.map_err(|status| unread.set(status)).ok()))
-        .map(|request| match refused(account, request.message.as_ref()) {
-            Some(refused) => refused,
-            None => convert::inbound(&reporter, rules, request.message),
+        .map(|received| match (refused(account, &received), received) {
+            (Some(refused), _) => refused,
+            (None, Received::Plain(PlainReport { seq, kind, status })) => {
+                let command = Command::Report(reporter.clone(), kind, status);
+                Inbound::Command { seq, command, answers: None }
+            }
+            (None, Received::Other(message)) => convert::inbound(&reporter, rules, message),
         });
     let ended = run(opened, inbound, app, answers).await;
     ended.map_err(Status::from).and_then(|()| unread.into_inner().map_or(Ok(()), Err))
@@ -189,8 +207,12 @@ async fn serve(
 
 /// Counts a message against the rate of reports, and returns its refusal above that. A heartbeat
 /// and a farewell always pass.
-fn refused(account: Option<&Account>, message: Option<&Message>) -> Option<Inbound<ApiError>> {
-    let seq = match message? {
+fn refused(account: Option<&Account>, received: &Received) -> Option<Inbound<ApiError>> {
+    let message = match received {
+        Received::Plain(report) => return refused_as(account, report.seq),
+        Received::Other(message) => message.as_ref()?,
+    };
+    let seq = match message {
         Message::Report(report) => report.seq,
         Message::Replace(replace) => replace.seq,
         Message::Unchanged(unchanged) => unchanged.seq,
@@ -202,6 +224,10 @@ fn refused(account: Option<&Account>, message: Option<&Message>) -> Option<Inbou
             return None;
         }
     };
+    refused_as(account, seq)
+}
+
+fn refused_as(account: Option<&Account>, seq: u64) -> Option<Inbound<ApiError>> {
     let refusal = account?.take(Class::Report).err()?;
     Some(Inbound::Refused { seq, refusal })
 }
@@ -236,5 +262,35 @@ async fn run(
         }
         End::Draining => Err(ApiError::draining()),
         End::Broken(problem) => Err(problem),
+    }
+}
+
+const CONNECT: &str = "/bellwether.v1.WorkerService/Connect";
+
+/// Serves the streams past the generated code, which would decode each message by prost.
+#[derive(Clone)]
+pub struct Streams(pub Arc<Workers>);
+
+impl Handler for Streams {
+    fn serves(path: &str) -> bool {
+        path == CONNECT
+    }
+
+    fn serve(self, request: http::Request<Body>, bytes_max: usize) -> Answering {
+        Box::pin(async move {
+            let grpc = Grpc::new(OnePassCodec::default());
+            let mut grpc = grpc.apply_max_message_size_config(Some(bytes_max), None);
+            Ok(grpc.streaming(self, request).await)
+        })
+    }
+}
+
+impl StreamingService<Received> for Streams {
+    type Response = v1::ConnectResponse;
+    type ResponseStream = ConnectStream;
+    type Future = Ready<Result<Response<ConnectStream>, Status>>;
+
+    fn call(&mut self, request: Request<Streaming<Received>>) -> Self::Future {
+        ready(self.0.open(request))
     }
 }

@@ -9,6 +9,7 @@ mod fields;
 mod filter;
 mod identity;
 mod leader;
+mod one_pass;
 mod operation;
 mod output;
 mod page;
@@ -27,6 +28,7 @@ pub use leader::{
     renew_leadership, replace_application_statuses, set_application_status, transfer_leadership,
     update_app_data,
 };
+pub use one_pass::{OnePassCodec, PlainReport, Received, probe};
 pub use operation::{
     acquire, begin, cancel, complete, fail, heartbeat, operation, operation_line, pending, release,
     retry, states, verify,

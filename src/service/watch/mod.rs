@@ -37,7 +37,6 @@ use crate::service::observe::Deadline;
 use crate::store::Epoch;
 use crate::telemetry::{Metrics, WatchStream as WatchStreamCount};
 use crate::watch::{Hub, Start, Token};
-pub use route::Route;
 
 use cohorts::Cohorts;
 use multiplex::Multiplex;

@@ -7,6 +7,7 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bellwether::config::{Config, Flags, rules};
+use bellwether::service;
 use bellwether::store::probe;
 use bellwether::watch::Token;
 use bellwether_fuzz::choices::Choices;
@@ -26,12 +27,13 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target { name: "records", run: records },
     Target { name: "tokens", run: tokens },
     Target { name: "configuration", run: configuration },
     Target { name: "error_rules", run: error_rules },
     Target { name: "juju", run: juju },
+    Target { name: "reports", run: reports },
     Target { name: "requests", run: requests::run },
 ];
 
@@ -82,6 +84,21 @@ fn error_rules(input: &[u8]) {
 /// A document of `import juju`.
 fn juju(input: &[u8]) {
     let _ = bellwether::cli::import_juju(&String::from_utf8_lossy(input));
+}
+
+/// Messages of a worker's stream, which are decoded in two ways: the input as a message, as a
+/// report, and as the status of a report.
+fn reports(input: &[u8]) {
+    let field = |tag: u8, bytes: &[u8]| {
+        let (low, high) = (bytes.len() & 0x7f, bytes.len() >> 7);
+        let length = [u8::try_from(low).unwrap() | 0x80, u8::try_from(high).unwrap()];
+        [&[tag][..], &length, bytes].concat()
+    };
+    let report = |report: &[u8]| field(0x12, report);
+    let statuses = field(0x12, input);
+    for message in [input.to_vec(), report(input), report(&[&[8, 1][..], &statuses].concat())] {
+        service::probe::both_ways(&message);
+    }
 }
 
 /// Puts an input into the one file of this thread, which is in memory where it can be.

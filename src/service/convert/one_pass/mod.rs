@@ -1,0 +1,122 @@
+//! One pass over the common message of a worker: from the bytes on the wire to the status that the
+//! session commits.
+//!
+//! ```text
+//!  bytes --wire::Plain::read--> fields, borrowed --PlainReport::of--> a checked status
+//!    '------prost, convert::inbound------> every other message, and every violation
+//! ```
+//!
+//! A worker's stream carries hundreds of thousands of reports a second, and nearly all of them have
+//! one status with a few texts. For such a message prost allocates a list, a struct of 280 bytes
+//! and each text, and the conversion copies what it needs out of them: a third of a report's cost
+//! (docs/performance.md). Whatever is not plain goes to prost, so the form that is read here may be
+//! as narrow as it is, and there is one place that explains violations. `probe` compares both ways.
+
+pub mod probe;
+mod wire;
+
+use bytes::Buf;
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder};
+use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
+
+use super::fields::Fields;
+use crate::domain::command::NewStatus;
+use crate::domain::limits::{MESSAGE_BYTES_MAX, NAME_BYTES_MAX, TTL_MAX, TTL_MIN};
+use crate::domain::status::Kind;
+use crate::domain::status::report::Report;
+use crate::proto::v1;
+use crate::proto::v1::connect_request::Message as Payload;
+
+/// A message of a worker, as far as it is decoded.
+pub enum Received {
+    /// A report of one plain status.
+    Plain(PlainReport),
+    /// Any other message.
+    Other(Option<Payload>),
+}
+
+/// A report of one status without labels and observation time, in which everything is valid.
+#[derive(Debug, PartialEq)]
+pub struct PlainReport {
+    /// Sequence number of the message.
+    pub seq: u64,
+    /// How the status is updated.
+    pub kind: Kind,
+    /// The status.
+    pub status: NewStatus,
+}
+
+impl PlainReport {
+    /// Decodes and checks a message. Returns `None` if it is another one, or is not valid.
+    fn read(message: &[u8]) -> Option<PlainReport> {
+        PlainReport::of(wire::Plain::read(message)?)
+    }
+
+    /// Checks the fields by the same functions as those of every other message.
+    fn of(given: wire::Plain<'_>) -> Option<PlainReport> {
+        let mut fields = Fields::default();
+        let report = Report {
+            level: fields.level("level", given.level)?,
+            message: fields.text("message", given.message, MESSAGE_BYTES_MAX)?,
+            short_message: fields.short_message(given.short_message.to_string()),
+            reason: fields.text("reason", given.reason, NAME_BYTES_MAX)?,
+            check: fields.text("check", given.check, MESSAGE_BYTES_MAX)?,
+            action: fields.text("action", given.action, MESSAGE_BYTES_MAX)?,
+            priority: fields.weight("priority", given.priority)?,
+            precedence: fields.weight("precedence", given.precedence)?,
+            ttl: fields.duration("ttl", given.ttl.as_ref(), TTL_MIN, TTL_MAX)?,
+            ..Report::default()
+        };
+        let status = NewStatus {
+            component: fields.part("component", given.component)?,
+            key: fields.part("key", given.key)?,
+            report: report.into(),
+            observe_time: None,
+        };
+        let kind = fields.kind(given.kind)?.unwrap_or(Kind::Push);
+        let is_valid = given.seq != 0 && !fields.is_wrong();
+        is_valid.then_some(PlainReport { seq: given.seq, kind, status })
+    }
+}
+
+/// The codec of a worker's stream.
+#[derive(Default)]
+pub struct OnePassCodec(ProstCodec<v1::ConnectResponse, v1::ConnectRequest>);
+
+/// The decoder of [`OnePassCodec`].
+pub struct OnePassDecoder(ProstDecoder<v1::ConnectRequest>);
+
+impl Codec for OnePassCodec {
+    type Encode = v1::ConnectResponse;
+    type Decode = Received;
+    type Encoder = ProstEncoder<v1::ConnectResponse>;
+    type Decoder = OnePassDecoder;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        self.0.encoder()
+    }
+
+    fn decoder(&mut self) -> OnePassDecoder {
+        OnePassDecoder(self.0.decoder())
+    }
+}
+
+impl Decoder for OnePassDecoder {
+    type Item = Received;
+    type Error = Status;
+
+    fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Received>, Status> {
+        // A message in several pieces, which tonic does not make, is left to prost.
+        let whole = Some(message.chunk()).filter(|piece| piece.len() == message.remaining());
+        if let Some(report) = whole.and_then(PlainReport::read) {
+            message.advance(message.remaining());
+            return Ok(Some(Received::Plain(report)));
+        }
+        let request = self.0.decode(message)?;
+        Ok(request.map(|request| Received::Other(request.message)))
+    }
+}
+
+#[cfg(test)]
+mod tests;
