@@ -40,14 +40,15 @@ pub struct Head {
     pub create_time: Timestamp,
     /// Time of the last visible change.
     pub update_time: Timestamp,
-    /// The configuration.
-    pub config: Config,
+    /// The configuration. Shared, like the summary: a draft starts with a copy of the head, and a
+    /// commit changes the one rarely and replaces the other as a whole.
+    pub config: Arc<Config>,
     /// The status that the leader set for the application as a whole.
     pub application_status: Option<ApplicationStatus>,
     /// Epoch of the lease; grows at each change of leader.
     pub lease_epoch: u64,
     /// The derived status, kept here so that lists need no other record.
-    pub summary: Summary,
+    pub summary: Arc<Summary>,
     /// The earliest moment at which time alone may change something.
     pub next_due: Option<Timestamp>,
     /// Number of the next event in the history.
@@ -93,10 +94,10 @@ impl Head {
             revision,
             create_time: Timestamp::default(),
             update_time: Timestamp::default(),
-            config: Config::default(),
+            config: Arc::default(),
             application_status: None,
             lease_epoch: 0,
-            summary: Summary::default(),
+            summary: Arc::default(),
             next_due: None,
             next_event: 0,
             deleted: true,
@@ -114,9 +115,10 @@ impl Head {
 
     /// Returns whether contributions have another order under `other`.
     pub(super) fn ranks_otherwise(&self, other: &Head) -> bool {
-        self.config.policy != other.config.policy
-            || self.config.lost_units != other.config.lost_units
-            || self.leader() != other.leader()
+        let (own, others) = (&self.config, &other.config);
+        let is_configured_otherwise = !Arc::ptr_eq(own, others)
+            && (own.policy != others.policy || own.lost_units != others.lost_units);
+        is_configured_otherwise || self.leader() != other.leader()
     }
 
     /// Returns the leading unit, if there is one.

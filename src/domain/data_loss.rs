@@ -1,6 +1,8 @@
 //! Data loss of the store: the last reports of every unit become uncertain until the unit reports
 //! again.
 
+use std::sync::Arc;
+
 use crate::domain::app::Head;
 use crate::domain::contribution::override_status;
 use crate::domain::draft::Draft;
@@ -52,8 +54,9 @@ pub fn uncertain_head(mut head: Head, losses: u32, epoch_floor: u64, now: Timest
         return head;
     }
     // The totals stay: they count the stored units, and later drafts update them.
-    let Summary { level, since, totals, .. } = head.summary;
-    let summary = Summary {
+    let Summary { level, since, totals, .. } = &*head.summary;
+    let (level, since, totals) = (*level, *since, totals.clone());
+    let summary = Arc::new(Summary {
         level: Level::Waiting,
         message: "the store may have lost the last reports of its units".into(),
         reason: "Uncertain".into(),
@@ -63,6 +66,6 @@ pub fn uncertain_head(mut head: Head, losses: u32, epoch_floor: u64, now: Timest
         rule: Rule::Nothing,
         totals,
         short_message: Box::default(),
-    };
+    });
     Head { summary, ..head }
 }

@@ -105,7 +105,7 @@ impl AppState {
     /// silent unit `lost_after`, a leader the length of its lease. The outage is not the units'
     /// failure. The leader's status keeps its expiry, because it does not depend on a report.
     pub fn grant_grace(&mut self, from: Timestamp) {
-        let Config { default_ttl, damping, .. } = &self.head.config;
+        let Config { default_ttl, damping, .. } = &*self.head.config;
         let calm = from.after(damping.calm_after);
         self.statuses.for_each_mut(|status| {
             let promise = status.expire_time.zip(status.ttl().or(*default_ttl));

@@ -227,8 +227,8 @@ mod tests {
 
     fn mk_head(revision: u64) -> Head {
         let mut head = Head::empty(Revision(revision));
-        head.config.policy = Policy::Custom(Level::ALL);
-        head.config.external_leader = Some(UnitName::new("web/0").unwrap());
+        Arc::make_mut(&mut head.config).policy = Policy::Custom(Level::ALL);
+        Arc::make_mut(&mut head.config).external_leader = Some(UnitName::new("web/0").unwrap());
         head.next_due = Some(Timestamp(revision));
         head
     }

@@ -117,7 +117,7 @@ mod tests {
     fn head(level: Level) -> Head {
         let mut head = Head::empty(Revision(1));
         head.deleted = false;
-        head.summary.level = level;
+        Arc::make_mut(&mut head.summary).level = level;
         head
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let filter = Filter { min_level: Some(Level::Maintenance), ..Filter::of(Scope::All) };
         let mut waiting = head(Level::Waiting);
         assert!(!filter.shows(&waiting));
-        waiting.config.policy = Policy::OpenStack;
+        Arc::make_mut(&mut waiting.config).policy = Policy::OpenStack;
         assert!(filter.shows(&waiting));
         waiting.deleted = true;
         assert!(!filter.shows(&waiting));

@@ -58,7 +58,7 @@ proptest! {
         let shuffled: Vec<_> = shuffled.into_iter().filter(|r| reports.contains(r)).collect();
         let (one, other) = (report_all(&patch, &reports), report_all(&patch, &shuffled));
         let shown = |state: &AppState| {
-            let mut summary = state.head().summary.clone();
+            let mut summary = (*state.head().summary).clone();
             summary.since = Timestamp(0);
             summary
         };

@@ -213,7 +213,7 @@ impl World {
         assert_eq!(one.application_status, all.application_status);
         assert_eq!(one.deleted, all.deleted);
         let shown = |s: &AppState| {
-            let mut summary = s.head().summary.clone();
+            let mut summary = (*s.head().summary).clone();
             summary.since = Timestamp(0);
             summary
         };

@@ -21,7 +21,7 @@ fn two(store: &Arc<FaultyStore>) -> [Aggregator; 2] {
 }
 
 pub(super) async fn summary(aggregator: &Aggregator, app: &AppName, revision: Revision) -> Summary {
-    aggregator.read(app, revision, |s| s.head().summary.clone()).await.unwrap()
+    aggregator.read(app, revision, |s| (*s.head().summary).clone()).await.unwrap()
 }
 
 async fn causes(store: &FaultyStore, app: &AppName, cause: Cause) -> usize {

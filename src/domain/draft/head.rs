@@ -76,9 +76,9 @@ impl<'a> HeadDraft<'a> {
         self.base.ranks_otherwise(&self.after)
     }
 
-    pub(in crate::domain) fn set_config(&mut self, config: Config) -> Config {
+    pub(in crate::domain) fn set_config(&mut self, config: Config) -> Arc<Config> {
         self.visible = true;
-        std::mem::replace(&mut self.after.config, config)
+        std::mem::replace(&mut self.after.config, Arc::new(config))
     }
 
     pub(in crate::domain) fn set_lease(&mut self, lease: Option<Lease>) {
@@ -162,7 +162,7 @@ impl<'a> HeadDraft<'a> {
     }
 
     pub(super) fn set_summary(&mut self, summary: Summary) {
-        self.after.summary = summary;
+        self.after.summary = Arc::new(summary);
     }
 
     pub(super) fn set_kept(&mut self, kept: Kept) {

@@ -13,6 +13,6 @@ pub(in crate::domain) fn lead_outside(draft: &mut Draft<'_>, claim: &Claim) -> b
         return false;
     }
     let external_leader = Some(claim.unit.clone());
-    set_config(draft, Config { external_leader, ..draft.head.config.clone() });
+    set_config(draft, Config { external_leader, ..(*draft.head.config).clone() });
     true
 }

@@ -19,7 +19,7 @@ pub(in crate::domain) fn configure(
     within("latches_max", DAMPENERS_MAX, config.latches.len(), || what("latches"))?;
     let damped = config.damping.scopes.len();
     within("damped_components_max", DAMPENERS_MAX, damped, || what("damped components"))?;
-    let changed = config != draft.head.config || draft.head.deleted && !draft.head.is_visible();
+    let changed = config != *draft.head.config || draft.head.deleted && !draft.head.is_visible();
     if changed {
         set_config(draft, config);
     }

@@ -113,7 +113,7 @@ fn mk_head() -> Head {
         revision: Revision(7),
         create_time: mk_time(1),
         update_time: mk_time(3),
-        config: Config {
+        config: Arc::new(Config {
             policy: Policy::Custom([
                 Level::Unknown,
                 Level::Error,
@@ -129,7 +129,7 @@ fn mk_head() -> Head {
             serving_levels: vec![Level::Active, Level::Maintenance],
             external_leader: Some(mk_unit_name()),
             ..Config::default()
-        },
+        }),
         application_status: Some(ApplicationStatus {
             mode: Mode::Override,
             level: Level::Blocked,
@@ -140,7 +140,7 @@ fn mk_head() -> Head {
             expire_time: Some(mk_time(9)),
         }),
         lease_epoch: 4,
-        summary: mk_summary(),
+        summary: mk_summary().into(),
         next_due: Some(mk_time(5)),
         next_event: 3,
         deleted: false,

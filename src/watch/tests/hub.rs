@@ -60,9 +60,9 @@ async fn the_fleet_is_counted_by_level() {
     let mut feed = Feed::new();
     let totals = |head: &mut Head, units: u32, lost: u32| {
         head.deleted = false;
-        head.summary.totals.units_by_level[Level::Active as usize] = units;
-        head.summary.totals.contributions[Level::Waiting as usize] = 2 * units;
-        head.summary.totals.lost_units = lost;
+        Arc::make_mut(&mut head.summary).totals.units_by_level[Level::Active as usize] = units;
+        Arc::make_mut(&mut head.summary).totals.contributions[Level::Waiting as usize] = 2 * units;
+        Arc::make_mut(&mut head.summary).totals.lost_units = lost;
     };
     feed.change("web", |head| totals(head, 3, 1));
     feed.change("db", |head| totals(head, 2, 0));

@@ -137,10 +137,10 @@ impl Feed {
         let now = self.now();
         self.change(app, |head| {
             if head.deleted || head.summary.level != level {
-                head.summary.since = now;
+                Arc::make_mut(&mut head.summary).since = now;
             }
             head.deleted = false;
-            head.summary.level = level;
+            Arc::make_mut(&mut head.summary).level = level;
         });
     }
 

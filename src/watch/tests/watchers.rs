@@ -104,9 +104,9 @@ async fn a_change_of_policy_alone_can_move_it_over_the_minimum() {
     feed.set("web", Level::Waiting);
     let mut watcher = feed.watch(&Filter { min_level: Some(Level::Maintenance), ..all() });
     assert_eq!(sent(&mut watcher), "complete:0");
-    feed.change("web", |head| head.config.policy = Policy::OpenStack);
+    feed.change("web", |head| Arc::make_mut(&mut head.config).policy = Policy::OpenStack);
     assert_eq!(sent(&mut watcher), "+web@2=waiting");
-    feed.change("web", |head| head.config.policy = Policy::Juju);
+    feed.change("web", |head| Arc::make_mut(&mut head.config).policy = Policy::Juju);
     assert_eq!(sent(&mut watcher), "-web");
 }
 
