@@ -234,7 +234,7 @@ impl Application {
                     }
                     Ask::Look => looks.push(work.answer),
                     Ask::Delete(id) => {
-                        deletion = Some((id, work.answer, work.caller));
+                        deletion = Some((id.map(|id| *id), work.answer, work.caller));
                         break;
                     }
                 }

@@ -129,7 +129,7 @@ impl Aggregator {
 
     /// Applies a command. When it returns `Ok`, the command is committed.
     pub async fn apply(&self, app: &AppName, request: Request) -> Result<Outcome, Error> {
-        self.ask(app, Ask::Apply(Requests::One(request))).await
+        self.ask(app, Ask::Apply(Requests::One(Box::new(request)))).await
     }
 
     /// Applies several commands in order, each as a whole or not at all, and answers each. Costs
@@ -148,7 +148,7 @@ impl Aggregator {
 
     /// Deletes an application with everything but its history.
     pub async fn delete(&self, app: &AppName, id: Option<RequestId>) -> Result<Outcome, Error> {
-        self.ask(app, Ask::Delete(id)).await
+        self.ask(app, Ask::Delete(id.map(Box::new))).await
     }
 
     /// Reads the committed state at `min_revision` or later. Waits for that revision until the
