@@ -158,7 +158,8 @@ pub struct AppState {
     /// masters can replace each other has a different floor for each master; other stores have 0.
     pub epoch_floor: u64,
     pub(super) head: Arc<Head>,
-    pub(super) units: BTreeMap<UnitName, Unit>,
+    /// Boxed, because a node of the tree has room for eleven: most applications have few units.
+    pub(super) units: BTreeMap<UnitName, Box<Unit>>,
     pub(super) statuses: Statuses,
     pub(super) faults: Faults,
     pub(super) data: Data,
@@ -199,7 +200,7 @@ impl AppState {
 
     /// Returns one unit.
     pub fn unit(&self, name: &UnitName) -> Option<&Unit> {
-        self.units.get(name)
+        self.units.get(name).map(|unit| &**unit)
     }
 
     /// Returns the units after `after`, in natural order.
@@ -209,7 +210,7 @@ impl AppState {
     ) -> impl Iterator<Item = (&UnitName, &Unit)> {
         use std::ops::Bound::{Excluded, Unbounded};
         let start = after.map_or(Unbounded, Excluded);
-        self.units.range((start, Unbounded))
+        self.units.range((start, Unbounded)).map(|(name, unit)| (name, &**unit))
     }
 
     /// Returns one status.

@@ -68,7 +68,8 @@ impl AppState {
         let mut state = AppState::empty(name, records.head.revision);
         state.head = Arc::new(records.head);
         state.epoch_floor = records.epoch_floor;
-        state.units = records.units.into_iter().collect();
+        let units = records.units.into_iter();
+        state.units = units.map(|(name, unit)| (name, Box::new(unit))).collect();
         for unit in state.units.values_mut() {
             unit.last_seen_written = unit.last_seen;
             // A store in memory has the record of the commit itself, with the bound of its writer.
@@ -236,7 +237,7 @@ impl AppState {
         let ranked = transition.writes.iter().filter_map(|write| match write {
             Write::Unit(name, unit) => {
                 let is = unit.as_ref().is_some_and(|u| u.has_rank());
-                let was = self.units.get(name).is_some_and(Unit::has_rank);
+                let was = self.unit(name).is_some_and(Unit::has_rank);
                 (is || was).then(|| name.clone())
             }
             _ => None,
@@ -256,7 +257,7 @@ impl AppState {
                     if let Some(at) = unit.deadline() {
                         self.due.insert((at, Due::Unit(name.clone())));
                     }
-                    self.units.insert(name.clone(), unit);
+                    self.units.insert(name.clone(), Box::new(unit));
                 }
                 Write::Unit(name, None) => {
                     self.forget_unit(name);
@@ -336,7 +337,7 @@ impl AppState {
 
     /// Removes a unit, with its current deadline and the one as of its last write.
     fn forget_unit(&mut self, name: &UnitName) -> Option<Unit> {
-        let unit = self.units.remove(name)?;
+        let unit = *self.units.remove(name)?;
         let written = Unit { last_seen: unit.last_seen_written, ..unit.clone() };
         for at in [unit.deadline(), written.deadline()].into_iter().flatten() {
             self.due.remove(&(at, Due::Unit(name.clone())));
@@ -409,7 +410,7 @@ impl AppState {
     /// Returns the rank of a fault, if it contributes.
     pub(in crate::domain) fn rank_of_fault(&self, key: &Arc<FaultKey>) -> Option<Rank> {
         let fault = self.faults.get(key)?;
-        fault_rank(&self.head, self.units.get(&key.unit), key, fault)
+        fault_rank(&self.head, self.unit(&key.unit), key, fault)
     }
 
     /// Returns the rank of a status, if it contributes.
@@ -418,7 +419,7 @@ impl AppState {
     }
 
     fn rank_as(&self, key: &Arc<StatusKey>, status: &Arc<Status>) -> Option<Rank> {
-        status_rank(&self.head, self.units.get(&key.unit), key, status)
+        status_rank(&self.head, self.unit(&key.unit), key, status)
     }
 
     fn index_unit(&mut self, name: &UnitName) {
@@ -431,7 +432,7 @@ impl AppState {
         let faults = self.faults.of(name, None).map(|(key, _)| key);
         let ranks: Vec<Rank> = faults.filter_map(|key| self.rank_of_fault(key)).collect();
         ranks.into_iter().for_each(|rank| self.index.insert(rank));
-        if let Some(unit) = self.units.get(name) {
+        if let Some(unit) = self.unit(name) {
             unit_ranks(&self.head, name, unit).for_each(|rank| self.index.insert(rank));
         }
     }

@@ -145,7 +145,7 @@ impl Draft<'_> {
     }
 
     fn rerank(&self, unit: UnitName, reranks: bool) -> Reranked {
-        let had_rank = self.base.units.get(&unit).is_some_and(Unit::has_rank);
+        let had_rank = self.base.unit(&unit).is_some_and(Unit::has_rank);
         let has_rank = self.unit(&unit).is_some_and(Unit::has_rank);
         let whole = reranks || had_rank || has_rank;
         let now = self.unit(&unit);
@@ -239,7 +239,7 @@ impl Draft<'_> {
         if unit.unit.is_application() {
             return;
         }
-        if let Some(old) = self.base.units.get(&unit.unit) {
+        if let Some(old) = self.base.unit(&unit.unit) {
             let strongest = self.base.strongest_of(&unit.unit);
             totals.count_unit(old, strongest, |n| *n -= 1);
         }

@@ -8,7 +8,7 @@ use crate::domain::unit::Unit;
 
 /// The records of units after a draft.
 pub(in crate::domain) struct UnitDraft<'a> {
-    base: &'a BTreeMap<UnitName, Unit>,
+    base: &'a BTreeMap<UnitName, Box<Unit>>,
     written: BTreeMap<UnitName, Option<Unit>>,
     /// Number of units after the draft, cached so that a batch of new units does not count them
     /// repeatedly.
@@ -16,14 +16,14 @@ pub(in crate::domain) struct UnitDraft<'a> {
 }
 
 impl<'a> UnitDraft<'a> {
-    pub(in crate::domain) fn new(base: &'a BTreeMap<UnitName, Unit>) -> UnitDraft<'a> {
+    pub(in crate::domain) fn new(base: &'a BTreeMap<UnitName, Box<Unit>>) -> UnitDraft<'a> {
         UnitDraft { base, written: BTreeMap::new(), count: base.len() }
     }
 
     pub(in crate::domain) fn get(&self, name: &UnitName) -> Option<&Unit> {
         match self.written.get(name) {
             Some(unit) => unit.as_ref(),
-            None => self.base.get(name),
+            None => self.base.get(name).map(|unit| &**unit),
         }
     }
 
@@ -45,7 +45,8 @@ impl<'a> UnitDraft<'a> {
         &'b self,
         is_wanted: impl Fn(&Unit) -> bool + Copy + 'b,
     ) -> impl Iterator<Item = (&'b UnitName, &'b Unit)> {
-        let known = self.base.iter().filter(move |(_, unit)| is_wanted(unit));
+        let known = self.base.iter().map(|(name, unit)| (name, &**unit));
+        let known = known.filter(move |(_, unit)| is_wanted(unit));
         let kept = known.filter(|(name, _)| !self.written.contains_key(*name));
         let written = self.written.iter().filter_map(|(name, unit)| Some((name, unit.as_ref()?)));
         kept.chain(written.filter(move |(_, unit)| is_wanted(unit)))
@@ -61,7 +62,7 @@ impl<'a> UnitDraft<'a> {
     /// Changes the record of a unit, which begins if it does not exist.
     pub(in crate::domain) fn change(&mut self, name: &UnitName, change: impl FnOnce(&mut Unit)) {
         let written = self.written.entry(name.clone());
-        let unit = written.or_insert_with(|| self.base.get(name).cloned());
+        let unit = written.or_insert_with(|| self.base.get(name).map(|unit| (**unit).clone()));
         self.count += usize::from(unit.is_none());
         change(unit.get_or_insert_default());
     }
