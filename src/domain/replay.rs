@@ -432,7 +432,7 @@ impl AppState {
         let faults = self.faults.of(name, None).map(|(key, _)| key);
         let ranks: Vec<Rank> = faults.filter_map(|key| self.rank_of_fault(key)).collect();
         ranks.into_iter().for_each(|rank| self.index.insert(rank));
-        if let Some(unit) = self.unit(name) {
+        if let Some(unit) = self.units.get(name) {
             unit_ranks(&self.head, name, unit).for_each(|rank| self.index.insert(rank));
         }
     }

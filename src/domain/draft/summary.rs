@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use indexmap::IndexSet;
+
 use crate::domain::contribution::{
     fault_rank, fault_words, override_status, own_ranks, status_rank, unit_ranks, words,
 };
@@ -13,7 +15,7 @@ use crate::domain::level::Level;
 use crate::domain::name::UnitName;
 use crate::domain::rank::{Origin, Rank};
 use crate::domain::status::draft::Drafted;
-use crate::domain::status::{Status, StatusKey};
+use crate::domain::status::{ByKey, Status, StatusKey};
 use crate::domain::summary::{Rule, Summary, Totals, Winner};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
@@ -22,12 +24,36 @@ use crate::domain::unit::Unit;
 /// is affected, else those of the drafted statuses whose rank changed.
 struct Reranked {
     unit: UnitName,
-    keys: BTreeSet<Arc<StatusKey>>,
+    keys: IndexSet<Arc<StatusKey>, ByKey>,
     faults: BTreeSet<Arc<FaultKey>>,
     /// Whether the unit as a whole is affected, including contributions without a status: of a lost
     /// unit, or of the leader.
     whole: bool,
-    after: BTreeSet<Rank>,
+    after: Ranks,
+}
+
+/// The ranks of one unit after a draft, in no order: only the two strongest are asked for, and a
+/// batch of a whole unit would be sorted for them.
+#[derive(Default)]
+struct Ranks(Vec<Rank>);
+
+impl Ranks {
+    /// Returns the strongest rank and the next one.
+    fn strongest_two(&self) -> [Option<&Rank>; 2] {
+        self.0.iter().fold([None, None], |[first, second], rank| {
+            if first.is_none_or(|first| rank < first) {
+                [Some(rank), first]
+            } else if second.is_none_or(|second| rank < second) {
+                [first, Some(rank)]
+            } else {
+                [first, second]
+            }
+        })
+    }
+
+    fn strongest(&self) -> Option<&Rank> {
+        self.0.iter().min()
+    }
 }
 
 impl Draft<'_> {
@@ -151,7 +177,7 @@ impl Draft<'_> {
         let now = self.unit(&unit);
         let rank =
             |key: &Arc<StatusKey>, status: &Arc<Status>| status_rank(&self.head, now, key, status);
-        let (mut keys, mut after) = (BTreeSet::new(), BTreeSet::new());
+        let (mut keys, mut after) = (IndexSet::default(), Vec::new());
         for (key, Drafted { before, after: status }) in self.statuses.of(&unit) {
             let pair = before.as_ref().zip(status.as_ref());
             if !whole && pair.is_some_and(|(before, after)| before.ranks_as(after)) {
@@ -173,7 +199,7 @@ impl Draft<'_> {
         if unit.is_application() {
             after.extend(own_ranks(&self.head));
         }
-        Reranked { unit, keys, faults, whole, after }
+        Reranked { unit, keys, faults, whole, after: Ranks(after) }
     }
 
     /// Returns the faults of a unit whose ranks are drafted, and adds their new ranks to `after`.
@@ -181,7 +207,7 @@ impl Draft<'_> {
         &self,
         unit: &UnitName,
         whole: bool,
-        after: &mut BTreeSet<Rank>,
+        after: &mut Vec<Rank>,
     ) -> BTreeSet<Arc<FaultKey>> {
         let mut keys = BTreeSet::new();
         if self.faults.is_empty() && self.base.head.fault_count == 0 {
@@ -200,7 +226,7 @@ impl Draft<'_> {
     /// Returns the strongest contribution of one unit after the draft.
     pub(in crate::domain) fn strongest_of(&self, unit: &UnitName) -> Option<Rank> {
         let reranked = self.rerank(unit.clone(), self.head.reranks());
-        let drafted = reranked.after.first();
+        let drafted = reranked.after.strongest();
         let strongest = drafted.into_iter().chain(self.untouched(&reranked).next());
         strongest.min().cloned()
     }
@@ -235,7 +261,7 @@ impl Draft<'_> {
                 own_ranks(&self.base.head).for_each(|rank| totals.remove(&rank));
             }
         }
-        unit.after.iter().for_each(|rank| totals.add(rank));
+        unit.after.0.iter().for_each(|rank| totals.add(rank));
         if unit.unit.is_application() {
             return;
         }
@@ -244,7 +270,7 @@ impl Draft<'_> {
             totals.count_unit(old, strongest, |n| *n -= 1);
         }
         if let Some(new) = self.unit(&unit.unit) {
-            let strongest = unit.after.first().into_iter().chain(self.untouched(unit).next());
+            let strongest = unit.after.strongest().into_iter().chain(self.untouched(unit).next());
             totals.count_unit(new, strongest.min(), |n| *n += 1);
         }
     }
@@ -253,7 +279,7 @@ impl Draft<'_> {
     fn strongest_two(&self, reranked: &[Reranked]) -> (Option<Rank>, Option<Rank>) {
         let mut candidates: Vec<&Rank> = Vec::new();
         for unit in reranked {
-            candidates.extend(unit.after.iter().take(2));
+            candidates.extend(unit.after.strongest_two().into_iter().flatten());
             candidates.extend(self.untouched(unit).take(2));
         }
         let is_touched = |rank: &Rank| {

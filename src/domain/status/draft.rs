@@ -1,5 +1,5 @@
-//! The statuses that a draft writes or removes: with fast lookup by key, grouped by unit, in a
-//! deterministic order.
+//! The statuses that a draft writes or removes: with fast lookup by key and by unit, in the order
+//! of the reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,22 +18,23 @@ pub(in crate::domain) struct Drafted {
     pub(in crate::domain) after: Option<Arc<Status>>,
 }
 
-type OfUnit = IndexMap<Arc<StatusKey>, Drafted, ByKey>;
-
-/// The drafted statuses, by unit and key.
+/// The drafted statuses in the order of the first change. One map for all units, because a batch
+/// often has one report of each of many units.
 #[derive(Default)]
 pub(in crate::domain) struct StatusDraft {
-    units: BTreeMap<UnitName, OfUnit>,
+    drafted: IndexMap<Arc<StatusKey>, Drafted, ByKey>,
+    /// The places of a unit's statuses in `drafted`.
+    units: BTreeMap<UnitName, Vec<usize>>,
 }
 
 impl StatusDraft {
     pub(in crate::domain) fn get(&self, key: &StatusKey) -> Option<&Drafted> {
-        self.units.get(&key.unit)?.get(key)
+        self.drafted.get(key)
     }
 
     /// Returns a status that the draft writes.
     pub(in crate::domain) fn written_mut(&mut self, key: &StatusKey) -> Option<&mut Arc<Status>> {
-        self.units.get_mut(&key.unit)?.get_mut(key)?.after.as_mut()
+        self.drafted.get_mut(key)?.after.as_mut()
     }
 
     pub(in crate::domain) fn contains(&self, key: &StatusKey) -> bool {
@@ -47,13 +48,16 @@ impl StatusDraft {
         old: Option<Arc<Status>>,
         after: Option<Arc<Status>>,
     ) {
-        let of_unit = match self.units.get_mut(&key.unit) {
-            Some(of_unit) => of_unit,
-            None => self.units.entry(key.unit.clone()).or_default(),
-        };
-        match of_unit.entry(key) {
-            Entry::Vacant(place) => drop(place.insert(Drafted { before: old, after })),
+        match self.drafted.entry(key) {
             Entry::Occupied(mut place) => place.get_mut().after = after,
+            Entry::Vacant(place) => {
+                let (unit, index) = (&place.key().unit, place.index());
+                match self.units.get_mut(unit) {
+                    Some(of_unit) => of_unit.push(index),
+                    None => drop(self.units.insert(unit.clone(), vec![index])),
+                }
+                place.insert(Drafted { before: old, after });
+            }
         }
     }
 
@@ -67,20 +71,20 @@ impl StatusDraft {
         &self,
         unit: &UnitName,
     ) -> impl Iterator<Item = (&Arc<StatusKey>, &Drafted)> {
-        self.units.get(unit).into_iter().flatten()
+        let places = self.units.get(unit).into_iter().flatten();
+        places.filter_map(|place| self.drafted.get_index(*place))
     }
 
     /// Returns the statuses that are written, with their new values.
     pub(in crate::domain) fn written(
         &self,
     ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
-        let all = self.units.values().flatten();
-        all.filter_map(|(key, drafted)| Some((key, drafted.after.as_ref()?)))
+        self.drafted.iter().filter_map(|(key, drafted)| Some((key, drafted.after.as_ref()?)))
     }
 
     pub(in crate::domain) fn into_writes(
         self,
     ) -> impl Iterator<Item = (Arc<StatusKey>, Option<Arc<Status>>)> {
-        self.units.into_values().flatten().map(|(key, drafted)| (key, drafted.after))
+        self.drafted.into_iter().map(|(key, drafted)| (key, drafted.after))
     }
 }
