@@ -9,6 +9,8 @@
 --
 -- Without arguments, the script removes the notes of other masters from the states of buckets. Each
 -- pipeline begins with such a call, because INFO takes longer than the comparisons of a commit.
+--
+-- A commit of a few records is mostly the cost of calls from Lua, so the common one has eight of them.
 
 if #ARGV == 0 then
   local replication = redis.call('INFO', 'replication')
@@ -33,7 +35,8 @@ local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count
 
 -- The writer sent this commit before and lost the answer: return the first answer.
-local marks = redis.call('HGET', app, 'w') or ''
+local own = redis.call('HMGET', app, 'w', 'q')
+local marks = own[1] or ''
 local done, done_id = string.match(marks, writer .. ':(%d+):([%d%-]*);')
 if done == seq then
   -- Written again, so that a following WAIT or WAITAOF covers the first write.
@@ -49,7 +52,7 @@ else
   current = redis.call('HGET', state, 'floor') or '0'
 end
 -- Quiet commits do not move the revision, but the writer must have seen them.
-local known_quiet = redis.call('HGET', app, 'q') or '0'
+local known_quiet = own[2] or '0'
 local missed_quiet = base_quiet ~= '' and base_quiet ~= known_quiet
 -- On another master or in another history, one revision can name another state.
 local noted = redis.call('HMGET', state, 'master', 'counts_above', 'history')
@@ -103,9 +106,13 @@ end
 if quiet ~= known_quiet then
   redis.call('HSET', app, 'q', quiet)
 end
--- The chunk size is one that Lua's stack certainly takes.
-for i = sets_at, removed_at - 1, 1000 do
-  redis.call('HSET', app, unpack(ARGV, i, math.min(i + 999, removed_at - 1)))
+-- Few fields are written together with the mark, unless a removal must follow them.
+local with_mark = removed_count == 0 and set_count <= 500
+if not with_mark then
+  -- The chunk size is one that Lua's stack certainly takes.
+  for i = sets_at, removed_at - 1, 1000 do
+    redis.call('HSET', app, unpack(ARGV, i, math.min(i + 999, removed_at - 1)))
+  end
 end
 for i = removed_at, events_at - 1, 1000 do
   redis.call('HDEL', app, unpack(ARGV, i, math.min(i + 999, events_at - 1)))
@@ -134,12 +141,15 @@ if event_count > 0 then
   end
 end
 
+local tomb_count = 0
 if moves then
   position = string.format('%.0f', redis.call('HINCRBY', state, 'last', 1))
   if deleted == '1' then
     redis.call('ZADD', tombs, position, name)
-  else
-    redis.call('ZREM', tombs, name)
+  end
+  tomb_count = redis.call('ZCARD', tombs)
+  if deleted ~= '1' and tomb_count > 0 then
+    tomb_count = tomb_count - redis.call('ZREM', tombs, name)
   end
 end
 redis.call('HSET', heads, name, revision .. ' ' .. position .. ' ' .. head)
@@ -152,7 +162,8 @@ if moves then
     entry[#entry + 1] = body
   end
   local forgotten
-  while redis.call('ZCARD', tombs) > tonumber(tombs_max) do
+  while tomb_count > tonumber(tombs_max) do
+    tomb_count = tomb_count - 1
     local oldest = redis.call('ZPOPMIN', tombs)
     local gone
     gone, forgotten = oldest[1], oldest[2]
@@ -176,14 +187,20 @@ if moves then
   id = redis.call('XADD', log, 'MAXLEN', '~', log_max, '*', unpack(entry))
 end
 
--- Only the last few writers: a resend comes within seconds, and replicas are few.
-if redis.call('HEXISTS', heads, name) == 1 then
+-- A tombstone may be the oldest one and gone. Only the last few writers have a mark: a resend comes
+-- within seconds, and replicas are few.
+if deleted ~= '1' or redis.call('HEXISTS', heads, name) == 1 then
   local kept = {writer .. ':' .. seq .. ':' .. id .. ';'}
   for other, mark in string.gmatch(marks, '(%x+):([^;]*);') do
     if other ~= writer and #kept < 8 then
       kept[#kept + 1] = other .. ':' .. mark .. ';'
     end
   end
-  redis.call('HSET', app, 'w', table.concat(kept))
+  kept = table.concat(kept)
+  if with_mark then
+    redis.call('HSET', app, 'w', kept, unpack(ARGV, sets_at, removed_at - 1))
+  else
+    redis.call('HSET', app, 'w', kept)
+  end
 end
 return {1, id}
