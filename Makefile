@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 CARGO ?= cargo
 ARGS ?=
 
-.PHONY: help run test check check-long linearizability fix bench bench-core instructions tools fmt-check \
+.PHONY: help run test check check-long linearizability fix bench bench-core graph instructions tools fmt-check \
 	clippy doc proto chart deny advisories release packages-test book pictures simulate fuzz model planted-faults
 
 help: ## List the targets
@@ -66,6 +66,10 @@ bench: tools ## Measure every row of docs/performance.md beside its peer and put
 
 instructions: tools ## Count the instructions of a report, which do not vary with load, and put them there too
 	$(CARGO) run --locked --profile dist -p bellwether-bench -- instructions --page docs/performance.md $(ARGS)
+
+graph: tools ## Draw throughput and delay of rows 1, 2, 3 and 6 as the load grows into docs/images; about 4 minutes (ARGS="..." adds flags)
+	$(CARGO) build --locked --profile dist --workspace --exclude bellwether-sim --bins
+	$(CARGO) run --locked --profile dist -p bellwether-bench -- graph --out docs/images/load.svg $(ARGS)
 
 bench-core: ## Time the core alone, as an application grows (ARGS="..." narrows)
 	$(CARGO) bench --locked -p bellwether-bench --bench core -- $(ARGS)

@@ -59,7 +59,11 @@ const RUNS: &[Run] = &[
     Run { row: 6, line: "watchers", quick: "--rate 100 --watchers 4" },
     Run { row: 7, line: "silence", quick: "--units 60 --leases 30 --applications 3" },
     Run { row: 8, line: "heartbeats", quick: "--workers 20 --interval 1" },
-    Run { row: 9, line: "memory", quick: "--watchers 200 --statuses 500 --events 2000" },
+    Run {
+        row: 9,
+        line: "memory",
+        quick: "--watchers 200 --statuses 500 --applications 500 --events 2000",
+    },
     Run { row: 10, line: "growth", quick: "--statuses 1000 --units 200" },
     Run { row: 11, line: "collect", quick: "--workers 100 --deadline 400" },
     Run { row: 12, line: "loss", quick: "--workers 30 --jitter 50" },
@@ -138,26 +142,36 @@ impl Run {
     }
 
     async fn output(&self, args: &All, site: &Site) -> anyhow::Result<Report<Value, AnyRow>> {
-        let mut command = Command::from(server::own_binary()?);
         let quick = if args.quick { self.quick } else { "" };
-        command.args(self.line.split(' ')).args(quick.split_whitespace());
-        let Load { seconds, warm_up, rounds, connections, .. } = args.sent();
-        command.args(["--seconds", &seconds.to_string(), "--warm-up", &warm_up.to_string()]);
-        command.args(["--rounds", &rounds.to_string()]);
-        command.args(["--connections", &connections.to_string(), "--json", "--dir"]);
-        command.arg(&site.directory).arg("--bellwether").arg(&site.bellwether);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().context("start this program once more")?;
-        let (status, said, errors) = Measuring(child).ended().await?;
-        if !status.success() {
-            let errors = String::from_utf8_lossy(&errors);
-            match errors.trim() {
-                "" => bail!("it ended without output ({status})"),
-                errors => bail!("{}", errors.strip_prefix("error: ").unwrap_or(errors)),
-            }
-        }
-        serde_json::from_slice(&said).context("read its report")
+        let words = self.line.split(' ').chain(quick.split_whitespace());
+        measure(words.map(str::to_string), &args.sent(), site).await
     }
+}
+
+/// Runs a command of this program with this load, in a process of its own, and returns its report.
+pub(crate) async fn measure(
+    words: impl Iterator<Item = String>,
+    load: &Load,
+    site: &Site,
+) -> anyhow::Result<Report<Value, AnyRow>> {
+    let mut command = Command::from(server::own_binary()?);
+    command.args(words);
+    let Load { seconds, warm_up, rounds, connections, .. } = load;
+    command.args(["--seconds", &seconds.to_string(), "--warm-up", &warm_up.to_string()]);
+    command.args(["--rounds", &rounds.to_string()]);
+    command.args(["--connections", &connections.to_string(), "--json", "--dir"]);
+    command.arg(&site.directory).arg("--bellwether").arg(&site.bellwether);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().context("start this program once more")?;
+    let (status, said, errors) = Measuring(child).ended().await?;
+    if !status.success() {
+        let errors = String::from_utf8_lossy(&errors);
+        match errors.trim() {
+            "" => bail!("it ended without output ({status})"),
+            errors => bail!("{}", errors.strip_prefix("error: ").unwrap_or(errors)),
+        }
+    }
+    serde_json::from_slice(&said).context("read its report")
 }
 
 impl All {

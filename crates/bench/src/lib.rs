@@ -33,6 +33,7 @@ pub mod events;
 pub mod fanout;
 pub mod figure;
 pub mod fixture;
+pub mod graph;
 pub mod growth;
 pub mod h2_readers;
 pub mod heartbeats;
@@ -123,6 +124,8 @@ pub enum BenchCommand {
     Abuse(abuse::Abuse),
     /// Every measurement with a target, one after another, with one table at the end
     All(all::All),
+    /// Throughput and delay of rows 1, 2, 3 and 6 as the load grows, drawn beside the peer
+    Graph(graph::Graph),
     /// Events received per second by the watchers of one application, beside plain tonic and etcd
     Fanout(fanout::Fanout),
     /// Memory and delay of many readers of Server-Sent Events over HTTP/1.1
@@ -231,6 +234,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Instructions(args) => instructions::run(args).await,
             BenchCommand::Abuse(abuse) => abuse::run(abuse).await,
             BenchCommand::All(all) => all::run(all).await,
+            BenchCommand::Graph(graph) => graph::run(graph).await,
             BenchCommand::Fanout(fanout) => fanout::run(fanout).await,
             BenchCommand::Events(events) => events::run(events).await,
             BenchCommand::Json(json) => json::run(json).await,

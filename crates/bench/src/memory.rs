@@ -34,6 +34,9 @@ pub struct Memory {
     /// Stored statuses
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub statuses: u64,
+    /// Active applications of one status each
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub applications: u64,
     /// Changes that are not read
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub events: u64,
@@ -48,6 +51,8 @@ const SINGLE_TARGET: f64 = 5.0 * 1024.0;
 const MULTIPLEXED_TARGET: f64 = 300.0;
 /// The most bytes of a status beyond its own texts.
 const STATUS_TARGET: f64 = 400.0;
+/// The most bytes of an active application with one status.
+const APPLICATION_TARGET: f64 = 8.0 * 1024.0;
 /// The most bytes for each unread change: a queue would take the length of a message, which is
 /// hundreds. The rest is memory that the allocator returns late.
 const UNREAD_TARGET: f64 = 10.0;
@@ -95,6 +100,12 @@ pub async fn run(args: Memory) -> anyhow::Result<()> {
             STATUS_TARGET,
         ),
         (
+            "Bytes of an active application with one status",
+            Work::Activate { applications: args.applications },
+            None,
+            APPLICATION_TARGET,
+        ),
+        (
             "Bytes for each change while a reader has stopped reading",
             Work::Stopped { events: args.events },
             None,
@@ -123,9 +134,9 @@ pub async fn run(args: Memory) -> anyhow::Result<()> {
         rounds: args.load.rounds,
         how: format!(
             "{TIMES_MULTIPLEXED} times as many on streams of 100; {} statuses of {APPLICATIONS}\n\
-             \x20        applications, 100 of a unit, in the embedded store; {} changes; resident\n\
-             \x20        memory of the server's process, before and after",
-            args.statuses, args.events,
+             \x20        applications, 100 of a unit, and {} applications, in the embedded store;\n\
+             \x20        {} changes; resident memory of the server's process, before and after",
+            args.statuses, args.applications, args.events,
         ),
     };
     Report { machine, sent, rows: measured }.print(args.load.json)
@@ -135,6 +146,7 @@ pub async fn run(args: Memory) -> anyhow::Result<()> {
 enum Work {
     Idle { shape: Shape, watchers: usize },
     Keep { statuses: u64 },
+    Activate { applications: u64 },
     Stopped { events: u64 },
 }
 
@@ -154,7 +166,9 @@ impl Work {
                     Server::start_echo(&site.directory).await?
                 }
                 // The default backend, which keeps most of a status on disk.
-                Work::Keep { .. } => Server::start(&Place::Embedded, &site).await?,
+                Work::Keep { .. } | Work::Activate { .. } => {
+                    Server::start(&Place::Embedded, &site).await?
+                }
                 _ => Server::start_with(&Place::Memory, HISTORY, &site).await?,
             };
             let (address, id) = (server.grpc, server.id());
@@ -164,6 +178,9 @@ impl Work {
                         idle(address, id, shape, (watchers, connections)).await
                     }
                     Work::Keep { statuses } => keep(address, id, statuses, connections).await,
+                    Work::Activate { applications } => {
+                        activate(address, id, applications, connections).await
+                    }
                     Work::Stopped { events } => stopped(address, id, events, connections).await,
                 }
             })
@@ -234,6 +251,28 @@ async fn keep(
     Ok((after - before - words.sum::<usize>() as f64) / statuses as f64)
 }
 
+async fn activate(
+    address: SocketAddr,
+    id: u32,
+    applications: u64,
+    connections: usize,
+) -> anyhow::Result<f64> {
+    let channels = channels(address, connections)?;
+    let one_each = |numbers: std::ops::Range<u64>| {
+        numbers.map(|number| v1::ReportStatusRequest {
+            application: format!("one-{number:07}"),
+            unit: format!("one-{number:07}/0"),
+            ..report(number, 0)
+        })
+    };
+    // As many before, for the same reason as above.
+    send_all(&channels, one_each(0..applications)).await?;
+    let before = resident(id).await?;
+    send_all(&channels, one_each(applications..2 * applications)).await?;
+    let after = resident(id).await?;
+    Ok((after - before) / applications as f64)
+}
+
 async fn stopped(
     address: SocketAddr,
     id: u32,
@@ -293,10 +332,18 @@ pub async fn report_all(
     numbers: std::ops::Range<u64>,
     round: u64,
 ) -> anyhow::Result<()> {
+    send_all(channels, numbers.map(|number| report(number, round))).await
+}
+
+/// Sends these reports; the status of each must be new or change.
+async fn send_all(
+    channels: &[Channel],
+    reports: impl Iterator<Item = v1::ReportStatusRequest>,
+) -> anyhow::Result<()> {
     let connections = channels.len();
-    let reports = numbers.map(|number| {
-        let channel = channels[number as usize % connections].clone();
-        async move { ReportServiceClient::new(channel).report_status(report(number, round)).await }
+    let reports = reports.enumerate().map(|(number, report)| {
+        let channel = channels[number % connections].clone();
+        async move { ReportServiceClient::new(channel).report_status(report).await }
     });
     let mut answers = stream::iter(reports).buffer_unordered(IN_FLIGHT * connections);
     while let Some(answer) = answers.next().await {

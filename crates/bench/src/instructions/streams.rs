@@ -12,7 +12,7 @@ use bellwether::proto::v1::{ConnectReport, ConnectRequest, ConnectResponse, Hell
 use bellwether::proto::v1::{Level, StatusKind, StatusReport};
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, Version};
-use http_body::{Body as _, Frame};
+use http_body::Frame;
 use prost::Message;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;

@@ -369,6 +369,22 @@ fn instructions_of_a_report() {
 }
 
 #[test]
+fn a_graph_of_one_row() {
+    if !available(&["etcd"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("graph.svg");
+    let line = ["graph", "--quick", "--only", "6", "--out", out.to_str().unwrap()];
+    let output = bench(&line, directory.path());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let svg = std::fs::read_to_string(out).unwrap();
+    for part in ["6. Change to watcher", "class=\"line ours\"", "class=\"line peer\"", "etcd 3"] {
+        assert!(svg.contains(part), "{part} is not in:\n{svg}");
+    }
+}
+
+#[test]
 fn a_flag_that_means_nothing_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let output = bench(&["ingest", "--fsync", "always"], directory.path());

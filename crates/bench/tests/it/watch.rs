@@ -42,7 +42,17 @@ fn one_shape_alone_needs_no_peer() {
 
 #[test]
 fn memory_of_what_is_idle_kept_and_unread() {
-    let line = ["memory", "--watchers", "200", "--statuses", "500", "--events", "640"];
+    let line = [
+        "memory",
+        "--watchers",
+        "200",
+        "--statuses",
+        "500",
+        "--applications",
+        "500",
+        "--events",
+        "640",
+    ];
     let report = measure(&line);
     let single = row(&report, "with a stream of its own");
     assert!(positive(&single["ours"]["value"]) && positive(&single["peer"]["value"]), "{single}");
