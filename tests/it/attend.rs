@@ -120,21 +120,7 @@ async fn a_hook_is_rung_for_whatever_it_waits_for() {
     ok(&server, &["data", "set", "web/0", "a=1", "--decided-outside"]);
     let running = attend(&server, &hook);
     hook.rang("data-changed|||||").await;
-    ok(
-        &server,
-        &[
-            "error",
-            "web/0",
-            "--component",
-            "db",
-            "--target",
-            "pg",
-            "--system",
-            "grpc",
-            "--code",
-            "UNAVAILABLE",
-        ],
-    );
+    report_outage(&server);
     hook.rang("retry-due|db|pg|||").await;
     ok(
         &server,
@@ -248,6 +234,13 @@ async fn juju_dispatches_an_event_of_the_charm() {
     hook.rang("hooks/update-status data-changed").await;
 }
 
+/// Reports that the database of `web/0` cannot be reached: its retry is due in seconds.
+fn report_outage(server: &Server) {
+    let place = ["--component", "db", "--target", "pg"];
+    let error = ["--system", "grpc", "--code", "UNAVAILABLE"];
+    ok(server, &[&["error", "web/0"][..], &place, &error].concat());
+}
+
 /// Runs `pebble` on the Pebble of a folder, and returns what it prints.
 fn pebble(dir: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("pebble");
@@ -281,21 +274,7 @@ async fn a_real_pebble_gets_a_notice() {
     command.arg("run").env("PEBBLE", dir.path()).env("PATH", path());
     let running = Running::start(command);
     holds("the session", async || connected(&server).await).await;
-    ok(
-        &server,
-        &[
-            "error",
-            "web/0",
-            "--component",
-            "db",
-            "--target",
-            "pg",
-            "--system",
-            "grpc",
-            "--code",
-            "UNAVAILABLE",
-        ],
-    );
+    report_outage(&server);
     let noticed = async || {
         let listed = pebble(dir.path(), &["notices", "--key", "bellwether.dev/retry-due"]);
         listed.contains("custom")
@@ -305,7 +284,6 @@ async fn a_real_pebble_gets_a_notice() {
     for fact in ["event: retry-due", "component: db", "target: pg"] {
         assert!(notice.contains(fact), "{fact} is not in:\n{notice}");
     }
-    // Pebble away: the ring is repeated, and arrives.
     running.signal("TERM");
     assert_eq!(running.end(), Some(0));
     let units: Value = json(&server, &["status", "web", "-o", "json"]);
