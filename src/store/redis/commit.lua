@@ -4,13 +4,14 @@
 -- conflict, and has written nothing. The cause is 'revision', 'quiet' (a quiet commit is missing),
 -- 'overtaken' (a later commit of the writer was applied), 'request' (an answer exists), or 'master'
 -- (the state was read from another master or history). After 'master' follows the epoch floor of the
--- bucket, '' if this master is not noted yet or the history is another one (master.lua). Numbers are compared as text or stay below 2^53,
--- because Lua has only floating point numbers.
+-- bucket, '' if this master is not noted yet or the history is another one (master.lua).
+--
+-- Numbers are compared as text or stay below 2^53, because Lua has only floating point numbers.
 --
 -- Without arguments, the script removes the notes of other masters from the states of buckets. Each
 -- pipeline begins with such a call, because INFO takes longer than the comparisons of a commit.
 --
--- A commit of a few records is mostly the cost of calls from Lua, so the common one has eight of them.
+-- Calls from Lua are most of the cost of a commit of a few records, so the common one has eight.
 
 if #ARGV == 0 then
   local replication = redis.call('INFO', 'replication')
