@@ -22,7 +22,7 @@ use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, LostUnits, Policy};
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::Kind;
-use bellwether::domain::status::report::Report;
+use bellwether::domain::status::report::{Details, Report};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::Reporter;
 use bellwether::domain::unit::silence::lose_unit;
@@ -147,18 +147,22 @@ fn commands(case: &Case) -> Vec<Command> {
             NewStatus {
                 component: PartName::new(&given.component).unwrap(),
                 key: PartName::new(&given.key).unwrap(),
-                report: Arc::new(Report {
-                    level: level(&given.level),
-                    message: given.message.as_str().into(),
-                    priority: given.priority,
-                    precedence: given.precedence,
-                    ..Report::default()
-                }),
+                report: Arc::new(report_of(given)),
                 observe_time: given.since.map(Timestamp),
             },
         )
     }));
     commands
+}
+
+fn report_of(given: &Given) -> Report {
+    let (level, message) = (level(&given.level), given.message.as_str().into());
+    let details = Details {
+        priority: given.priority,
+        precedence: given.precedence,
+        ..Details::default()
+    };
+    Report { level, message, ..Report::default() }.with(details)
 }
 
 /// Runs a case; `one_commit` puts all of it into one draft, otherwise each command is a commit of

@@ -22,22 +22,22 @@ pub(super) fn status_rank(
     status: &Status,
 ) -> Option<Rank> {
     let believed = unit.is_none_or(Unit::is_believed);
-    let level = status.report.level;
+    let (level, details) = (status.report.level, status.report.details());
     // Statuses of a lost or uncertain unit contribute only if they are final.
     if !believed && !matches!(level, Level::Error | Level::Terminated) {
         return None;
     }
     Some(Rank {
-        precedence: status.report.precedence,
+        precedence: details.precedence,
         severity: head.config.policy.severity(level),
-        priority: status.report.priority,
+        priority: details.priority,
         leads: head.leader() == Some(&key.unit),
         key: key.clone(),
         place: status.place,
         since: status.since,
         origin: Origin::Reported(key.kind),
         level,
-        asks: !status.report.action.is_empty(),
+        asks: !details.action.is_empty(),
         flaps: status.flapping().is_some(),
         fault: None,
     })
@@ -234,11 +234,14 @@ pub(super) fn words(
             .map_or_else(nothing, |s| Words::derived(&s.message, &s.reason, &s.action)),
         // The texts of a fault come from the fault itself: see `fault_words`.
         Origin::Fault => nothing(),
-        Origin::Reported(_) => status.map_or_else(nothing, |s| Words {
-            message: s.report.message.clone(),
-            reason: s.report.reason.clone(),
-            action: s.report.action.clone(),
-            short_message: s.report.short_message.clone(),
+        Origin::Reported(_) => status.map_or_else(nothing, |s| {
+            let details = s.report.details();
+            Words {
+                message: s.report.message.clone(),
+                reason: details.reason.clone(),
+                action: details.action.clone(),
+                short_message: details.short_message.clone(),
+            }
         }),
     }
 }

@@ -106,7 +106,7 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
             Some(fault) => fault_words(fault),
             None => words(&state.head, rank, state.unit(&rank.key.unit), status),
         },
-        check: status.map_or_else(|| "".into(), |s| s.report.check.clone()),
+        check: status.map_or_else(|| "".into(), |s| s.report.details().check.clone()),
         freshness: match (rank.origin, status) {
             (Origin::Lost, _) => Freshness::Lost,
             (Origin::Uncertain, _) => Freshness::Uncertain,

@@ -134,8 +134,8 @@ impl Status {
     /// same policy, leader and freshness of the unit, its rank is unchanged.
     pub(super) fn ranks_as(&self, other: &Status) -> bool {
         let ranked = |status: &Status| {
-            let report = &status.report;
-            (report.precedence, report.level, report.priority, report.action.is_empty())
+            let (level, details) = (status.report.level, status.report.details());
+            (details.precedence, level, details.priority, details.action.is_empty())
         };
         ranked(self) == ranked(other)
             && self.place == other.place

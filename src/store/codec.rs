@@ -171,7 +171,7 @@ mod tests {
     use crate::domain::policy::Policy;
     use crate::domain::revision::Revision;
     use crate::domain::status::place::Place;
-    use crate::domain::status::report::Report;
+    use crate::domain::status::report::{Details, Report};
     use crate::domain::status::{Freshness, Kind, Status};
     use crate::domain::summary::Totals;
 
@@ -195,10 +195,10 @@ mod tests {
             let (priority, precedence, since, incarnation, seen) = numbers;
             let labels = labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
             let ttl = ttl.map(|(seconds, nanos)| Duration::new(seconds.into(), nanos.into()));
-            let report = Report {
-                level, message, short_message, reason, check, action, priority, precedence,
-                labels, ttl,
+            let details = Details {
+                short_message, reason, check, action, priority, precedence, labels,
             };
+            let report = Report { level, message, ttl, ..Report::default() }.with(details);
             let said = Reported { report: report.clone().into(), observe_time: None, incarnation };
             let held = held.map(|(is_said, good_count, calm)| Damped {
                 latest: is_said.then_some(said),

@@ -13,7 +13,7 @@ use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy,
 use bellwether::domain::request::RequestId;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::Kind;
-use bellwether::domain::status::report::Report;
+use bellwether::domain::status::report::{Details, Report};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::presence::{ReplicaId, SessionId};
 use bellwether::domain::unit::{Newcomer, Reporter, Topic};
@@ -234,14 +234,9 @@ fn report() -> impl Strategy<Value = Report> {
     let number = || select(vec![0, 0, 0, 0, 1, -1]);
     let action = select(vec!["", "", "act"]).prop_map(Box::from);
     (level(), message(), action, number(), number(), ttl()).prop_map(
-        |(level, message, action, priority, precedence, ttl)| Report {
-            level,
-            message,
-            action,
-            priority,
-            precedence,
-            ttl,
-            ..Report::default()
+        |(level, message, action, priority, precedence, ttl)| {
+            let details = Details { action, priority, precedence, ..Details::default() };
+            Report { level, message, ttl, ..Report::default() }.with(details)
         },
     )
 }

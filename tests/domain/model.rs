@@ -238,10 +238,10 @@ impl Model {
                 all.push(Contribution {
                     component: status.component.clone(),
                     key: status.key.clone(),
-                    precedence: status.report.precedence,
-                    priority: status.report.priority,
+                    precedence: status.report.details().precedence,
+                    priority: status.report.details().priority,
                     since: status.since,
-                    asks: !status.report.action.is_empty(),
+                    asks: !status.report.details().action.is_empty(),
                     flaps: status.flaps(),
                     places: (status.in_set(false), status.in_set(true)),
                     ..plain(&status.unit, origin, level, &status.report.message)

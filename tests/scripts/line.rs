@@ -12,7 +12,7 @@ use bellwether::domain::level::Level;
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
 use bellwether::domain::status::Kind;
-use bellwether::domain::status::report::Report;
+use bellwether::domain::status::report::{Details, Report};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::presence::{ReplicaId, SessionId};
 use bellwether::domain::unit::{Newcomer, Reporter};
@@ -138,19 +138,23 @@ impl Line {
 
     /// A status from word `n` on: component, level, message.
     fn status(&self, n: usize) -> NewStatus {
+        let report = Report {
+            level: level(self.word(n + 1)),
+            message: self.word(n + 2).into(),
+            ttl: self.duration("ttl"),
+            ..Report::default()
+        };
+        let details = Details {
+            reason: self.text("reason"),
+            action: self.text("action"),
+            priority: self.number("priority"),
+            precedence: self.number("precedence"),
+            ..Details::default()
+        };
         NewStatus {
             component: part(self.word(n)),
             key: self.part("key").unwrap_or_default(),
-            report: Arc::new(Report {
-                level: level(self.word(n + 1)),
-                message: self.word(n + 2).into(),
-                reason: self.text("reason"),
-                action: self.text("action"),
-                priority: self.number("priority"),
-                precedence: self.number("precedence"),
-                ttl: self.duration("ttl"),
-                ..Report::default()
-            }),
+            report: Arc::new(report.with(details)),
             observe_time: self.duration("observed").map(|d| Timestamp(0).after(d)),
         }
     }

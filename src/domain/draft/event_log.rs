@@ -18,7 +18,7 @@ impl Draft<'_> {
         if let (Some(old), Some(new)) = (old, new) {
             let same = old.report.level == new.report.level
                 && old.stale == new.stale
-                && old.report.reason == new.report.reason
+                && old.report.details().reason == new.report.details().reason
                 && same_text(&old.report.message, &new.report.message);
             if same {
                 return;
@@ -41,7 +41,7 @@ impl Draft<'_> {
             from: old.map(|s| s.report.level),
             to: new.map(|s| s.report.level),
             message: text(|s| &s.report.message),
-            reason: text(|s| &s.report.reason),
+            reason: text(|s| &s.report.details().reason),
             freshness: match new {
                 Some(new) if new.stale => Freshness::Stale,
                 _ => Freshness::Fresh,

@@ -1,19 +1,32 @@
 //! The content of a report, and advice for its author.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::domain::level::Level;
 
 /// The content of a report. Two reports are equal if every field is.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(from = "Stored")]
 pub struct Report {
     /// The level.
     pub level: Level,
     /// One line for a person.
     pub message: Box<str>,
+    /// How long the report is valid without a repeat.
+    pub ttl: Option<Duration>,
+    /// The details, if one of them is set: see [`Report::with`].
+    pub details: Option<Box<Details>>,
+}
+
+/// What few reports say. A server keeps each status in memory, so these fields take a pointer
+/// there, and not their own 96 bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Details {
     /// The message for narrow places.
     pub short_message: Box<str>,
     /// Machine-readable cause.
@@ -28,15 +41,84 @@ pub struct Report {
     pub precedence: i32,
     /// Labels that the reporter gave.
     pub labels: BTreeMap<Box<str>, Box<str>>,
-    /// How long the report is valid without a repeat.
-    pub ttl: Option<Duration>,
+}
+
+static NO_DETAILS: LazyLock<Details> = LazyLock::new(Details::default);
+
+impl Report {
+    /// Returns the report with these details, and without those that it had.
+    #[must_use]
+    pub fn with(self, details: Details) -> Report {
+        let details = (details != *NO_DETAILS).then(|| Box::new(details));
+        Report { details, ..self }
+    }
+
+    /// Returns the details; they are empty if none were given.
+    pub fn details(&self) -> &Details {
+        self.details.as_deref().unwrap_or(&NO_DETAILS)
+    }
+
+    /// Returns the bytes of the texts.
+    pub(in crate::domain) fn size(&self) -> u64 {
+        let Some(details) = &self.details else {
+            return self.message.len() as u64;
+        };
+        let Details { short_message, reason, check, action, labels, .. } = &**details;
+        let texts = [&self.message, short_message, reason, check, action];
+        let labels = labels.iter().map(|(key, value)| key.len() + value.len());
+        texts.into_iter().map(|text| text.len()).chain(labels).sum::<usize>() as u64
+    }
+}
+
+/// The stored form: all fields in one record.
+#[derive(Deserialize)]
+#[serde(rename = "Report")]
+struct Stored {
+    level: Level,
+    message: Box<str>,
+    short_message: Box<str>,
+    reason: Box<str>,
+    check: Box<str>,
+    action: Box<str>,
+    priority: i32,
+    precedence: i32,
+    labels: BTreeMap<Box<str>, Box<str>>,
+    ttl: Option<Duration>,
+}
+
+impl From<Stored> for Report {
+    fn from(stored: Stored) -> Report {
+        let Stored { level, message, ttl, short_message, reason, check, action, .. } = stored;
+        let Stored { priority, precedence, labels, .. } = stored;
+        let details =
+            Details { short_message, reason, check, action, priority, precedence, labels };
+        Report { level, message, ttl, details: None }.with(details)
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let details = self.details();
+        let mut record = serializer.serialize_struct("Report", 10)?;
+        record.serialize_field("level", &self.level)?;
+        record.serialize_field("message", &self.message)?;
+        record.serialize_field("short_message", &details.short_message)?;
+        record.serialize_field("reason", &details.reason)?;
+        record.serialize_field("check", &details.check)?;
+        record.serialize_field("action", &details.action)?;
+        record.serialize_field("priority", &details.priority)?;
+        record.serialize_field("precedence", &details.precedence)?;
+        record.serialize_field("labels", &details.labels)?;
+        record.serialize_field("ttl", &self.ttl)?;
+        record.end()
+    }
 }
 
 /// Returns possible improvements of a report, for the author of the worker.
 pub fn advice(report: &Report) -> Vec<String> {
     let mut advice = Vec::new();
     let blocked = report.level == Level::Blocked;
-    if blocked && report.action.is_empty() {
+    if blocked && report.details().action.is_empty() {
         advice.push(
             "blocked means that a person must act: say what they must do in `action`".to_string(),
         );
@@ -47,20 +129,12 @@ pub fn advice(report: &Report) -> Vec<String> {
             report.level.word()
         ));
     }
-    let mut letters = report.reason.chars();
+    let reason = &report.details().reason;
+    let mut letters = reason.chars();
     let is_camel = letters.next().is_none_or(|c| c.is_ascii_uppercase())
         && letters.all(|c| c.is_ascii_alphanumeric());
     if !is_camel {
-        advice.push(format!("`reason` is for programs: write {:?} in CamelCase", report.reason));
+        advice.push(format!("`reason` is for programs: write {reason:?} in CamelCase"));
     }
     advice
-}
-
-impl Report {
-    /// Returns the bytes of the texts.
-    pub(in crate::domain) fn size(&self) -> u64 {
-        let texts = [&self.message, &self.short_message, &self.reason, &self.check, &self.action];
-        let labels = self.labels.iter().map(|(key, value)| key.len() + value.len());
-        texts.into_iter().map(|text| text.len()).chain(labels).sum::<usize>() as u64
-    }
 }

@@ -180,20 +180,20 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
 }
 
 pub fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
-    let report = &status.report;
-    let labels = report.labels.iter();
+    let (report, details) = (&status.report, status.report.details());
+    let labels = details.labels.iter();
     v1::StatusReport {
         component: key.component.as_str().to_string(),
         key: key.key.as_str().to_string(),
         kind: kind(key.kind) as i32,
         level: level(report.level) as i32,
         message: report.message.to_string(),
-        short_message: report.short_message.to_string(),
-        reason: report.reason.to_string(),
-        check: report.check.to_string(),
-        action: report.action.to_string(),
-        priority: report.priority,
-        precedence: report.precedence,
+        short_message: details.short_message.to_string(),
+        reason: details.reason.to_string(),
+        check: details.check.to_string(),
+        action: details.action.to_string(),
+        priority: details.priority,
+        precedence: details.precedence,
         labels: labels.map(|(k, v)| (k.to_string(), v.to_string())).collect(),
         observe_time: status.observe_time.map(timestamp),
         ttl: report.ttl.map(duration),

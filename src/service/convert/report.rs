@@ -9,7 +9,7 @@ use crate::domain::command::{Command, NewStatus, Request};
 use crate::domain::limits::{MESSAGE_BYTES_MAX, NAME_BYTES_MAX, TTL_MAX, TTL_MIN};
 use crate::domain::name::PartName;
 use crate::domain::status::Kind;
-use crate::domain::status::report::Report;
+use crate::domain::status::report::{Details, Report};
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 
@@ -46,9 +46,7 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
     let precedence = fields.weight("precedence", given.precedence);
     let labels = fields.labels(&given.labels);
     let ttl = fields.duration("ttl", given.ttl.as_ref(), TTL_MIN, TTL_MAX);
-    Some(Report {
-        level: level?,
-        message: message?,
+    let details = Details {
         short_message,
         reason: reason?,
         check: check?,
@@ -56,8 +54,9 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
         priority: priority?,
         precedence: precedence?,
         labels: labels?,
-        ttl: ttl?,
-    })
+    };
+    let report = Report { level: level?, message: message?, ttl: ttl?, ..Report::default() };
+    Some(report.with(details))
 }
 
 /// Reads a `ReportStatus`.

@@ -17,7 +17,7 @@ use crate::domain::replay::Records;
 use crate::domain::request::{Outcome, Remembered};
 use crate::domain::revision::Revision;
 use crate::domain::status::place::Place;
-use crate::domain::status::report::Report;
+use crate::domain::status::report::{Details, Report};
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};
 use crate::domain::summary::{Summary, Totals, Winner};
 use crate::domain::time::Timestamp;
@@ -221,19 +221,23 @@ fn mk_writes() -> Vec<Write> {
     let answer = Remembered { time, outcome, fingerprint: None, unit: nobody };
     let (component, key) = (PartName::new("db").unwrap(), PartName::new("primary/1").unwrap());
     let key = StatusKey::new(mk_unit_name(), component, key, Kind::Push);
+    let report = Report {
+        level: Level::Waiting,
+        message: "wartet auf die Datenbank – 10 s".into(),
+        ttl: Some(Duration::from_millis(2500)),
+        ..Report::default()
+    };
+    let details = Details {
+        short_message: "wartet".into(),
+        reason: "NoDatabase".into(),
+        check: "can_connect".into(),
+        action: "integrate it".into(),
+        priority: -5,
+        precedence: 1_000_000,
+        labels: BTreeMap::from([("zone".into(), "eu-1".into())]),
+    };
     let status = Status {
-        report: Arc::new(Report {
-            level: Level::Waiting,
-            message: "wartet auf die Datenbank – 10 s".into(),
-            short_message: "wartet".into(),
-            reason: "NoDatabase".into(),
-            check: "can_connect".into(),
-            action: "integrate it".into(),
-            priority: -5,
-            precedence: 1_000_000,
-            labels: BTreeMap::from([("zone".into(), "eu-1".into())]),
-            ttl: Some(Duration::from_millis(2500)),
-        }),
+        report: Arc::new(report.with(details)),
         observe_time: Some(mk_time(0)),
         since: mk_time(1),
         update_time: mk_time(3),

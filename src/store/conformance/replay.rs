@@ -17,6 +17,7 @@ use crate::domain::name::UnitName;
 use crate::domain::policy::{ConfigPatch, Latch, LostUnits, Policy, Scope};
 use crate::domain::revision::Revision;
 use crate::domain::status::Kind;
+use crate::domain::status::report::{Details, Report};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::domain::unit::presence::{ReplicaId, SessionId};
@@ -205,7 +206,9 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
     let level = Level::ALL[dice.roll(7) as usize];
     let reporter = mk_reporter(&unit);
     let mut status = mk_status(["", "db", "net"][dice.roll(3) as usize], level, &message);
-    Arc::make_mut(&mut status.report).priority = dice.roll(3) as i32;
+    let priority = dice.roll(3) as i32;
+    let report = Report::clone(&status.report);
+    status.report = Arc::new(report.with(Details { priority, ..Details::default() }));
     let command = match dice.roll(14) {
         0..=3 => Command::Report(reporter, Kind::Push, status),
         4 => {

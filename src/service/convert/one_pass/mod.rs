@@ -24,7 +24,7 @@ use super::fields::Fields;
 use crate::domain::command::NewStatus;
 use crate::domain::limits::{MESSAGE_BYTES_MAX, NAME_BYTES_MAX, TTL_MAX, TTL_MIN};
 use crate::domain::status::Kind;
-use crate::domain::status::report::Report;
+use crate::domain::status::report::{Details, Report};
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Payload;
 
@@ -59,19 +59,22 @@ impl PlainReport {
         let report = Report {
             level: fields.level("level", given.level)?,
             message: fields.text("message", given.message, MESSAGE_BYTES_MAX)?,
+            ttl: fields.duration("ttl", given.ttl.as_ref(), TTL_MIN, TTL_MAX)?,
+            ..Report::default()
+        };
+        let details = Details {
             short_message: fields.short_message(given.short_message.to_string()),
             reason: fields.text("reason", given.reason, NAME_BYTES_MAX)?,
             check: fields.text("check", given.check, MESSAGE_BYTES_MAX)?,
             action: fields.text("action", given.action, MESSAGE_BYTES_MAX)?,
             priority: fields.weight("priority", given.priority)?,
             precedence: fields.weight("precedence", given.precedence)?,
-            ttl: fields.duration("ttl", given.ttl.as_ref(), TTL_MIN, TTL_MAX)?,
-            ..Report::default()
+            ..Details::default()
         };
         let status = NewStatus {
             component: fields.part("component", given.component)?,
             key: fields.part("key", given.key)?,
-            report: report.into(),
+            report: report.with(details).into(),
             observe_time: None,
         };
         let kind = fields.kind(given.kind)?.unwrap_or(Kind::Push);

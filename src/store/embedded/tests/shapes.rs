@@ -26,7 +26,7 @@ use crate::domain::operation::{Kind, Operation, Payload};
 use crate::domain::policy::Config;
 use crate::domain::request::{Outcome, Remembered};
 use crate::domain::status::Status;
-use crate::domain::status::report::Report;
+use crate::domain::status::report::{Details, Report};
 use crate::domain::summary::Summary;
 use crate::domain::unit::Unit;
 use crate::store::codec;
@@ -298,7 +298,8 @@ fn mk_commands() -> Vec<Command> {
     let Command::Report(_, _, new) = &mut report else { unreachable!() };
     let said = Arc::make_mut(&mut new.report);
     // It wins over the operation.
-    (said.level, said.short_message) = (Level::Blocked, "up".into());
+    let details = Details { short_message: "up".into(), ..Details::default() };
+    *said = Report { level: Level::Blocked, ..said.clone() }.with(details);
     vec![
         report,
         Command::ClaimLeadership(mk_reporter("web/0"), None),
