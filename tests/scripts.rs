@@ -107,7 +107,7 @@ fn paths() -> Vec<PathBuf> {
 /// Returns the script with its current output.
 fn play(script: &str) -> String {
     let mut stage = Stage {
-        now: Timestamp(0),
+        now: Timestamp::new(0),
         state: AppState::empty(AppName::new("", "web").unwrap(), Revision(0)),
         history: Vec::new(),
         told: 0,
@@ -144,7 +144,7 @@ impl Stage {
     /// Runs the lines of one commit; returns their output.
     fn play(&mut self, batch: &[Line]) -> String {
         if let Some(time) = batch[0].duration("t") {
-            let now = Timestamp(0).after(time);
+            let now = Timestamp::new(0).after(time);
             assert!(self.now <= now, "the clock never goes back");
             self.now = now;
         }
@@ -381,5 +381,5 @@ fn event(event: &StatusEvent) -> String {
 }
 
 fn time(at: Timestamp) -> String {
-    format!("t={}s", at.0 / 1000)
+    format!("t={}s", at.millis() / 1000)
 }

@@ -83,7 +83,7 @@ struct Expect {
 }
 
 /// Later than any `since` of a case.
-const NOW: Timestamp = Timestamp(1_800_000_000_000);
+const NOW: Timestamp = Timestamp::new(1_800_000_000_000);
 
 fn level(word: &str) -> Level {
     let found = Level::ALL.into_iter().find(|l| l.word() == word);
@@ -148,7 +148,7 @@ fn commands(case: &Case) -> Vec<Command> {
                 component: PartName::new(&given.component).unwrap(),
                 key: PartName::new(&given.key).unwrap(),
                 report: Arc::new(report_of(given)),
-                observe_time: given.since.map(Timestamp),
+                observe_time: given.since.map(Timestamp::new),
             },
         )
     }));
@@ -157,11 +157,8 @@ fn commands(case: &Case) -> Vec<Command> {
 
 fn report_of(given: &Given) -> Report {
     let (level, message) = (level(&given.level), given.message.as_str().into());
-    let details = Details {
-        priority: given.priority,
-        precedence: given.precedence,
-        ..Details::default()
-    };
+    let details =
+        Details { priority: given.priority, precedence: given.precedence, ..Details::default() };
     Report { level, message, ..Report::default() }.with(details)
 }
 

@@ -21,31 +21,31 @@ pub(super) struct Outage {
 impl Outage {
     /// Returns the state at a start: deadlines before it get a grace period.
     pub(super) fn starting(now: Timestamp) -> Outage {
-        Outage { judging_since: AtomicU64::new(now.0), away_since: AtomicU64::new(0) }
+        Outage { judging_since: AtomicU64::new(now.millis()), away_since: AtomicU64::new(0) }
     }
 
     /// Records that the store did not answer.
     pub(super) fn begun(&self, now: Timestamp) {
-        let at = now.0.max(1);
+        let at = now.millis().max(1);
         let _known = self.away_since.compare_exchange(0, at, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Records that the store answered.
     pub(super) fn over(&self, now: Timestamp) {
         if self.away_since.swap(0, Ordering::SeqCst) != 0 {
-            self.judging_since.fetch_max(now.0, Ordering::SeqCst);
+            self.judging_since.fetch_max(now.millis(), Ordering::SeqCst);
         }
     }
 
     /// Returns the time before which deadlines get a grace period.
     pub(super) fn judging_since(&self) -> Timestamp {
-        Timestamp(self.judging_since.load(Ordering::SeqCst))
+        Timestamp::new(self.judging_since.load(Ordering::SeqCst))
     }
 
     /// Returns since when the store is unavailable, if it is.
     pub(super) fn away_since(&self) -> Option<Timestamp> {
         let at = self.away_since.load(Ordering::SeqCst);
-        (at != 0).then_some(Timestamp(at))
+        (at != 0).then_some(Timestamp::new(at))
     }
 }
 

@@ -61,11 +61,7 @@ impl Index {
     /// Returns every contribution, the strongest first. The cost grows with the number of items
     /// taken: a unit's second contribution is read only after its first was taken.
     pub fn ranked(&self) -> Ranked<'_> {
-        Ranked {
-            firsts: self.strongest.iter().peekable(),
-            further: BinaryHeap::new(),
-            index: self,
-        }
+        Ranked { firsts: self.strongest.iter().peekable(), further: BinaryHeap::new(), index: self }
     }
 }
 

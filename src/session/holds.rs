@@ -169,7 +169,7 @@ mod tests {
             retry_time: None,
             ask_time: None,
             incarnation: 0,
-            held_since: held_since.map(Timestamp),
+            held_since: held_since.map(Timestamp::new),
             while_stopping: false,
         })
     }

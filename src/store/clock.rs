@@ -22,20 +22,20 @@ impl Clock {
     /// a restart.
     pub fn starting_from(floor: Timestamp) -> Clock {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH);
-        let start = floor.max(Timestamp(0).after(wall.unwrap_or_default()));
-        Clock { start, started: Instant::now(), latest: AtomicU64::new(start.0) }
+        let start = floor.max(Timestamp::new(0).after(wall.unwrap_or_default()));
+        Clock { start, started: Instant::now(), latest: AtomicU64::new(start.millis()) }
     }
 
     /// Returns the time. It is never earlier than a time returned before, to any thread.
     pub fn now(&self) -> Timestamp {
         let now = self.start.after(self.started.elapsed());
-        let before = self.latest.fetch_max(now.0, Ordering::Relaxed);
-        Timestamp(now.0.max(before))
+        let before = self.latest.fetch_max(now.millis(), Ordering::Relaxed);
+        Timestamp::new(now.millis().max(before))
     }
 
     /// Returns the latest time that `now` returned. A restarted store must not start before it.
     pub fn latest(&self) -> Timestamp {
-        Timestamp(self.latest.load(Ordering::Relaxed))
+        Timestamp::new(self.latest.load(Ordering::Relaxed))
     }
 }
 
@@ -47,7 +47,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_clock_follows_the_time_of_tokio() {
-        let clock = Clock::starting_from(Timestamp(0));
+        let clock = Clock::starting_from(Timestamp::new(0));
         let start = clock.now();
         tokio::time::advance(Duration::from_secs(90)).await;
         assert_eq!(clock.now(), start.after(Duration::from_secs(90)));
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn a_later_floor_wins_and_no_runtime_is_needed() {
-        let floor = Timestamp(u64::MAX / 2);
+        let floor = Timestamp::new(u64::MAX / 2);
         assert!(floor <= Clock::starting_from(floor).now());
-        let wall = Clock::starting_from(Timestamp(0)).now();
-        assert!(Timestamp(1_700_000_000_000) < wall && wall < floor);
+        let wall = Clock::starting_from(Timestamp::new(0)).now();
+        assert!(Timestamp::new(1_700_000_000_000) < wall && wall < floor);
     }
 }

@@ -204,16 +204,16 @@ mod tests {
                 latest: is_said.then_some(said),
                 good_count,
                 flapping: calm.map(|calm| Flapping {
-                    since: Timestamp(since),
-                    calm_time: Timestamp(calm),
+                    since: Timestamp::new(since),
+                    calm_time: Timestamp::new(calm),
                 }),
             });
             Status {
                 report: Arc::new(report),
-                observe_time: seen.map(Timestamp),
-                since: Timestamp(since),
-                update_time: Timestamp(since.wrapping_add(1)),
-                expire_time: seen.map(Timestamp),
+                observe_time: seen.map(Timestamp::new),
+                since: Timestamp::new(since),
+                update_time: Timestamp::new(since.wrapping_add(1)),
+                expire_time: seen.map(Timestamp::new),
                 incarnation,
                 stale,
                 expire_time_written: None,
@@ -229,7 +229,7 @@ mod tests {
         let mut head = Head::empty(Revision(revision));
         Arc::make_mut(&mut head.config).policy = Policy::Custom(Level::ALL);
         Arc::make_mut(&mut head.config).external_leader = Some(UnitName::new("web/0").unwrap());
-        head.next_due = Some(Timestamp(revision));
+        head.next_due = Some(Timestamp::new(revision));
         head
     }
 
@@ -242,7 +242,7 @@ mod tests {
         #[test]
         fn events_come_back(number: u64, from in mk_level(), message: String) {
             let event = StatusEvent {
-                time: Timestamp(number),
+                time: Timestamp::new(number),
                 revision: Revision(number),
                 subject: Some(Subject {
                     unit: UnitName::new("web/0").unwrap(),

@@ -60,7 +60,7 @@ fn commit_within(
     requests: &[Request],
     limits: &Limits,
 ) -> Transition {
-    let mut draft = Draft::new(state, limits, Timestamp(now * 1000));
+    let mut draft = Draft::new(state, limits, Timestamp::new(now * 1000));
     for request in requests {
         apply(&mut draft, request).unwrap();
     }
@@ -78,7 +78,7 @@ fn run(state: &mut AppState, now: u64, commands: &[Command]) -> Transition {
 /// Applies only the changes by time, in one commit.
 fn pass(state: &mut AppState, now: u64) -> Transition {
     let limits = Limits::default();
-    let mut draft = Draft::new(state, &limits, Timestamp(now * 1000));
+    let mut draft = Draft::new(state, &limits, Timestamp::new(now * 1000));
     expire(&mut draft);
     let transition = draft.finish();
     state.replay(&transition);
@@ -152,9 +152,9 @@ fn the_record_of_a_unit_has_the_time_of_this_change() {
     // Another level leaves the unit as it is: its contact is kept in memory.
     let transition = run(&mut state, 7, &[report("web/0", "", Level::Blocked, None)]);
     assert_eq!(seen(&transition), None);
-    assert_eq!(state.unit(&unit("web/0")).unwrap().last_seen, Timestamp(7000));
+    assert_eq!(state.unit(&unit("web/0")).unwrap().last_seen, Timestamp::new(7000));
     let transition = run(&mut state, 9, &[report("web/0", "k", Level::Blocked, None)]);
-    assert_eq!(seen(&transition), Some(Timestamp(9000)));
+    assert_eq!(seen(&transition), Some(Timestamp::new(9000)));
 }
 
 #[test]
@@ -162,15 +162,15 @@ fn the_answer_to_a_deletion_outlives_what_is_asked_in_vain() {
     let mut state = empty();
     run(&mut state, 0, &[report("web/0", "", Level::Active, None)]);
     let id = RequestId::from("d");
-    let (transition, outcome) = delete(&state, Some(&id), Timestamp(1000)).unwrap();
+    let (transition, outcome) = delete(&state, Some(&id), Timestamp::new(1000)).unwrap();
     state.replay(&transition.unwrap());
     let before = state.clone();
     run(&mut state, 2, &[]);
     pass(&mut state, 3);
     assert_eq!(state, before);
-    let again = delete(&state, Some(&id), Timestamp(4000)).unwrap();
+    let again = delete(&state, Some(&id), Timestamp::new(4000)).unwrap();
     assert_eq!(again, (None, outcome));
-    let other = delete(&state, None, Timestamp(4000));
+    let other = delete(&state, None, Timestamp::new(4000));
     assert_eq!(other, Err(ApplicationNotFound.into()));
 }
 
@@ -198,10 +198,10 @@ fn a_revealed_level_begins_at_its_reveal() {
     run(&mut state, 1, &[report("web/1", "", Level::Blocked, None)]);
     pass(&mut state, 30);
     pass(&mut state, 150);
-    assert_eq!(state.unit(&unit("web/0")).unwrap().lost_since, Some(Timestamp(150_000)));
+    assert_eq!(state.unit(&unit("web/0")).unwrap().lost_since, Some(Timestamp::new(150_000)));
     run(&mut state, 200, &[report("web/1", "", Level::Active, None)]);
     let summary = &state.head().summary;
-    assert_eq!((summary.level, summary.since), (Level::Waiting, Timestamp(200_000)));
+    assert_eq!((summary.level, summary.since), (Level::Waiting, Timestamp::new(200_000)));
 }
 
 #[test]
@@ -209,9 +209,9 @@ fn the_level_unknown_is_the_same_reported_or_not() {
     let mut state = empty();
     run(&mut state, 1, &[Command::Configure(Box::default())]);
     run(&mut state, 5, &[report("web/0", "", Level::Unknown, None)]);
-    assert_eq!(state.head().summary.since, Timestamp(1000));
+    assert_eq!(state.head().summary.since, Timestamp::new(1000));
     run(&mut state, 9, &[Command::RemoveUnit(unit("web/0"))]);
-    assert_eq!(state.head().summary.since, Timestamp(1000));
+    assert_eq!(state.head().summary.since, Timestamp::new(1000));
 }
 
 /// Its new expiry must be stored, so the revision moves; but no event is added.
@@ -255,7 +255,7 @@ fn a_grace_is_one_ttl_or_one_silence() {
     ];
     run(&mut state, 0, &commands);
     pass(&mut state, 30);
-    state.grant_grace(Timestamp(1_000_000));
+    state.grant_grace(Timestamp::new(1_000_000));
     pass(&mut state, 1_059);
     assert_eq!(state.unit(&unit("web/1")).unwrap().freshness(), Freshness::Fresh);
     pass(&mut state, 1_060);
@@ -274,10 +274,10 @@ fn due_changes_over_one_commit_are_committed_in_several() {
     run(&mut state, 0, &commands.collect::<Vec<_>>());
     let first = pass(&mut state, 30);
     assert_eq!(first.head.summary.totals.stale_units as usize, EXPIRED_PER_COMMIT_MAX);
-    assert_eq!(state.next_due(), Some(Timestamp(30_000)));
+    assert_eq!(state.next_due(), Some(Timestamp::new(30_000)));
     let second = pass(&mut state, 30);
     assert_eq!(second.head.summary.totals.stale_units as usize, EXPIRED_PER_COMMIT_MAX + 1);
-    assert_eq!(state.next_due(), Some(Timestamp(150_000)));
+    assert_eq!(state.next_due(), Some(Timestamp::new(150_000)));
 }
 
 /// An entry that is no longer due must not come up repeatedly.
@@ -293,7 +293,7 @@ fn deadlines_moved_by_repeats_are_examined_once() {
     assert!(written.is_durable() && !written.moves_revision());
     run(&mut state, 31, &[again]);
     assert!(!pass(&mut state, 120).is_durable());
-    assert_eq!(state.next_due(), Some(Timestamp(121_000)));
+    assert_eq!(state.next_due(), Some(Timestamp::new(121_000)));
 }
 
 // === the life of units ===
@@ -306,7 +306,7 @@ fn register(name: &str, incarnation: Option<u64>, ttl: Option<u64>) -> Command {
 
 fn refusal(state: &AppState, now: u64, command: Command) -> Option<Rejected> {
     let limits = Limits::default();
-    let mut draft = Draft::new(state, &limits, Timestamp(now * 1000));
+    let mut draft = Draft::new(state, &limits, Timestamp::new(now * 1000));
     apply(&mut draft, &Request { id: None, command }).err()
 }
 
@@ -417,7 +417,7 @@ fn with_incarnation(state: AppState, incarnation: u64) -> AppState {
 fn a_new_deadline_is_judged_on_its_own() {
     let mut state = empty();
     run(&mut state, 0, &[register("web/0", None, Some(1_000_000))]);
-    state.grant_grace(Timestamp(10_000));
+    state.grant_grace(Timestamp::new(10_000));
     run(&mut state, 11, &[register("web/0", Some(1), Some(30))]);
     pass(&mut state, 40);
     assert_eq!(state.unit(&unit("web/0")).unwrap().freshness(), Freshness::Fresh);
@@ -436,8 +436,8 @@ fn a_commit_of_another_replica_does_not_undo_contacts() {
     assert!(!run(&mut here, 19, &[speaks("web/0", 1)]).is_durable());
     here.replay(&pass(&mut elsewhere, 20));
     let known = here.unit(&unit("web/0")).unwrap();
-    assert_eq!(known.last_seen, Timestamp(19_000));
-    assert_eq!(known.last_seen_written, Timestamp(0));
+    assert_eq!(known.last_seen, Timestamp::new(19_000));
+    assert_eq!(known.last_seen_written, Timestamp::new(0));
     pass(&mut here, 108);
     assert_eq!(here.unit(&unit("web/0")).unwrap().quiet_since, None);
     pass(&mut here, 109);
@@ -457,7 +457,7 @@ fn a_message_of_both_kinds_is_counted_as_one() {
     };
     let all = |set| Command::ReportAll(Reporter::new(unit("web/0"), None), set);
     let state = empty();
-    let mut draft = Draft::new(&state, &limits, Timestamp(0));
+    let mut draft = Draft::new(&state, &limits, Timestamp::new(0));
     let mut ask = |command| apply(&mut draft, &Request { id: None, command });
     let four = [of(Kind::Pull, &["a", "b"]), of(Kind::Push, &["a", "b"])].concat();
     assert!(matches!(ask(all(four)), Err(Rejected::LimitExceeded(_))));
@@ -478,7 +478,7 @@ fn a_lost_unit_whose_session_ends_in_silence_stays_lost() {
     };
     run(&mut state, 0, &[Command::Connect(who, session)]);
     let limits = Limits::default();
-    let mut draft = Draft::new(&state, &limits, Timestamp(1000));
+    let mut draft = Draft::new(&state, &limits, Timestamp::new(1000));
     lose_unit(&mut draft, &unit("web/0"));
     let transition = draft.finish();
     state.replay(&transition);
@@ -498,7 +498,7 @@ fn a_kept_deadline_is_examined_once() {
         run(&mut state, now, &[report("web/0", "", level, None)]);
     }
     // As of the last record, which is written every third of the promise. One look corrects it.
-    assert_eq!(state.next_due(), Some(Timestamp(51_000)));
+    assert_eq!(state.next_due(), Some(Timestamp::new(51_000)));
     assert!(!pass(&mut state, 51).is_durable());
-    assert_eq!(state.next_due(), Some(Timestamp(58_000)));
+    assert_eq!(state.next_due(), Some(Timestamp::new(58_000)));
 }

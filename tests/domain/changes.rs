@@ -222,7 +222,7 @@ impl Model {
             let was = old.as_ref().and_then(|old| old.place);
             let stays = was.filter(|was| was.0 == of_component && last < was.1);
             last = stays.map_or(last + 1, |was| was.1);
-            let observed = new.observe_time.map(|t| t.0).filter(|t| *t <= now);
+            let observed = new.observe_time.map(|t| t.millis()).filter(|t| *t <= now);
             let same_level = old.as_ref().filter(|old| old.report.level == new.report.level);
             let same = old.as_ref().filter(|old| old.report == *new.report);
             let ends = new.report.ttl.map(|ttl| now + millis(ttl));
@@ -374,7 +374,7 @@ impl Model {
     fn set(&mut self, unit: &str, kind: Kind, incarnation: u64, new: &NewStatus, now: u64) -> bool {
         let mut report = (*new.report).clone();
         report.ttl = report.ttl.or(self.config.default_ttl);
-        let observed = new.observe_time.map(|t| t.0).filter(|t| *t <= now);
+        let observed = new.observe_time.map(|t| t.millis()).filter(|t| *t <= now);
         let mut status = Status {
             unit: unit.to_string(),
             component: new.component.as_str().to_string(),
@@ -396,7 +396,7 @@ impl Model {
         };
         let old = &self.statuses[place];
         if self.may_hold(old) {
-            let observed = new.observe_time.map(|t| t.0);
+            let observed = new.observe_time.map(|t| t.millis());
             let said = Reported { report: status.report, incarnation, observed };
             let after = self.one_more(old, Some(said), incarnation, now).unwrap();
             let moved = !after.looks_like(old);

@@ -161,7 +161,7 @@ fn topic() -> impl Strategy<Value = Topic> {
 
 /// Generates a time from long ago to later than most steps take.
 fn at() -> impl Strategy<Value = Timestamp> {
-    prop_oneof![0..20_000u64, 0..2_000_000u64].prop_map(Timestamp)
+    prop_oneof![0..20_000u64, 0..2_000_000u64].prop_map(Timestamp::new)
 }
 
 fn patience() -> impl Strategy<Value = Duration> {
@@ -244,8 +244,8 @@ fn report() -> impl Strategy<Value = Report> {
 pub fn new_status() -> impl Strategy<Value = NewStatus> {
     let observed = prop_oneof![
         3 => Just(None),
-        1 => (0..2000u64).prop_map(|t| Some(Timestamp(t))),
-        1 => Just(Some(Timestamp(u64::MAX))),
+        1 => (0..2000u64).prop_map(|t| Some(Timestamp::new(t))),
+        1 => Just(Some(Timestamp::new(u64::MAX))),
     ];
     (component(), key(), report(), observed).prop_map(|(component, key, report, observe_time)| {
         NewStatus { component, key, report: Arc::new(report), observe_time }

@@ -56,7 +56,7 @@ fn configure(latches: Vec<Latch>, damped: bool) -> Command {
 fn commit(state: &mut AppState, now: u64, command: Option<Command>) -> Transition {
     let limits = Limits::default();
     let before = state.clone();
-    let mut draft = Draft::new(&before, &limits, Timestamp(now));
+    let mut draft = Draft::new(&before, &limits, Timestamp::new(now));
     expire(&mut draft);
     if let Some(command) = command {
         apply(&mut draft, &Request { id: None, command }).unwrap();
@@ -166,7 +166,7 @@ fn latches_and_damped_components_are_bounded() {
         ..ConfigPatch::default()
     };
     let refused = |patch: ConfigPatch| {
-        let mut draft = Draft::new(&state, &limits, Timestamp(1));
+        let mut draft = Draft::new(&state, &limits, Timestamp::new(1));
         let request = Request { id: None, command: Command::Configure(Box::new(patch)) };
         match apply(&mut draft, &request) {
             Err(Rejected::LimitExceeded(LimitExceeded { limit, max, .. })) => (limit, max),

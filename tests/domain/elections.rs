@@ -130,7 +130,7 @@ impl Elections {
             Step::Lose(commits, is_found) => self.lose(*commits, *is_found),
             Step::Restart => {
                 self.state = load(&self.state, self.state.head().clone());
-                self.state.grant_grace(Timestamp(self.now));
+                self.state.grant_grace(Timestamp::new(self.now));
                 self.replica = self.state.clone();
             }
             Step::Release(pick) if UNITS <= *pick => {
@@ -221,7 +221,7 @@ impl Elections {
         self.replica.epoch_floor = self.epoch_floor;
         let before = self.state.clone();
         let limits = Limits::default();
-        let mut draft = Draft::new(&before, &limits, Timestamp(self.now));
+        let mut draft = Draft::new(&before, &limits, Timestamp::new(self.now));
         mark_uncertain(&mut draft, self.losses);
         expire(&mut draft);
         let command = step.as_ref().map(|(_, command)| command.clone());
@@ -294,11 +294,11 @@ impl Elections {
                 let patch = DataPatch { set, ..DataPatch::default() };
                 let claim =
                     Claim { unit: unit.clone(), lease_epoch: *epoch, decided_outside: false };
-                let mut draft = Draft::new(&self.state, &limits, Timestamp(self.now));
+                let mut draft = Draft::new(&self.state, &limits, Timestamp::new(self.now));
                 let command = Command::UpdateData(claim, patch);
                 let taken = apply(&mut draft, &Request { id: None, command });
                 let leads = head.lease.as_ref().is_some_and(|lease| {
-                    lease.holder == unit && lease.ends.is_none_or(|ends| self.now < ends.0)
+                    lease.holder == unit && lease.ends.is_none_or(|ends| self.now < ends.millis())
                 });
                 let may = leads && *epoch == head.lease_epoch;
                 assert_eq!(taken.is_ok(), may, "{unit} {epoch} {head:?}");

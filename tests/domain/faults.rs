@@ -160,7 +160,7 @@ impl Run {
 
     fn commit(&mut self, command: Option<Command>) -> Option<Result<Outcome, Rejected>> {
         let before = self.levels();
-        let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
+        let mut draft = Draft::new(&self.state, &self.limits, Timestamp::new(self.now));
         expire(&mut draft);
         let outcome = command.map(|command| apply(&mut draft, &Request { id: None, command }));
         let transition = draft.finish();
@@ -324,11 +324,11 @@ impl Run {
         let end = self.now + millis;
         for round in 0.. {
             assert!(round < 5_000, "time alone never comes to an end");
-            let due = self.state.next_due().filter(|due| due.0 <= end);
+            let due = self.state.next_due().filter(|due| due.millis() <= end);
             let Some(due) = due else {
                 break;
             };
-            self.now = self.now.max(due.0);
+            self.now = self.now.max(due.millis());
             self.commit(None);
         }
         self.now = end;
@@ -352,9 +352,9 @@ impl Run {
             assert_eq!(fault.held_since.is_some(), met.held, "{key:?}");
             let is_spread = fault.class() != Class::Interrupted && fault.attempts_left < 10;
             if let (Some(at), true) = (fault.next_try(), is_spread)
-                && self.now < at.0
+                && self.now < at.millis()
             {
-                *tries.entry(at.0 / 1000).or_default() += 1;
+                *tries.entry(at.millis() / 1000).or_default() += 1;
             }
         }
         assert!(tries.values().all(|count| *count <= 2), "too many tries at once: {tries:?}");

@@ -60,7 +60,7 @@ fn commit(
 ) -> Result<(), Rejected> {
     let before = state.clone();
     let limits = Limits::default();
-    let mut draft = Draft::new(&before, &limits, Timestamp(now));
+    let mut draft = Draft::new(&before, &limits, Timestamp::new(now));
     mark_uncertain(&mut draft, losses);
     expire(&mut draft);
     let request = command.map(|command| Request { id: None, command });

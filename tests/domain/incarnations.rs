@@ -168,7 +168,7 @@ impl Stage {
     fn hear(&mut self, n: usize, message: &Message) -> Result<Outcome, Rejected> {
         let limits = Limits::default();
         let before = self.state.clone();
-        let mut draft = Draft::new(&before, &limits, Timestamp(1000 + 100 * n as u64));
+        let mut draft = Draft::new(&before, &limits, Timestamp::new(1000 + 100 * n as u64));
         let result = apply(&mut draft, &Request { id: None, command: self.command(message) });
         self.state.replay(&draft.finish());
         if let (Ok(outcome), Says::Hello) = (&result, &message.2) {

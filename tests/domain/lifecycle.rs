@@ -132,8 +132,11 @@ impl Model {
             }
             Command::CallBack { unit, topic, at, operation_id } => {
                 self.known(unit.as_str())?;
-                let callback =
-                    Callback { at: *at, operation_id: operation_id.clone(), due: at.0 <= now };
+                let callback = Callback {
+                    at: *at,
+                    operation_id: operation_id.clone(),
+                    due: at.millis() <= now,
+                };
                 let callbacks = &mut self.unit_mut(unit.as_str()).callbacks;
                 let old = callbacks.insert(topic.clone(), callback.clone());
                 Ok((old != Some(callback), 0))

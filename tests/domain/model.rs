@@ -84,7 +84,7 @@ impl Unit {
 impl Unit {
     /// Returns when time alone changes the unit.
     pub fn looked_at(&self) -> Option<u64> {
-        let open = self.callbacks.values().filter(|c| !c.due).map(|c| c.at.0);
+        let open = self.callbacks.values().filter(|c| !c.due).map(|c| c.at.millis());
         open.chain(self.silence_ends).chain(self.promise_ends()).min()
     }
 
@@ -108,7 +108,7 @@ impl Unit {
         } else {
             moved = false;
         }
-        for callback in self.callbacks.values_mut().filter(|c| !c.due && c.at.0 <= now) {
+        for callback in self.callbacks.values_mut().filter(|c| !c.due && c.at.millis() <= now) {
             callback.due = true;
             moved = true;
         }

@@ -284,7 +284,7 @@ impl Stage {
         assert_eq!(self.state.head().summary.level, level);
         let loaded = self.stored.load();
         assert_eq!(loaded.operations(), self.state.operations(), "what is stored is what is known");
-        let looks = |state: &AppState| state.next_due().map_or(u64::MAX, |at| at.0);
+        let looks = |state: &AppState| state.next_due().map_or(u64::MAX, |at| at.millis());
         assert!(looks(&self.state) <= looks(&loaded));
         self.check_way_out();
     }
@@ -443,7 +443,7 @@ fn check_passing(before: &AppState, after: &AppState) {
 #[test]
 fn an_outage_of_the_server_is_no_failure_of_a_worker() {
     let mut stage = Stage {
-        now: Timestamp(1_700_000_000_000),
+        now: Timestamp::new(1_700_000_000_000),
         losses: 0,
         state: AppState::empty(app_name(), Revision(0)),
         stored: Stored::default(),
@@ -483,7 +483,7 @@ proptest! {
     #[test]
     fn operations_keep_their_invariants(steps in proptest::collection::vec(mk_step(), 1..60)) {
         let mut stage = Stage {
-            now: Timestamp(1_700_000_000_000),
+            now: Timestamp::new(1_700_000_000_000),
             losses: 0,
             state: AppState::empty(app_name(), Revision(0)),
             stored: Stored::default(),
@@ -491,7 +491,7 @@ proptest! {
         for step in &steps {
             match step {
                 Step::Pass(millis, looks) => {
-                    stage.now = Timestamp(stage.now.0 + millis);
+                    stage.now = Timestamp::new(stage.now.millis() + millis);
                     let before = stage.state.clone();
                     if *looks {
                         stage.commit(None);

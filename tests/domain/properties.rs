@@ -59,7 +59,7 @@ proptest! {
         let (one, other) = (report_all(&patch, &reports), report_all(&patch, &shuffled));
         let shown = |state: &AppState| {
             let mut summary = (*state.head().summary).clone();
-            summary.since = Timestamp(0);
+            summary.since = Timestamp::new(0);
             summary
         };
         prop_assert_eq!(shown(&one), shown(&other));
@@ -88,10 +88,10 @@ fn a_session_within_one_commit_begins_a_new_promise() {
     let mut world = World::new();
     world.step(&commit(vec![Command::Register(newcomer(), Some(ttl))]));
     world.step(&Step::Restart { graced: false });
-    assert_eq!(world.state.next_due(), Some(Timestamp(1000 + 30_000 + 10_000)));
+    assert_eq!(world.state.next_due(), Some(Timestamp::new(1000 + 30_000 + 10_000)));
     let orphan = Command::Orphan { replica: session.replica, ttl };
     world.step(&commit(vec![Command::Connect(newcomer(), session), orphan]));
-    assert_eq!(world.state.next_due(), Some(Timestamp(1000 + 30_000)));
+    assert_eq!(world.state.next_due(), Some(Timestamp::new(1000 + 30_000)));
 }
 
 type Reports = Vec<(UnitName, Kind, NewStatus)>;
@@ -114,7 +114,7 @@ fn report_all(patch: &ConfigPatch, reports: &Reports) -> AppState {
     let configure = Command::Configure(Box::new(patch.clone()));
     for command in std::iter::once(configure).chain(commands) {
         let limits = Limits::default();
-        let mut draft = Draft::new(&state, &limits, Timestamp(5000));
+        let mut draft = Draft::new(&state, &limits, Timestamp::new(5000));
         apply(&mut draft, &Request { id: None, command }).unwrap();
         let transition = draft.finish();
         state.replay(&transition);
@@ -172,7 +172,7 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
         level: rank.level,
         precedence: rank.precedence,
         priority: rank.priority,
-        since: rank.since.0,
+        since: rank.since.millis(),
         asks: rank.asks,
         flaps: rank.flaps,
         message,
@@ -221,18 +221,18 @@ fn check_units(world: &World) {
         let name = UnitName::new(&expected.name).unwrap();
         let found = world.state.unit(&name).unwrap();
         assert_eq!(found.incarnation, expected.incarnation);
-        assert_eq!(found.lost_since.map(|t| t.0), expected.lost_since);
-        assert_eq!(found.uncertain_since.map(|t| t.0), expected.uncertain_since);
-        assert_eq!(found.silence_ends.map(|t| t.0), expected.silence_ends, "{name}");
-        assert_eq!(found.quiet_since.map(|t| t.0), expected.quiet_since, "{name}");
+        assert_eq!(found.lost_since.map(|t| t.millis()), expected.lost_since);
+        assert_eq!(found.uncertain_since.map(|t| t.millis()), expected.uncertain_since);
+        assert_eq!(found.silence_ends.map(|t| t.millis()), expected.silence_ends, "{name}");
+        assert_eq!(found.quiet_since.map(|t| t.millis()), expected.quiet_since, "{name}");
         assert_eq!(found.presence, expected.presence);
-        assert_eq!(found.last_seen.0, expected.last_seen, "{name}");
+        assert_eq!(found.last_seen.millis(), expected.last_seen, "{name}");
         assert_eq!(
             (found.stateless, found.has_departed()),
             (expected.stateless, expected.departed)
         );
-        assert_eq!((&found.labels, found.began.0), (&expected.labels, expected.began));
-        assert_eq!(found.last_answer.0, expected.last_answer, "{name}");
+        assert_eq!((&found.labels, found.began.millis()), (&expected.labels, expected.began));
+        assert_eq!(found.last_answer.millis(), expected.last_answer, "{name}");
         assert_eq!(found.callbacks, expected.callbacks, "{name}");
         let of = || model.of(&expected.name);
         assert_eq!(found.status_count as usize, of().count());
@@ -255,8 +255,8 @@ fn check_statuses(world: &World) {
         let mut expected = world.model.statuses.iter().filter(|s| same_key(key, s));
         let expected = expected.next().unwrap();
         assert_eq!(*found.report, expected.report);
-        assert_eq!(found.since.0, expected.since);
-        assert_eq!(found.expire_time.map(|t| t.0), expected.ends, "{key:?}");
+        assert_eq!(found.since.millis(), expected.since);
+        assert_eq!(found.expire_time.map(|t| t.millis()), expected.ends, "{key:?}");
         assert_eq!(found.stale, expected.stale);
         assert_eq!(found.incarnation, expected.incarnation);
         let outlived =
@@ -275,10 +275,12 @@ fn held(status: &bellwether::domain::status::Status) -> Option<Damped> {
         latest: held.latest.as_ref().map(|said| Reported {
             report: (*said.report).clone(),
             incarnation: said.incarnation,
-            observed: said.observe_time.map(|at| at.0),
+            observed: said.observe_time.map(|at| at.millis()),
         }),
         good: held.good_count,
-        flapping: held.flapping.map(|f| Flapping { since: f.since.0, calm: f.calm_time.0 }),
+        flapping: held
+            .flapping
+            .map(|f| Flapping { since: f.since.millis(), calm: f.calm_time.millis() }),
     })
 }
 
@@ -328,13 +330,17 @@ fn check_deadlines(world: &World) {
     for promised in [state.next_due(), state.head().next_due] {
         match (promised, earliest) {
             (Some(promised), Some(earliest)) => {
-                assert!(promised.0 <= earliest, "{promised:?} {:?} {earliest}", state.next_due());
+                assert!(
+                    promised.millis() <= earliest,
+                    "{promised:?} {:?} {earliest}",
+                    state.next_due()
+                );
             }
             (None, Some(earliest)) => panic!("nobody looks at {earliest}"),
             (_, None) => {}
         }
     }
-    let overdue = |at: Timestamp| at.0 <= world.now;
+    let overdue = |at: Timestamp| at.millis() <= world.now;
     if state.next_due().is_some_and(overdue) {
         let really = earliest.is_some_and(|at| at <= world.now);
         assert!(really, "what no longer stands is looked at for ever");
@@ -356,8 +362,8 @@ pub fn check_since(before: &Head, world: &World) {
     let said = leader.map(|s| s.since);
     let contributions = world.model.contributions();
     let said = said.or(contributions.first().map(|c| c.since));
-    assert!(new.since.0 == world.now || Some(new.since.0) == said);
-    assert!(new.since.0 <= world.now);
+    assert!(new.since.millis() == world.now || Some(new.since.millis()) == said);
+    assert!(new.since.millis() <= world.now);
 }
 
 /// Checks that the stored records give the same state, except for deadlines that an unwritten
@@ -447,14 +453,14 @@ fn check_repeat(world: &World, pick: usize) {
         component: key.component.clone(),
         key: key.key.clone(),
         report: Arc::new(again.report.clone()),
-        observe_time: Some(Timestamp(world.now)),
+        observe_time: Some(Timestamp::new(world.now)),
     };
     // A status without a ttl would now get the default one.
     if new.report.ttl.is_none() && world.model.config.default_ttl.is_some() {
         return;
     }
     let request = Request { id: None, command: Command::Report(reporter, key.kind, new) };
-    let mut draft = Draft::new(state, &world.limits, Timestamp(world.now));
+    let mut draft = Draft::new(state, &world.limits, Timestamp::new(world.now));
     let outcome = apply(&mut draft, &request).unwrap();
     let transition = draft.finish();
     assert!(!outcome.changed && !transition.moves_revision());

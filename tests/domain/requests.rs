@@ -52,7 +52,7 @@ impl App {
 
     fn ask(&mut self, requests: &[Request]) -> (Transition, Vec<Result<Outcome, Rejected>>) {
         self.now += 1;
-        let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
+        let mut draft = Draft::new(&self.state, &self.limits, Timestamp::new(self.now));
         let outcomes = requests.iter().map(|request| apply(&mut draft, request)).collect();
         let transition = draft.finish();
         self.state.replay(&transition);
@@ -62,7 +62,7 @@ impl App {
     /// Returns those of the ids whose repeat still gets an answer.
     fn known(&self, ids: &[&'static str]) -> BTreeSet<&'static str> {
         let is_known = |id: &&&str| {
-            let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
+            let mut draft = Draft::new(&self.state, &self.limits, Timestamp::new(self.now));
             apply(&mut draft, &report("web/0", RequestId::from(**id))).unwrap();
             !draft.finish().is_durable()
         };
@@ -83,7 +83,7 @@ fn an_id_answers_for_one_request_alone() {
     let both = [report("web/0", id("s", 1)), report("web/0", id("s", 2))];
     let (_, outcomes) = app.ask(&both);
     assert!(outcomes[0].is_ok() && outcomes[1].is_err(), "{outcomes:?}");
-    let now = Timestamp(app.now);
+    let now = Timestamp::new(app.now);
     assert_eq!(delete(&app.state, Some(&id("r", 2)), now).map_err(Rejected::from), Err(reused));
     let (deletion, outcome) = delete(&app.state, Some(&id("d", 1)), now).unwrap();
     app.state.replay(&deletion.unwrap());

@@ -110,7 +110,7 @@ impl App {
 
     fn ask(&mut self, command: Command) -> Result<(), Rejected> {
         self.now += 1;
-        let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
+        let mut draft = Draft::new(&self.state, &self.limits, Timestamp::new(self.now));
         draft.beside(self.beside);
         let outcome = apply(&mut draft, &Request { id: None, command });
         let transition = draft.finish();
@@ -227,7 +227,7 @@ fn a_full_history_keeps_its_lines_without_their_texts() {
     let mut messages = Vec::new();
     for n in 0..6 {
         app.now += 1;
-        let mut draft = Draft::new(&app.state, &app.limits, Timestamp(app.now));
+        let mut draft = Draft::new(&app.state, &app.limits, Timestamp::new(app.now));
         draft.beside(app.beside);
         let word = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"][n];
         let command = report("web/0", "a", word);

@@ -200,7 +200,7 @@ impl World {
         let units = |s: &AppState| {
             let mut units = Vec::from_iter(s.units_after(None).map(own_pair));
             for (_, unit) in &mut units {
-                (unit.last_seen_written, unit.session_since) = (Timestamp(0), Revision(0));
+                (unit.last_seen_written, unit.session_since) = (Timestamp::new(0), Revision(0));
             }
             units
         };
@@ -214,7 +214,7 @@ impl World {
         assert_eq!(one.deleted, all.deleted);
         let shown = |s: &AppState| {
             let mut summary = (*s.head().summary).clone();
-            summary.since = Timestamp(0);
+            summary.since = Timestamp::new(0);
             summary
         };
         assert_eq!(shown(&state), shown(&self.state));
@@ -229,7 +229,7 @@ impl World {
             let (transition, _) = decide(&self.state, &self.limits, self.now, true, &[]);
             self.replay(&transition, changed);
             let due = self.state.next_due();
-            if due.is_none_or(|at| self.now < at.0) {
+            if due.is_none_or(|at| self.now < at.millis()) {
                 return;
             }
         }
@@ -237,7 +237,7 @@ impl World {
 
     fn lose(&mut self, unit: &UnitName) {
         let changed = self.model.lose(unit.as_str(), self.now);
-        let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
+        let mut draft = Draft::new(&self.state, &self.limits, Timestamp::new(self.now));
         lose_unit(&mut draft, unit);
         let transition = draft.finish();
         self.replay(&transition, changed);
@@ -246,7 +246,7 @@ impl World {
     fn mark_uncertain(&mut self, losses: u32, requests: &[Request]) {
         let now = self.now;
         let mut changed = self.model.mark_uncertain(losses, now);
-        let mut draft = Draft::new(&self.state, &self.limits, Timestamp(now));
+        let mut draft = Draft::new(&self.state, &self.limits, Timestamp::new(now));
         mark_uncertain(&mut draft, losses);
         for request in requests {
             let expected = self.model.apply(request, now, &mut changed, &self.limits);
@@ -261,7 +261,7 @@ impl World {
     fn delete(&mut self, id: Option<&RequestId>) {
         let expected = self.model.delete(id.map(|id| &*id.id), self.now);
         let revision = self.state.head().revision;
-        match delete(&self.state, id, Timestamp(self.now)) {
+        match delete(&self.state, id, Timestamp::new(self.now)) {
             Ok((transition, outcome)) => {
                 assert_eq!(told(&Ok(outcome)), expected);
                 if let Some(transition) = transition {
@@ -279,7 +279,7 @@ impl World {
         let patience = self.patience();
         self.state = self.store.load();
         if graced {
-            self.state.grant_grace(Timestamp(self.now));
+            self.state.grant_grace(Timestamp::new(self.now));
         }
         self.state.allow_for_repeats();
         let is_graced = |at: u64| if graced { at } else { 0 };
@@ -287,12 +287,12 @@ impl World {
             let kept = self.store.statuses.iter();
             let mut kept = kept.filter(|(key, _)| crate::properties::same_key(key, status));
             let kept = kept.next().unwrap().1;
-            status.ends = kept.expire_time.map(|at| at.0);
+            status.ends = kept.expire_time.map(|at| at.millis());
             status.results = crate::properties::results(kept);
             let calm = is_graced(self.now + millis(self.model.config.damping.calm_after));
             let held = status.held.as_mut().and_then(|held| held.flapping.as_mut());
             if let (Some(flapping), Some(kept)) = (held, kept.flapping()) {
-                flapping.calm = kept.calm_time.0.max(calm);
+                flapping.calm = kept.calm_time.millis().max(calm);
             }
             if let (Some(ends), Some(ttl), false) = (status.ends, kept.ttl(), status.stale) {
                 let ends = ends + millis(ttl / 3);
@@ -302,12 +302,12 @@ impl World {
         let earliest = is_graced(self.now + millis(self.model.config.lost_after));
         for unit in &mut self.model.units {
             let kept = &self.store.units[&UnitName::new(&unit.name).unwrap()];
-            unit.silence_ends = kept.silence_ends.map(|at| at.0.max(earliest));
-            unit.last_seen = kept.last_seen.0;
-            unit.last_answer = kept.last_answer.0;
+            unit.silence_ends = kept.silence_ends.map(|at| at.millis().max(earliest));
+            unit.last_seen = kept.last_seen.millis();
+            unit.last_answer = kept.last_answer.millis();
             unit.not_before = 0;
             if let Presence::Promised(ttl) = unit.presence {
-                let latest = kept.last_seen.0 + millis(ttl) + millis(ttl / 3);
+                let latest = kept.last_seen.millis() + millis(ttl) + millis(ttl / 3);
                 unit.not_before = latest.max(is_graced(self.now + millis(ttl)));
             }
         }
@@ -334,7 +334,7 @@ impl World {
         assert!(changed || transition.events.is_empty(), "an event of nothing");
         for event in &transition.events {
             assert_eq!(event.revision, head.revision);
-            assert_eq!(event.time.0, self.now);
+            assert_eq!(event.time.millis(), self.now);
         }
         self.model.revision += u64::from(changed);
         self.state.replay(transition);
@@ -357,7 +357,7 @@ fn decide(
     expires: bool,
     requests: &[Request],
 ) -> (Transition, Vec<Result<Outcome, Rejected>>) {
-    let mut draft = Draft::new(state, limits, Timestamp(now));
+    let mut draft = Draft::new(state, limits, Timestamp::new(now));
     if expires {
         expire(&mut draft);
     }

@@ -111,7 +111,7 @@ pub fn faults(state: &AppState) -> String {
     }
     for (name, unit) in state.units_after(None) {
         for (topic, callback) in unit.due_callbacks() {
-            let (component, at) = (topic.component.as_str(), callback.at.0 / 1000);
+            let (component, at) = (topic.component.as_str(), callback.at.millis() / 1000);
             writeln!(out, "{name} is asked at t={at}s: {component} {}", topic.target).unwrap();
         }
     }

@@ -155,7 +155,7 @@ impl Line {
             component: part(self.word(n)),
             key: self.part("key").unwrap_or_default(),
             report: Arc::new(report.with(details)),
-            observe_time: self.duration("observed").map(|d| Timestamp(0).after(d)),
+            observe_time: self.duration("observed").map(|d| Timestamp::new(0).after(d)),
         }
     }
 

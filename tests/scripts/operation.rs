@@ -143,7 +143,7 @@ pub fn show(state: &AppState, name: &str) -> String {
         operation.fence
     );
     if let Some(lease) = &operation.lease {
-        write!(out, ", {} until t={}s", lease.holder, lease.expire_time.0 / 1000).unwrap();
+        write!(out, ", {} until t={}s", lease.holder, lease.expire_time.millis() / 1000).unwrap();
     }
     let (failed, interrupted) = (operation.attempts_failed, operation.interruptions);
     write!(out, "\n  | failed {failed}, interrupted {interrupted}").unwrap();
@@ -159,7 +159,7 @@ pub fn show(state: &AppState, name: &str) -> String {
     }
     let (next, at) = operation.next_step();
     if !next.is_empty() {
-        let at = at.map_or_else(String::new, |at| format!(" (t={}s)", at.0 / 1000));
+        let at = at.map_or_else(String::new, |at| format!(" (t={}s)", at.millis() / 1000));
         write!(out, "\n  | next: {next}{at}").unwrap();
     }
     out

@@ -136,7 +136,7 @@ impl World {
 
     /// One commit at a time of the case's clock: what time has done, and a command.
     fn commit(&mut self, at: u64, command: Option<Command>) -> Result<(), Rejected> {
-        let mut draft = Draft::new(&self.state, &self.limits, Timestamp(START + at));
+        let mut draft = Draft::new(&self.state, &self.limits, Timestamp::new(START + at));
         expire(&mut draft);
         let outcome = match command {
             Some(command) => apply(&mut draft, &Request { id: None, command }).map(|_| ()),

@@ -96,7 +96,7 @@ struct Expect {
 const START: u64 = 1_700_000_000_000;
 
 fn now(step: &Step) -> Timestamp {
-    Timestamp(START + step.at)
+    Timestamp::new(START + step.at)
 }
 
 fn text(given: Option<&String>) -> &str {
@@ -125,7 +125,7 @@ fn order(config: &Config, step: &Step) -> Option<OperationCommand> {
             reversible: config.reversible,
             attempts_max: config.max_attempts,
             interruptions_max: config.max_interruptions,
-            deadline: config.deadline_ms.map(|ms| Timestamp(now(step).0 + ms)),
+            deadline: config.deadline_ms.map(|ms| Timestamp::new(now(step).millis() + ms)),
             lease_duration: Duration::from_millis(config.lease_ms),
             supersede: step.supersede,
             note: text(step.reason.as_ref()).into(),

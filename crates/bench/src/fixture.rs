@@ -41,7 +41,7 @@ impl Fixture {
     pub fn of(statuses: u64) -> anyhow::Result<Fixture> {
         let state = AppState::empty(AppName::new("", "web").map_err(|(_, e)| e)?, Revision(0));
         let limits = Limits::default();
-        let mut fixture = Fixture { statuses, state, limits, now: Timestamp(1_000_000) };
+        let mut fixture = Fixture { statuses, state, limits, now: Timestamp::new(1_000_000) };
         for unit in 0..statuses.div_ceil(STATUSES_PER_UNIT) {
             let keys = unit * STATUSES_PER_UNIT..((unit + 1) * STATUSES_PER_UNIT).min(statuses);
             let batch: anyhow::Result<Vec<Request>> = keys.map(|key| request(key, 0)).collect();

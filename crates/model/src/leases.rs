@@ -129,7 +129,7 @@ pub enum Action {
 
 impl State {
     fn now(&self, ticks: u8) -> Timestamp {
-        Timestamp(BEGINNING + u64::from(ticks) * TICK)
+        Timestamp::new(BEGINNING + u64::from(ticks) * TICK)
     }
 
     fn holder(&self) -> Option<(u8, u64)> {

@@ -180,7 +180,7 @@ impl Judge {
         self.counts.commits += 1;
         let (app, head) = (&t.app, &*t.head);
         self.check(t.time <= now.after(std::time::Duration::from_secs(5)), || {
-            format!("a commit of {app} is decided at {}, after {}", t.time.0, now.0)
+            format!("a commit of {app} is decided at {}, after {}", t.time.millis(), now.millis())
         });
         self.on_lease(app, head);
         let version = self.versions.get(app).copied().unwrap_or_default();

@@ -35,7 +35,7 @@ const SETTLED: u64 = 5_000;
 const TASKS_MAX: usize = 400;
 const QUEUED_MAX: usize = 2_000;
 /// The time at which runs begin.
-const BEGINNING: Timestamp = Timestamp(1_800_000_000_000);
+const BEGINNING: Timestamp = Timestamp::new(1_800_000_000_000);
 
 /// What to run.
 #[derive(Debug, Clone, Copy)]

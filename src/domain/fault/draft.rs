@@ -94,7 +94,7 @@ impl<'a> FaultDraft<'a> {
         let mut place = at;
         while max <= taken(second(place)) {
             // Keeps the offset within the second, so that spread retries stay spread.
-            place = Timestamp(place.0 + 1000);
+            place = Timestamp::new(place.millis() + 1000);
         }
         place
     }

@@ -17,7 +17,7 @@ pub struct Faults {
 
 /// Returns the second of a moment.
 pub(in crate::domain) fn second(at: Timestamp) -> u64 {
-    at.0 / 1000
+    at.millis() / 1000
 }
 
 impl Faults {

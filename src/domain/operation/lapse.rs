@@ -59,7 +59,7 @@ impl Operation {
     pub fn next_due(&self) -> Option<Timestamp> {
         let lease = self.lease.as_ref().map(|lease| lease.expire_time);
         let is_bound = self.is_open() && self.state != State::Blocked && !self.deadline_exceeded;
-        let deadline = self.deadline.filter(|_| is_bound).map(|at| Timestamp(at.0 + 1));
+        let deadline = self.deadline.filter(|_| is_bound).map(|at| Timestamp::new(at.millis() + 1));
         let unclaimed = self.unclaimed_since.filter(|_| !self.neglected);
         let unclaimed = unclaimed.map(|at| at.after(OPERATION_UNCLAIMED_MAX));
         lease.into_iter().chain(deadline).chain(unclaimed).min()

@@ -54,7 +54,7 @@ mod tests {
         let bytes = |departure: Departure| rmp_serde::to_vec(&departure).unwrap();
         assert_eq!(bytes(Departure::None), rmp_serde::to_vec(&false).unwrap());
         assert_eq!(bytes(Departure::Departed), rmp_serde::to_vec(&true).unwrap());
-        for one in [Departure::None, Departure::Departed, Departure::Stopping(Timestamp(7))] {
+        for one in [Departure::None, Departure::Departed, Departure::Stopping(Timestamp::new(7))] {
             assert_eq!(rmp_serde::from_slice::<Departure>(&bytes(one)).unwrap(), one);
         }
     }

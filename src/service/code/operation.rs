@@ -50,7 +50,7 @@ pub(super) fn problem(refused: &Refused) -> ApiError {
 
 /// Formats a time as google.protobuf.Timestamp in JSON.
 fn moment(time: Timestamp) -> String {
-    let seconds = i64::try_from(time.0 / 1000).unwrap_or(i64::MAX);
-    let nanos = (time.0 % 1000) as i32 * 1_000_000;
+    let seconds = i64::try_from(time.millis() / 1000).unwrap_or(i64::MAX);
+    let nanos = (time.millis() % 1000) as i32 * 1_000_000;
     prost_types::Timestamp { seconds, nanos }.to_string()
 }

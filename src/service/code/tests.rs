@@ -134,7 +134,7 @@ fn sample_of_store(reason: Reason) -> (ApiError, &'static str) {
 /// Returns the sample of a reason of operations.
 fn sample_of_operation(reason: Reason) -> (ApiError, &'static str) {
     let (unit, id) = (UnitName::new("web/0").unwrap(), OperationId::new("up-v2").unwrap());
-    let (target, state, now) = ("v2".into(), State::Failed, Timestamp(1));
+    let (target, state, now) = ("v2".into(), State::Failed, Timestamp::new(1));
     match reason {
         Reason::OperationNotFound => (rejected(Refused::NotFound { id }), "operation_id"),
         Reason::StaleFence => {

@@ -380,7 +380,9 @@ impl Fields {
         let nanos = u64::try_from(given.nanos).ok().filter(|n| *n < 1_000_000_000);
         // The end of the year 9999, the maximum of google.protobuf.Timestamp.
         match seconds.filter(|s| *s < 253_402_300_800).zip(nanos) {
-            Some((seconds, nanos)) => Some(Some(Timestamp(seconds * 1000 + nanos / 1_000_000))),
+            Some((seconds, nanos)) => {
+                Some(Some(Timestamp::new(seconds * 1000 + nanos / 1_000_000)))
+            }
             None => {
                 self.note(field, Reason::InvalidValue, "is not between the years 1970 and 9999")
                     .with("seconds", given.seconds);

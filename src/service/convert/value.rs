@@ -47,8 +47,8 @@ pub fn freshness(freshness: Freshness) -> v1::Freshness {
 /// Converts a timestamp.
 pub fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp {
-        seconds: i64::try_from(time.0 / 1000).unwrap_or(i64::MAX),
-        nanos: (time.0 % 1000) as i32 * 1_000_000,
+        seconds: i64::try_from(time.millis() / 1000).unwrap_or(i64::MAX),
+        nanos: (time.millis() % 1000) as i32 * 1_000_000,
     }
 }
 

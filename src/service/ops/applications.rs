@@ -27,7 +27,7 @@ fn state(entry: &Entry) -> ApplicationState {
         namespace: entry.app.namespace().to_string(),
         application: entry.app.application().to_string(),
         level: summary.level,
-        since_seconds: summary.since.0 as f64 / 1000.0,
+        since_seconds: summary.since.millis() as f64 / 1000.0,
         silent_units: silent.map(u64::from),
     }
 }

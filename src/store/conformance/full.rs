@@ -101,7 +101,7 @@ pub fn mk_full() -> [Transition; 2] {
 
 /// Returns a time far in the future, so that no event is ever too old.
 fn mk_time(n: u64) -> Timestamp {
-    Timestamp(32_503_680_000_000 + n)
+    Timestamp::new(32_503_680_000_000 + n)
 }
 
 fn mk_unit_name() -> UnitName {

@@ -68,7 +68,7 @@ pub(super) async fn history_is_bounded_in_age(store: Arc<dyn Store>) {
     let now = store.now();
     let report_at = async |web: &mut Driver, word: &str, seconds_ago: u64| {
         let request = Request { id: None, command: mk_report("web/0", word) };
-        let time = Timestamp(now.0 - seconds_ago * 1000);
+        let time = Timestamp::new(now.millis() - seconds_ago * 1000);
         let transition = web.draft_requests([request], time);
         web.commit(transition).await.unwrap();
         let events = web.events().await;

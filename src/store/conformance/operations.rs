@@ -68,7 +68,7 @@ pub(super) fn mk_order(dice: u64) -> Command {
 
 /// Returns an operation with every field set.
 fn mk_operation() -> Operation {
-    let at = |n: u64| Timestamp(32_503_680_000_000 + n);
+    let at = |n: u64| Timestamp::new(32_503_680_000_000 + n);
     Operation {
         unit: UnitName::application(),
         kind: Kind::Rollback,

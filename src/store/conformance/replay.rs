@@ -179,7 +179,7 @@ pub(super) async fn what_is_loaded_is_what_was_replayed(store: Arc<dyn Store>) {
         web.commit(transition).await.unwrap();
         web.check().await;
         // The copy may schedule one look more than needed, never one less.
-        let looks_at = |state: &AppState| state.next_due().map_or(u64::MAX, |at| at.0);
+        let looks_at = |state: &AppState| state.next_due().map_or(u64::MAX, |at| at.millis());
         assert!(looks_at(&web.state) <= looks_at(&web.reload().await));
     }
 }

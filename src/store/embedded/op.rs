@@ -53,7 +53,7 @@ impl Op<'_> {
             Op::Trim(Trim { prefix, oldest, cutoff }) => {
                 let mut limits = [0; 16];
                 limits[..8].copy_from_slice(&oldest.to_le_bytes());
-                limits[8..].copy_from_slice(&cutoff.0.to_le_bytes());
+                limits[8..].copy_from_slice(&cutoff.millis().to_le_bytes());
                 write(bytes, TRIM, prefix, &limits);
             }
         }
@@ -109,7 +109,7 @@ impl<'a> Iterator for Ops<'a> {
                 let (limits, _) = value.as_chunks::<8>();
                 let &[oldest, cutoff] = limits else { return None };
                 let (oldest, cutoff) = (u64::from_le_bytes(oldest), u64::from_le_bytes(cutoff));
-                Op::Trim(Trim { prefix: key, oldest, cutoff: Timestamp(cutoff) })
+                Op::Trim(Trim { prefix: key, oldest, cutoff: Timestamp::new(cutoff) })
             }
             _ => return None,
         };
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn operations_are_read_as_written() {
-        let trim = Trim { prefix: b"ns\0web\0", oldest: 7, cutoff: Timestamp(u64::MAX) };
+        let trim = Trim { prefix: b"ns\0web\0", oldest: 7, cutoff: Timestamp::new(u64::MAX) };
         let ops = [
             Op::Put(Place::Meta, b"store", b"value"),
             Op::Put(Place::Heads, b"", b""),

@@ -170,7 +170,7 @@ impl Batch {
         call.arg(head.revision.0).arg(codec::encode(&**head));
         call.arg(u8::from(self.clears)).arg(u8::from(head.deleted));
         call.arg(&self.body).arg(LOG_ENTRIES_MAX);
-        call.arg(event_id(oldest)).arg(self.time.0.saturating_sub(age_max));
+        call.arg(event_id(oldest)).arg(self.time.millis().saturating_sub(age_max));
         call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));
         call.arg(self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default());
         call.arg(head.quiet_commits);
@@ -184,7 +184,7 @@ impl Batch {
             call.arg(field);
         }
         for (number, time, event) in &self.events {
-            call.arg(event_id(*number)).arg(time.0).arg(event);
+            call.arg(event_id(*number)).arg(time.millis()).arg(event);
         }
         call
     }

@@ -21,7 +21,7 @@ const PRESENT_MAX: Duration = Duration::from_secs(30);
 pub(super) fn beat(keys: &KeySpace, own: ReplicaId, now: Timestamp) -> Cmd {
     let mut call = script::call(&script::BEAT, &[keys.name(Key::Replicas)]);
     call.arg(format!("{:016x}", own.0)).arg(REPLICA_FORGOTTEN_AFTER.as_millis() as u64);
-    call.arg(now.0);
+    call.arg(now.millis());
     call
 }
 
@@ -29,7 +29,7 @@ pub(super) fn beat(keys: &KeySpace, own: ReplicaId, now: Timestamp) -> Cmd {
 pub(super) fn read_beat(answer: &Value) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
     let living = reply::pairs(answer).into_iter().map(|(id, at)| {
         let id = u64::from_str_radix(reply::text(id)?, 16).ok()?;
-        Some((ReplicaId(id), Timestamp(reply::text(at)?.parse().ok()?)))
+        Some((ReplicaId(id), Timestamp::new(reply::text(at)?.parse().ok()?)))
     });
     living.collect::<Option<_>>().ok_or_else(|| ReadError::Corrupt {
         record: "list of replicas".to_string(),

@@ -121,7 +121,7 @@ mod tests {
     fn a_quiet_commit_is_no_data_loss() {
         let seen = Head { kept: Some(Kept::default()), ..Head::empty(Revision(7)) };
         let kept = Some(Kept { record_bytes: 6, ..Kept::default() });
-        let next_due = Some(Timestamp(1));
+        let next_due = Some(Timestamp::new(1));
         let found = Head { kept, next_due, quiet_commits: 1, ..seen.clone() };
         assert!(is_same(&seen, &found));
         assert!(!is_same(&seen, &Head { lease_epoch: 1, ..found }));
@@ -135,8 +135,8 @@ mod tests {
             holder: UnitName::new(holder).unwrap(),
             incarnation: 1,
             duration: Duration::from_secs(15),
-            acquire_time: Timestamp(0),
-            ends: Some(Timestamp(ends)),
+            acquire_time: Timestamp::new(0),
+            ends: Some(Timestamp::new(ends)),
         };
         let head = |lease| Head { lease: Some(lease), ..Head::empty(Revision(17)) };
         let seen = head(lease("web/0", 34_400));

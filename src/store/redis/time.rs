@@ -66,7 +66,7 @@ impl StoreClock {
     /// Returns the time. It is never earlier than a time returned before.
     pub(super) fn now(&self) -> Timestamp {
         let mut state = self.state();
-        let now = Timestamp(state.sample.micros_at(Instant::now()) / 1000);
+        let now = Timestamp::new(state.sample.micros_at(Instant::now()) / 1000);
         state.latest = state.latest.max(now);
         state.latest
     }
@@ -126,7 +126,7 @@ pub(super) async fn ask(
 ) -> Result<(Sample, Duration), LinkError> {
     let key = keys.name(Key::Clock);
     let mut call = script::call(&script::TIME, std::slice::from_ref(&key));
-    call.arg(known.0.saturating_mul(1000));
+    call.arg(known.millis().saturating_mul(1000));
     let asked = Instant::now();
     let values = script::run(links, &key, &call).await?;
     let answered = Instant::now();
@@ -152,24 +152,24 @@ mod tests {
     async fn the_better_of_two_samples_counts_until_it_is_old() {
         let clock = StoreClock::new(mk_sample(1000, 1));
         clock.judge(Sample { micros: 1_000_005_000, ..mk_sample(0, 50) });
-        assert_eq!(clock.now(), Timestamp(1_000_000));
+        assert_eq!(clock.now(), Timestamp::new(1_000_000));
         assert_eq!(clock.error(), Duration::from_millis(1));
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!(clock.now(), Timestamp(1_010_000));
+        assert_eq!(clock.now(), Timestamp::new(1_010_000));
         assert_eq!(clock.error(), Duration::from_millis(3));
         clock.judge(Sample { micros: 1_010_001_000, ..mk_sample(0, 2) });
-        assert_eq!(clock.now(), Timestamp(1_010_001));
+        assert_eq!(clock.now(), Timestamp::new(1_010_001));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_clock_that_is_set_is_followed_but_never_back() {
         let clock = StoreClock::new(mk_sample(1000, 1));
-        assert_eq!(clock.now(), Timestamp(1_000_000));
+        assert_eq!(clock.now(), Timestamp::new(1_000_000));
         clock.judge(mk_sample(2000, 5));
-        assert_eq!(clock.now(), Timestamp(2_000_000));
+        assert_eq!(clock.now(), Timestamp::new(2_000_000));
         clock.judge(mk_sample(1990, 5));
-        assert_eq!(clock.now(), Timestamp(2_000_000));
+        assert_eq!(clock.now(), Timestamp::new(2_000_000));
         tokio::time::advance(Duration::from_secs(11)).await;
-        assert_eq!(clock.now(), Timestamp(2_001_000));
+        assert_eq!(clock.now(), Timestamp::new(2_001_000));
     }
 }

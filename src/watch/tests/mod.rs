@@ -117,7 +117,7 @@ impl Feed {
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp(1_000_000).after(self.started.elapsed())
+        Timestamp::new(1_000_000).after(self.started.elapsed())
     }
 
     /// Replaces the hub by a new process on the same store.

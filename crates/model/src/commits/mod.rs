@@ -25,7 +25,7 @@ use crate::known::{Known, unit_name};
 use replica::{Replica, Seen, Shown};
 use server::{Commit, Server};
 
-const NOW: Timestamp = Timestamp(1_800_000_000_000);
+const NOW: Timestamp = Timestamp::new(1_800_000_000_000);
 
 /// The property that most faults break.
 pub const KEPT: &str = "an acknowledged report stays, or a loss is counted";

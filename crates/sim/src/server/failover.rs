@@ -35,7 +35,7 @@ impl Server {
     /// Replaces the master by one that lacks the last `count` commits. Returns how many it lacks.
     pub fn failover(&mut self, count: usize) -> usize {
         self.master += 1;
-        let by_time = self.time.0 * COUNTS_PER_MILLISECOND;
+        let by_time = self.time.millis() * COUNTS_PER_MILLISECOND;
         self.floor = (self.floor + COUNTS_PER_MASTER).max(by_time);
         let mut seen: BTreeMap<AppName, Arc<Head>> = BTreeMap::new();
         let mut dropped = 0;

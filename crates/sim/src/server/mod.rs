@@ -121,7 +121,7 @@ impl Server {
 
     /// Moves the time forward.
     pub fn advance(&mut self, millis: u64) {
-        self.time = Timestamp(self.time.0 + millis);
+        self.time = Timestamp::new(self.time.millis() + millis);
     }
 
     /// Returns the epoch.

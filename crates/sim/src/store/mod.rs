@@ -77,7 +77,8 @@ impl SimStore {
         replica: ReplicaId,
         shape: Shape,
     ) -> Arc<SimStore> {
-        let reading = Reading { time: Timestamp(0), at: Instant::now(), latest: Timestamp(0) };
+        let reading =
+            Reading { time: Timestamp::new(0), at: Instant::now(), latest: Timestamp::new(0) };
         let facts = Arc::new(Facts::default());
         let store = Arc::new(SimStore {
             network,
