@@ -59,12 +59,14 @@ pub(super) fn draw(charts: &[Chart], caption: &str) -> String {
     svg
 }
 
+/// What a vertical axis shows of a point, and how its labels read.
+type Axis = (fn(&Point) -> f64, fn(f64) -> String);
+
 fn draw_chart(svg: &mut String, chart: &Chart, top: f64) {
     text(svg, (16.0, top + 16.0), ("start", "title"), &chart.title);
     let points = || chart.lines.iter().flat_map(|line| &line.points);
     let loads = Scale::of(points().map(|point| point.load));
-    let panels: [(fn(&Point) -> f64, fn(f64) -> String); 2] =
-        [(|point| point.per_second, rate), (|point| point.p99, delay)];
+    let panels: [Axis; 2] = [(|point| point.per_second, rate), (|point| point.p99, delay)];
     for (number, (value, label)) in panels.into_iter().enumerate() {
         let corner = (LEFT + (PANEL.0 + GAP) * number as f64, top + 32.0);
         let values = Scale::of(points().map(value));
