@@ -241,6 +241,26 @@ class Statuses(OpsCase):
             units = client.list_units(application="web", namespace=MODEL)["units"]
         self.assertEqual([one["name"] for one in units], ["web/1"])
 
+    def test_a_unit_that_comes_back_on_the_same_disk_is_reported_at_once(self):
+        server = self.start()
+
+        def keep(charm, _):
+            charm.status.push("backup", ops.MaintenanceStatus("runs"))
+            with charm.status.attempt("db", "pg:5432"):
+                raise PermissionError("no")
+
+        run(charm(keep))
+        run(charm(), "remove")
+        found = []
+
+        def come(charm, _):
+            found.extend(charm.status.kept())
+            charm.unit.status = ops.ActiveStatus("new")
+
+        run(charm(come), "install")
+        self.assertEqual(self.unit(server), [("", "", "active", "new")])
+        self.assertEqual(found, [])
+
     def test_the_option_of_the_charm_has_the_address(self):
         server = self.start()
         address, server.address = server.address, "http://127.0.0.1:1"

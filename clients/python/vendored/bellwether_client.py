@@ -3334,6 +3334,13 @@ def _define_state():
             """Removes a waiting call that a newer one has overtaken."""
             self.spool = [one for one in self.spool if one["identity"] != list(identity)]
 
+        def end_life(self) -> None:
+            """Forgets what the unit said, which goes with its removal. Calls that wait stay."""
+            empty = State("")
+            for name in _fields(self):
+                if name != "spool":
+                    setattr(self, name, getattr(empty, name))
+
         def find(self, identity: Sequence[str]) -> Entry:
             """Returns a waiting call, or an empty one."""
             for entry in self.spool:
@@ -4436,6 +4443,8 @@ def _define_hook():
             try:
                 if reporter.hook == "remove":
                     reporter.state.spool = []
+                    # A unit with the same name and disk begins a new life.
+                    reporter.state.end_life()
                     reporter.state.put(["remove"], "remove_unit", {"unit": reporter.names["unit"]})
                 else:
                     reporter.restore()

@@ -40,6 +40,8 @@ class HookEnd:
         try:
             if reporter.hook == "remove":
                 reporter.state.spool = []
+                # A unit with the same name and disk begins a new life.
+                reporter.state.end_life()
                 reporter.state.put(["remove"], "remove_unit", {"unit": reporter.names["unit"]})
             else:
                 reporter.restore()

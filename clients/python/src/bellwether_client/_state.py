@@ -124,6 +124,13 @@ class State:
         """Removes a waiting call that a newer one has overtaken."""
         self.spool = [one for one in self.spool if one["identity"] != list(identity)]
 
+    def end_life(self) -> None:
+        """Forgets what the unit said, which goes with its removal. Calls that wait stay."""
+        empty = State("")
+        for name in _fields(self):
+            if name != "spool":
+                setattr(self, name, getattr(empty, name))
+
     def find(self, identity: Sequence[str]) -> Entry:
         """Returns a waiting call, or an empty one."""
         for entry in self.spool:
