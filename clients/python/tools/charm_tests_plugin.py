@@ -30,7 +30,8 @@ def compared(end):
     note = {
         "charm": [status.name, status.message],
         "server": shown,
-        "agrees": shown == [(status.name, status.message)],
+        "comparisons": 1,
+        "agree": int(shown == [(status.name, status.message)]),
         "waiting": len(reporter.state.spool),
     }
     with open(os.environ["BELLWETHER_COMPARED"], "a", encoding="utf-8") as file:
