@@ -3886,6 +3886,8 @@ def _define_charm():
 
     #: The attribute of a status of ops that has its details.
     DETAIL = "bellwether"
+    #: The details of a status, besides its component and message.
+    DETAILS = ("key", "action", "check", "short", "reason", "priority", "precedence", "labels")
     ACTION = "status-detail"
     LABELS_MAX = 64
     LABEL_BYTES_MAX = 63
@@ -4015,6 +4017,8 @@ def _define_charm():
 
     def report_of(status: Any) -> Dict[str, Any]:
         """Returns a status of ops as a `StatusReport`."""
+        if not hasattr(status, "name") or not hasattr(status, "message"):
+            raise TypeError("{!r} is no status of ops, such as ops.ActiveStatus".format(status))
         details = dict(getattr(status, DETAIL, None) or {})
         return report(status.name, status.message, **details)
 
@@ -4236,6 +4240,14 @@ def _define_work():
             return attempted  # type: ignore[return-value]
 
 
+    def _check_bytes(name: str, value: Any, bytes_max: int) -> None:
+        """Refuses what the record of the unit cannot hold, before it is stored."""
+        if not isinstance(value, bytes):
+            raise TypeError("the {} is bytes, not {!r}".format(name, type(value).__name__))
+        if len(value) > bytes_max:
+            raise ValueError("the {} has more than {} bytes".format(name, bytes_max))
+
+
     class Operation:
         """Work of this unit that survives the end of its hook.
 
@@ -4245,8 +4257,7 @@ def _define_work():
         """
 
         def __init__(self, reporter: StatusReporter, name: str, to: str, payload: bytes) -> None:
-            if len(payload) > PAYLOAD_BYTES_MAX:
-                raise ValueError("the payload has more than {} bytes".format(PAYLOAD_BYTES_MAX))
+            _check_bytes("payload", payload, PAYLOAD_BYTES_MAX)
             self._reporter = reporter
             self.name = _texts.name(name) or "operation"
             self.to = _texts.cut(to, PROGRESS_BYTES_MAX)
@@ -4268,12 +4279,14 @@ def _define_work():
 
         @property
         def _record(self) -> Dict[str, Any]:
-            return self._reporter.state.operations[self.name]
+            record = self._reporter.state.operations.get(self.name)
+            if record is None:
+                raise RuntimeError("operation {} is not open: use it in `with`".format(self.name))
+            return record
 
         def save(self, checkpoint: bytes, progress: str = "") -> None:
             """Stores how far the work is, before it goes on."""
-            if len(checkpoint) > CHECKPOINT_BYTES_MAX:
-                raise ValueError("the checkpoint has more than {}".format(CHECKPOINT_BYTES_MAX))
+            _check_bytes("checkpoint", checkpoint, CHECKPOINT_BYTES_MAX)
             record = self._record
             record["checkpoint"] = checkpoint
             record["progress"] = _texts.cut(progress, PROGRESS_BYTES_MAX) or record["progress"]
@@ -4431,6 +4444,9 @@ def _define_hook():
 
         def __init__(self, reporter: StatusReporter, application_status: str) -> None:
             self._reporter = reporter
+            if application_status not in MODES:
+                known = " or ".join(MODES)
+                raise ValueError("application_status is {}, not {!r}".format(known, application_status))
             self._mode = MODES[application_status]
             #: Components of advanced_statuses, in their order of priority.
             self.managers: Sequence[Any] = ()
@@ -4993,6 +5009,10 @@ def _define_ops():
         # Details.
 
         def _status(self, level: str, component: str, message: str, more: Mapping[str, Any]) -> Any:
+            unknown = sorted(set(more) - set(_charm.DETAILS))
+            if unknown:
+                known = ", ".join(_charm.DETAILS)
+                raise TypeError("a status has no detail {!r}; it has {}".format(unknown[0], known))
             return _charm.make(level, message, dict(more, component=component))
 
         def pushes(self) -> Iterator[Dict[str, Any]]:

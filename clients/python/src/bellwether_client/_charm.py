@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: The attribute of a status of ops that has its details.
 DETAIL = "bellwether"
+#: The details of a status, besides its component and message.
+DETAILS = ("key", "action", "check", "short", "reason", "priority", "precedence", "labels")
 ACTION = "status-detail"
 LABELS_MAX = 64
 LABEL_BYTES_MAX = 63
@@ -146,6 +148,8 @@ def make(level: str, message: str, details: Dict[str, Any]) -> Any:
 
 def report_of(status: Any) -> Dict[str, Any]:
     """Returns a status of ops as a `StatusReport`."""
+    if not hasattr(status, "name") or not hasattr(status, "message"):
+        raise TypeError("{!r} is no status of ops, such as ops.ActiveStatus".format(status))
     details = dict(getattr(status, DETAIL, None) or {})
     return report(status.name, status.message, **details)
 

@@ -28,6 +28,9 @@ class HookEnd:
 
     def __init__(self, reporter: StatusReporter, application_status: str) -> None:
         self._reporter = reporter
+        if application_status not in MODES:
+            known = " or ".join(MODES)
+            raise ValueError("application_status is {}, not {!r}".format(known, application_status))
         self._mode = MODES[application_status]
         #: Components of advanced_statuses, in their order of priority.
         self.managers: Sequence[Any] = ()

@@ -93,6 +93,14 @@ class Attempt:
         return attempted  # type: ignore[return-value]
 
 
+def _check_bytes(name: str, value: Any, bytes_max: int) -> None:
+    """Refuses what the record of the unit cannot hold, before it is stored."""
+    if not isinstance(value, bytes):
+        raise TypeError("the {} is bytes, not {!r}".format(name, type(value).__name__))
+    if len(value) > bytes_max:
+        raise ValueError("the {} has more than {} bytes".format(name, bytes_max))
+
+
 class Operation:
     """Work of this unit that survives the end of its hook.
 
@@ -102,8 +110,7 @@ class Operation:
     """
 
     def __init__(self, reporter: StatusReporter, name: str, to: str, payload: bytes) -> None:
-        if len(payload) > PAYLOAD_BYTES_MAX:
-            raise ValueError("the payload has more than {} bytes".format(PAYLOAD_BYTES_MAX))
+        _check_bytes("payload", payload, PAYLOAD_BYTES_MAX)
         self._reporter = reporter
         self.name = _texts.name(name) or "operation"
         self.to = _texts.cut(to, PROGRESS_BYTES_MAX)
@@ -125,12 +132,14 @@ class Operation:
 
     @property
     def _record(self) -> Dict[str, Any]:
-        return self._reporter.state.operations[self.name]
+        record = self._reporter.state.operations.get(self.name)
+        if record is None:
+            raise RuntimeError("operation {} is not open: use it in `with`".format(self.name))
+        return record
 
     def save(self, checkpoint: bytes, progress: str = "") -> None:
         """Stores how far the work is, before it goes on."""
-        if len(checkpoint) > CHECKPOINT_BYTES_MAX:
-            raise ValueError("the checkpoint has more than {}".format(CHECKPOINT_BYTES_MAX))
+        _check_bytes("checkpoint", checkpoint, CHECKPOINT_BYTES_MAX)
         record = self._record
         record["checkpoint"] = checkpoint
         record["progress"] = _texts.cut(progress, PROGRESS_BYTES_MAX) or record["progress"]

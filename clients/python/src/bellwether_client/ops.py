@@ -345,6 +345,10 @@ class StatusReporter:
     # Details.
 
     def _status(self, level: str, component: str, message: str, more: Mapping[str, Any]) -> Any:
+        unknown = sorted(set(more) - set(_charm.DETAILS))
+        if unknown:
+            known = ", ".join(_charm.DETAILS)
+            raise TypeError("a status has no detail {!r}; it has {}".format(unknown[0], known))
         return _charm.make(level, message, dict(more, component=component))
 
     def pushes(self) -> Iterator[Dict[str, Any]]:
