@@ -88,10 +88,9 @@ impl Sessions {
         let (here, elsewhere): (Vec<_>, Vec<_>) =
             connected.into_iter().partition(|(_, session)| session.replica == inner.replica);
         let asker = Asker { replica: inner.replica, id };
-        for (name, _) in here {
-            let entry = inner.table.get(app, &name);
-            let now = inner.store.now();
-            if !entry.is_some_and(|entry| entry.ask(question.clone(), Some(asker), now)) {
+        for (name, session) in here {
+            let asks = (question.clone(), asker);
+            if !inner.table.ask((app, &name), session, asks, inner.store.now()) {
                 open.waiting.give_up(&name);
             }
         }
@@ -189,10 +188,11 @@ impl Inner {
         if question.deadline <= now {
             return;
         }
+        // A question to a worker here needs a number of this replica.
+        let numbered = || Question { id: self.collects.next_id(), ..question.clone() };
+        self.table.expect(app, asker, numbered);
         for entry in self.table.of(app) {
-            // A question to a worker here needs a number of this replica.
-            let question = Question { id: self.collects.next_id(), ..question.clone() };
-            entry.ask(question, Some(asker), now);
+            entry.ask(numbered(), Some(asker), now);
         }
     }
 

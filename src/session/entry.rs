@@ -24,7 +24,7 @@ use super::news::News;
 const QUESTIONS_MAX: usize = 16;
 
 /// Questions in the queue of one session.
-const ASKS_MAX: usize = 4;
+pub(super) const ASKS_MAX: usize = 4;
 
 /// A session in the table.
 pub(super) struct Entry {

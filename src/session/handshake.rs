@@ -17,7 +17,7 @@ use super::entry::{Entry, Over};
 use super::message::{Hello, OpenError, Welcome};
 use super::news::Leads;
 use super::observer::Chore;
-use super::registry::Registry;
+use super::registry::{Opening, Registry};
 use super::worker::Session;
 use super::{Inner, MISSED_HEARTBEATS, Sessions, spread};
 
@@ -40,6 +40,7 @@ impl Sessions {
         // moment.
         let tenth = heartbeat_interval / 10;
         let heartbeat_interval = heartbeat_interval - tenth + spread(tenth * 2);
+        let opening = Opening::begin(inner, &app, session);
         let begun = inner.connect(&app, &who, session).await?;
         let (incarnation, revision) = begun;
         let ttl = heartbeat_interval * MISSED_HEARTBEATS;
@@ -47,7 +48,7 @@ impl Sessions {
         let entry = Arc::new(entry);
         entry.note_contact(inner.liveness_clock.now());
         let session = Session::new(inner.clone(), entry.clone(), ends, place, token);
-        if let Some(older) = inner.table.insert(entry.clone()) {
+        if let Some(older) = opening.complete(entry.clone()) {
             older.end(Over::Superseded(incarnation));
         }
         inner.forget_orphan(&app, entry.unit(), entry.session);

@@ -78,6 +78,39 @@ async fn open_questions_are_bounded_and_the_oldest_are_given_up() {
     assert_eq!(answered[4..], [1; 16], "{answered:?}");
 }
 
+/// A unit that is shown as connected is asked, although its session is still being opened.
+#[tokio::test(start_paused = true)]
+async fn a_worker_is_asked_as_soon_as_it_is_connected() {
+    let replicas = Replica::two().map(Arc::new);
+    let one = &replicas[0];
+    // One thread: the session is entered only when this test polls it again.
+    let mut opening = Box::pin(one.open("web/0", None));
+    let is_connected = |state: &AppState| {
+        state.unit(&mk_unit("web/0")).is_some_and(|unit| unit.session().is_some())
+    };
+    for replica in &replicas {
+        let sees = async || {
+            let seen = replica.aggregator.read(&mk_app("web"), Revision(0), is_connected).await;
+            seen.unwrap_or(false)
+        };
+        while !sees().await {
+            assert!(futures_util::poll!(&mut opening).is_pending());
+            tokio::task::yield_now().await;
+        }
+    }
+    let calls = replicas
+        .clone()
+        .map(|replica| tokio::spawn(async move { collect(&replica, None, secs(5)).await }));
+    tokio::time::sleep(secs(1)).await;
+    let mut worker = opening.await.unwrap();
+    let (question, _) = worker.question().await;
+    worker.answer(question, Level::Waiting, "for a database").await;
+    for call in calls {
+        let collected = call.await.unwrap();
+        assert_eq!((collected.asked, collected.answered.len()), (1, 1));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_worker_is_asked_in_turn_and_not_all_together() {
     let replica = Replica::new();
