@@ -385,6 +385,7 @@ mod tests {
             "bellwether -n prod import juju --every 30s -- juju status --format json",
             "bellwether doctor --store redis://h --durability replicated:1 --timeout 2s -o json",
             "bellwether ops list web",
+            "bellwether ops list -A -o json",
             "bellwether op begin up-v2 --to v2 --own --lease 6m",
             "bellwether op heartbeat up-v2 --unit web/0 --checkpoint 3 --progress 3/5",
             "bellwether op complete up-v2 --timeout 2s",

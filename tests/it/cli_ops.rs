@@ -92,11 +92,56 @@ async fn each_mistake_has_its_error() {
         (&["ops", "retry", "web", "up-v2"], 1, "up-v2"),
         (&supersede, 2, "only what has failed or is blocked is superseded"),
         (&supersede[..8], 2, "--reason"),
-        (&["ops", "list"], 2, "Usage:"),
+        (&["ops", "list", "web", "-A"], 2, "cannot be used with"),
     ] {
         fails(&server, line, code, words);
     }
     ok(&server, &["report", "api/0", "--level", "active"]);
     let none = run(&server, &["ops", "list", "api"]);
     assert_eq!((none.code, &*none.out, &*none.err), (Some(0), "", "api has no operations\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_of_all_applications_name_their_application() {
+    let server = mk_server(None).await;
+    let none = run(&server, &["-n", "prod", "ops", "list"]);
+    assert_eq!(none.code, Some(0));
+    assert_eq!((&*none.out, &*none.err), ("", "there are no operations in namespace prod\n"));
+    for namespace in ["default", "prod"] {
+        ok(&server, &["-n", namespace, "report", "api/0", "--level", "active"]);
+        let begin = ["op", "begin", "move", "--to", "v9", "--unit", "api/0"];
+        ok(&server, &[&["-n", namespace][..], &begin].concat());
+    }
+    // More operations than a page without a size has.
+    let mut client = OperationServiceClient::new(server.channel().await);
+    for n in 0..120 {
+        let unit = format!("web/{n}");
+        let begin = v1::BeginOperationRequest {
+            namespace: "prod".into(),
+            application: "web".into(),
+            unit: unit.clone(),
+            for_unit: unit,
+            operation_id: format!("step-{n}"),
+            target_version: "v2".into(),
+            ..Default::default()
+        };
+        client.begin_operation(begin).await.unwrap();
+    }
+    let columns = |line: &[&str]| {
+        let table = ok(&server, &[&["ops", "list"], line].concat());
+        let first = |line: &str| {
+            line.split_whitespace().take(2).map(str::to_string).collect::<Vec<_>>().join(" ")
+        };
+        table.lines().map(first).collect::<Vec<_>>()
+    };
+    assert_eq!(columns(&[]), ["Application Operation", "api move", "web up-v2"]);
+    let all = columns(&["-A"]);
+    assert_eq!(
+        all[..4],
+        ["Application Operation", "default/api move", "default/web up-v2", "prod/api move"]
+    );
+    assert_eq!((all.len(), &*all[4]), (124, "prod/web step-119"));
+    assert_eq!(columns(&["web", "-n", "prod"])[0], "Operation Unit");
+    let value = json(&server, &["ops", "list", "-A", "-o", "json"]);
+    assert_eq!(value["operations"].as_array().map(Vec::len), Some(123));
 }

@@ -5,8 +5,8 @@ use std::future::Future;
 use crate::connection::Client;
 use crate::error::Error;
 use crate::proto::v1::{
-    Application, ListApplicationsRequest, ListStatusEventsRequest, ListStatusesRequest,
-    ListUnitsRequest, StatusEvent, StatusRecord, Unit,
+    Application, ListApplicationsRequest, ListOperationsRequest, ListStatusEventsRequest,
+    ListStatusesRequest, ListUnitsRequest, Operation, StatusEvent, StatusRecord, Unit,
 };
 
 /// The largest page of a server.
@@ -51,6 +51,30 @@ impl Client {
             });
             let page = self.answer(self.applications().list_units(request).await)?;
             Ok((page.units, page.next_page_token))
+        })
+        .await
+    }
+
+    /// Returns every operation of an application, the latest first, without payloads and
+    /// checkpoints.
+    ///
+    /// # Errors
+    /// The error of the server or the transport.
+    pub async fn list_operations(
+        &self,
+        namespace: &str,
+        application: &str,
+    ) -> Result<Vec<Operation>, Error> {
+        pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
+            let request = self.request(ListOperationsRequest {
+                namespace: namespace.to_string(),
+                application: application.to_string(),
+                page_size,
+                page_token,
+                ..ListOperationsRequest::default()
+            });
+            let page = self.answer(self.operations().list_operations(request).await)?;
+            Ok((page.operations, page.next_page_token))
         })
         .await
     }

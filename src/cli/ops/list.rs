@@ -1,38 +1,75 @@
-//! `bellwether ops list APP`: the operations of an application, the latest first.
+//! `bellwether ops list [APP]`: the operations of one application or of all, the latest first.
 
+use bellwether_client::{Client, Error};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, say, screen};
 use crate::cli::exit::Exit;
 use crate::cli::render;
+use crate::cli::render::operation::ListScope;
 use crate::cli::target::Target;
-use crate::proto::v1::{ListOperationsRequest, ListOperationsResponse};
+use crate::proto::v1::{Application, ListOperationsResponse, Operation};
 
-/// List the operations of an application, the latest first
+/// Calls under way at once: enough to hide the round trip, few enough to leave capacity for others.
+const CALLS_MAX: usize = 16;
+
+/// List the operations of an application, or of all applications; the latest first
 #[derive(clap::Args)]
 pub struct Args {
-    /// The application
+    /// The application; without it, all applications of the namespace
     #[arg(value_name = "APP", add = crate::cli::completion::applications())]
-    application: String,
+    application: Option<String>,
+    /// Show all namespaces
+    #[arg(short = 'A', long, conflicts_with = "application")]
+    all_namespaces: bool,
 }
 
-/// Asks the server and prints the list. An application keeps fewer operations than a page has.
+/// Asks the server and prints the list.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
-    let request = client.request(ListOperationsRequest {
-        namespace: context.namespace(),
-        application: Target::parse(&args.application)?.application,
-        ..ListOperationsRequest::default()
-    });
-    let answer = client.operations().list_operations(request).await;
-    let answer: ListOperationsResponse = client.answer(answer)?;
+    let namespace = context.namespace();
+    let (operations, scope, none) = match &args.application {
+        Some(application) => {
+            let name = Target::parse(application)?.application;
+            let operations = client.list_operations(&namespace, &name).await?;
+            (operations, ListScope::Application, format!("{application} has no operations"))
+        }
+        None if args.all_namespaces => {
+            (all(&client, "-").await?, ListScope::Everything, "there are no operations".to_string())
+        }
+        None => {
+            let none = format!("there are no operations in namespace {namespace}");
+            (all(&client, &namespace).await?, ListScope::Namespace, none)
+        }
+    };
+    let is_empty = operations.is_empty();
+    let answer = ListOperationsResponse { operations, ..ListOperationsResponse::default() };
     if context.print_message(&answer, "ListOperationsResponse")? {
         return Ok(Exit::Ok);
     }
-    if answer.operations.is_empty() {
-        say(&format!("{} has no operations", args.application));
+    if is_empty {
+        say(&none);
     } else {
-        print(&render::operation::list(&answer.operations, Timestamp::now(), screen()))?;
+        print(&render::operation::list(&answer.operations, Timestamp::now(), scope, screen()))?;
     }
     Ok(Exit::Ok)
+}
+
+/// Returns the operations of all applications of a namespace, `-` for all namespaces, in the order
+/// of the applications.
+async fn all(client: &Client, namespace: &str) -> Result<Vec<Operation>, Error> {
+    let applications = client.list_applications(namespace).await?;
+    let lists: Vec<Vec<Operation>> = stream::iter(applications)
+        .map(async |Application { namespace, name, .. }| {
+            match client.list_operations(&namespace, &name).await {
+                // It was deleted meanwhile.
+                Err(error) if error.is_not_found() => Ok(Vec::new()),
+                operations => operations,
+            }
+        })
+        .buffered(CALLS_MAX)
+        .try_collect()
+        .await?;
+    Ok(lists.into_iter().flatten().collect())
 }

@@ -40,14 +40,37 @@ pub fn level_of(operation: &Operation) -> Option<Level> {
     })
 }
 
+/// What a list of operations is about, and so which columns name the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListScope {
+    /// One application: no column.
+    Application,
+    /// One namespace: the name.
+    Namespace,
+    /// All namespaces: the namespace and the name.
+    Everything,
+}
+
 /// Formats one operation a line.
-pub fn list(operations: &[Operation], now: Timestamp, screen: Screen) -> String {
-    let header =
-        ["Operation", "Unit", "Target", "State", "Holder", "Failed", "Interrupted", "Age", "Next"];
+pub fn list(operations: &[Operation], now: Timestamp, scope: ListScope, screen: Screen) -> String {
+    let mut header = vec!["Application"];
+    header.extend([
+        "Operation",
+        "Unit",
+        "Target",
+        "State",
+        "Holder",
+        "Failed",
+        "Interrupted",
+        "Age",
+        "Next",
+    ]);
+    header.drain(..usize::from(scope == ListScope::Application));
     let mut table = Table::new(&header)
         .right("Failed")
         .right("Interrupted")
         .right("Age")
+        .names("Application")
         .names("Operation")
         .names("Unit")
         .names("Target")
@@ -55,7 +78,14 @@ pub fn list(operations: &[Operation], now: Timestamp, screen: Screen) -> String 
         .wrap("Next");
     for operation in operations {
         let updated = time::from_wire(operation.update_time.as_ref());
-        table.row(vec![
+        let mut row: Vec<Cell> = match scope {
+            ListScope::Application => Vec::new(),
+            ListScope::Namespace => vec![operation.application.as_str().into()],
+            ListScope::Everything => {
+                vec![format!("{}/{}", operation.namespace, operation.application).into()]
+            }
+        };
+        row.extend([
             operation.operation_id.as_str().into(),
             if operation.unit.is_empty() { "-".into() } else { operation.unit.as_str().into() },
             operation.target_version.as_str().into(),
@@ -66,6 +96,7 @@ pub fn list(operations: &[Operation], now: Timestamp, screen: Screen) -> String 
             updated.map_or("-".to_string(), |at| span::short(time::age(at, now))).into(),
             next(operation, now).into(),
         ]);
+        table.row(row);
     }
     table.render(screen)
 }
@@ -186,6 +217,7 @@ mod tests {
     fn mk_operation() -> Operation {
         let wire = |text| Some(time::to_wire(mk_time(text)));
         Operation {
+            namespace: "default".into(),
             application: "web".into(),
             operation_id: "up-v2".into(),
             from_version: "v1".into(),
@@ -220,7 +252,14 @@ Operation  Unit  Target  State       Holder  Failed  Interrupted  Age  Next
 up-v2      -     v2      retry wait  -          1/5         0/10   7s  \
 a worker may acquire it for attempt 2 of 5 (12:42:02Z)
 ";
-        assert_eq!(list(&[mk_operation()], now, Screen::PLAIN), expected);
+        assert_eq!(list(&[mk_operation()], now, ListScope::Application, Screen::PLAIN), expected);
+        for (scope, name) in [(ListScope::Namespace, "web"), (ListScope::Everything, "default/web")]
+        {
+            let table = list(&[mk_operation()], now, scope, Screen::PLAIN);
+            let [header, line] = table.lines().collect::<Vec<_>>()[..] else { panic!("{table}") };
+            assert!(header.starts_with("Application  "), "{table}");
+            assert!(line.starts_with(&format!("{name} ")), "{table}");
+        }
     }
 
     #[test]
