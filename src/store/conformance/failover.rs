@@ -112,6 +112,28 @@ pub(super) async fn observers_receive_what_the_new_master_has(deployment: impl F
     insist(&stores[1], "changed", "three").await.check().await;
 }
 
+/// One process has read an application and its deletion, the other one the application alone.
+pub(super) async fn a_lost_deletion_is_repeated_for_those_that_missed_it(
+    deployment: impl Failover,
+) {
+    let (near, far) = (deployment.open().await, deployment.open_linked().await);
+    let recorders = [Recorder::on(&near), Recorder::on(&far)];
+    let mut web = insist(&near, "web", "one").await;
+    until("the far process has it", async || recorders[1].last("web") == Some((1, false))).await;
+    deployment.cut();
+    web.delete().await;
+    deployment.fail_over().await;
+    until("the loss arrives", async || !recorders[0].record().data_losses.is_empty()).await;
+    deployment.heal();
+    until("both have a tombstone after the deletion", async || {
+        recorders.iter().all(|recorder| matches!(recorder.last("web"), Some((3.., true))))
+    })
+    .await;
+    let again = insist(&far, "web", "again").await;
+    assert!(3 < again.revision().0);
+    recorders.iter().for_each(|recorder| recorder.check_order());
+}
+
 /// Another process commits on the new master before the one that knows the lost writes returns.
 pub(super) async fn a_process_that_returns_late_finds_the_data_loss(deployment: impl Failover) {
     let (near, far) = (deployment.open().await, deployment.open_linked().await);

@@ -116,6 +116,7 @@ pub async fn test_failover<D: Failover>(make: impl AsyncFn(Retention) -> D) {
     failover::a_failover_that_keeps_everything_is_no_data_loss(make().await).await;
     failover::applications_that_are_lost_leave_tombstones(make().await).await;
     failover::observers_receive_what_the_new_master_has(make().await).await;
+    failover::a_lost_deletion_is_repeated_for_those_that_missed_it(make().await).await;
     failover::a_process_that_returns_late_finds_the_data_loss(make().await).await;
     failover::states_of_the_former_master_are_refused(make().await).await;
 }

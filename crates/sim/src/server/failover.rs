@@ -103,14 +103,9 @@ impl Server {
                 let head = Head { revision, ..(*found.head).clone() };
                 uncertain_head(head, losses, floor, now)
             }
-            None => {
-                let state = self.bucket_mut(bucket);
-                if seen.deleted {
-                    state.floor = state.floor.max(seen.revision);
-                    return;
-                }
-                Head::empty(state.floor.max(seen.revision).next())
-            }
+            // Even after a lost deletion: a replica may have read the commits before it alone, and
+            // then it puts this tombstone.
+            None => Head::empty(self.bucket(bucket).floor.max(seen.revision).next()),
         };
         self.apps.entry(name.clone()).or_default().head = Arc::new(head);
         self.tell(name, bucket, None);
