@@ -195,6 +195,11 @@ pub(super) fn field_of(write: &Write) -> Vec<u8> {
     bytes
 }
 
+/// Returns whether a key without its application is that of a status.
+pub(super) fn is_status(field: &[u8]) -> bool {
+    field.first() == Some(&STATUS)
+}
+
 fn push_field(bytes: &mut Vec<u8>, write: &Write) {
     match write {
         Write::Unit(unit, _) => push(bytes, UNIT, [], unit.as_str()),

@@ -8,6 +8,7 @@ use crate::store::{Applied, CommitError, ReadError};
 
 use super::deployment::FaultyLink;
 use super::driver::{Driver, Recorder, insist, mk_app, mk_report, until};
+use super::many::mk_set;
 
 pub(super) async fn a_commit_without_an_answer_is_applied_once(link: impl FaultyLink) {
     let (far, near) = (link.open_linked().await, link.open().await);
@@ -15,7 +16,12 @@ pub(super) async fn a_commit_without_an_answer_is_applied_once(link: impl Faulty
     let epoch = far.epoch();
     let mut web = insist(&far, "web", "start").await;
     for round in 0..12 {
-        let report = web.draft(mk_report("u/0", &"x".repeat(round as usize)));
+        let message = "x".repeat(round as usize);
+        // One status, or many.
+        let report = match round % 2 {
+            0 => web.draft(mk_report("u/0", &message)),
+            _ => web.draft(mk_set("u/1", 0..20, &message)),
+        };
         let (base, next) = (report.base, report.head.revision);
         link.lose_answers(round);
         let committed = {

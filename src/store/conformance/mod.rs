@@ -40,6 +40,7 @@ pub mod full;
 mod history;
 mod leader;
 mod link;
+pub mod many;
 mod operations;
 mod order;
 mod quiet;
@@ -86,6 +87,7 @@ pub async fn test_applications<D: Deployment>(make: impl AsyncFn(Retention) -> D
     alone(&make, usual(), a_closed_store_takes_nothing).await;
     let one = Retention { tombstones_max: 1, ..usual() };
     restart::everything_is_there_for_the_next_process(make(one).await).await;
+    many::sets_of_any_size_come_back(make(usual()).await).await;
 }
 
 /// Tests stores that several processes share, with any number of buckets.
@@ -95,6 +97,7 @@ pub async fn test_shared<D: Deployment>(make: impl AsyncFn(Retention) -> D) {
     together(&make, usual(), shared::a_broadcast_reaches_both_after_what_was_committed).await;
     together(&make, usual(), shared::a_process_that_is_behind_is_refused_and_catches_up).await;
     together(&make, usual(), shared::two_writers_lose_nothing_and_make_one_order).await;
+    together(&make, usual(), many::sets_of_two_writers_are_all_kept).await;
     let none = Retention { tombstones_max: 0, ..usual() };
     together(&make, none, shared::a_prune_reaches_both).await;
     together(&make, usual(), replay::a_request_is_answered_once).await;

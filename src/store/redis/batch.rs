@@ -17,15 +17,15 @@ use crate::store::key::field_of;
 use crate::store::{Bucket, Retention};
 
 use super::key::{Key, KeySpace};
-use super::script;
 use super::view::MasterNote;
+use super::{block, script};
 
 /// The minimum number of changes that the log of a bucket keeps. A replica that is away for longer
 /// reads the heads.
 pub(super) const LOG_ENTRIES_MAX: u32 = 4096;
 
 /// The number of arguments beside records and events: names of keys, numbers, the head.
-const ARGUMENTS: usize = 32;
+const ARGUMENTS: usize = 40;
 const HEAD_BYTES: usize = 1024;
 
 /// An encoded transition.
@@ -44,9 +44,20 @@ pub(super) struct Batch {
     time: Timestamp,
     /// New answers to requests: as far as the writer knows, these requests have no answer yet.
     answers: Vec<(Vec<u8>, Vec<u8>)>,
+    others: Fields,
+    /// The statuses, if they are few.
+    statuses: Fields,
+    /// The statuses as a block, if they are many.
+    block: Vec<u8>,
+    block_entries: usize,
+    events: Vec<(u64, Timestamp, Vec<u8>)>,
+}
+
+/// Records to write and to remove.
+#[derive(Default)]
+struct Fields {
     set: Vec<(Vec<u8>, Vec<u8>)>,
     removed: Vec<Vec<u8>>,
-    events: Vec<(u64, Timestamp, Vec<u8>)>,
 }
 
 /// The parts of a transition that the log entry does not contain in other fields.
@@ -58,8 +69,13 @@ struct Body(Revision, Vec<Write>, Vec<StatusEvent>, MemoryOnly, Timestamp);
 
 impl Batch {
     /// Encodes a transition for the store and for all processes that follow its log.
-    pub(super) fn encode(transition: &Transition, bucket: Bucket, history: Arc<str>) -> Batch {
-        let mut batch = Batch::encode_without_body(transition, bucket, history);
+    pub(super) fn encode(
+        transition: &Transition,
+        bucket: Bucket,
+        history: Arc<str>,
+        has_blocks: bool,
+    ) -> Batch {
+        let mut batch = Batch::encode_without_body(transition, bucket, history, has_blocks);
         if transition.moves_revision() {
             let Transition { base, writes, events, memory_only, time, .. } = transition;
             let size = codec::RECORD_BYTES * (1 + writes.len() + events.len());
@@ -71,10 +87,13 @@ impl Batch {
 
     /// Encodes a transition for the store alone: a process that follows the log receives only the
     /// head, and must load the application.
+    ///
+    /// In an application that has blocks, few statuses become a block too.
     pub(super) fn encode_without_body(
         transition: &Transition,
         bucket: Bucket,
         history: Arc<str>,
+        has_blocks: bool,
     ) -> Batch {
         let Transition { app, base, base_quiet, head, writes, events, time, .. } = transition;
         let note = MasterNote { epoch_floor: transition.epoch_floor, history };
@@ -82,16 +101,23 @@ impl Batch {
         batch.base_quiet = Some(*base_quiet);
         batch.clears = transition.is_deletion();
         batch.time = *time;
+        let is_status = |write: &&Write| matches!(write, Write::Status(..));
+        let packs = has_blocks || block::ENTRIES_MIN <= writes.iter().filter(is_status).count();
         for write in writes {
             let (field, value) = (field_of(write), codec::encode_write(write));
             match (write, value) {
                 // A deletion rewrites the answers that it knows, so they are not new.
                 (Write::Request(..), Some(answer))
-                    if !batch.clears && !batch.removed.contains(&field) =>
+                    if !batch.clears && !batch.others.removed.contains(&field) =>
                 {
                     batch.answers.push((field, answer));
                 }
-                (_, value) => batch.write(field, value),
+                (Write::Status(..), value) if packs => {
+                    block::push(&mut batch.block, &field, value.as_deref());
+                    batch.block_entries += 1;
+                }
+                (Write::Status(..), value) => batch.statuses.write(field, value),
+                (_, value) => batch.others.write(field, value),
             }
         }
         let numbered = (transition.first_event()..).zip(events);
@@ -118,34 +144,33 @@ impl Batch {
             body: Vec::new(),
             time: Timestamp::default(),
             answers: Vec::new(),
-            set: Vec::new(),
-            removed: Vec::new(),
+            others: Fields::default(),
+            statuses: Fields::default(),
+            block: Vec::new(),
+            block_entries: 0,
             events: Vec::new(),
-        }
-    }
-
-    /// Adds a write. The last of several writes of one record wins, because the script sets fields
-    /// before it removes fields.
-    fn write(&mut self, field: Vec<u8>, value: Option<Vec<u8>>) {
-        match value {
-            Some(value) => {
-                self.removed.retain(|removed| *removed != field);
-                self.set.push((field, value));
-            }
-            None => self.removed.push(field),
         }
     }
 
     /// Returns the maximum number of arguments of the call and about how many bytes they have, so
     /// that the buffer is allocated once.
     fn size(&self) -> (usize, usize) {
-        let pairs = self.answers.iter().chain(&self.set);
-        let of_pairs: usize = pairs.map(|(field, value)| field.len() + value.len()).sum();
-        let of_removed: usize = self.removed.iter().map(Vec::len).sum();
-        let of_events: usize = self.events.iter().map(|(_, _, event)| event.len() + 32).sum();
-        let counts = 2 * (self.answers.len() + self.set.len()) + self.removed.len();
-        let bytes = self.body.len() + of_pairs + of_removed + of_events;
-        (counts + 3 * self.events.len() + ARGUMENTS, bytes + HEAD_BYTES)
+        let removed = self.removed().map(Vec::len);
+        let pairs = self.pairs().map(|(field, value)| field.len() + value.len());
+        let events = self.events.iter().map(|(_, _, event)| event.len() + 32);
+        let counts = 2 * pairs.clone().count() + removed.clone().count() + 3 * events.len();
+        let bytes = pairs.sum::<usize>() + removed.sum::<usize>() + events.sum::<usize>();
+        (counts + ARGUMENTS, bytes + self.body.len() + self.block.len() + HEAD_BYTES)
+    }
+
+    /// Returns the fields to write: answers first, statuses last.
+    fn pairs(&self) -> impl Iterator<Item = &(Vec<u8>, Vec<u8>)> + Clone {
+        self.answers.iter().chain(&self.others.set).chain(&self.statuses.set)
+    }
+
+    /// Returns the fields to remove: statuses last.
+    fn removed(&self) -> impl Iterator<Item = &Vec<u8>> + Clone {
+        self.others.removed.iter().chain(&self.statuses.removed)
     }
 
     /// Returns the call of the script.
@@ -175,18 +200,38 @@ impl Batch {
         call.arg(self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default());
         call.arg(head.quiet_commits);
         call.arg(self.note.epoch_floor).arg(&*self.note.history);
-        call.arg(self.answers.len()).arg(self.answers.len() + self.set.len());
-        call.arg(self.removed.len()).arg(self.events.len());
-        for (field, value) in self.answers.iter().chain(&self.set) {
+        call.arg(self.answers.len()).arg(self.pairs().count());
+        call.arg(self.removed().count()).arg(self.events.len());
+        call.arg(&self.block).arg(self.block_entries.max(self.statuses.len()));
+        call.arg(self.statuses.removed.len());
+        for (field, value) in self.pairs() {
             call.arg(field).arg(value);
         }
-        for field in &self.removed {
+        for field in self.removed() {
             call.arg(field);
         }
         for (number, time, event) in &self.events {
             call.arg(event_id(*number)).arg(time.millis()).arg(event);
         }
         call
+    }
+}
+
+impl Fields {
+    /// Adds a write. The last of several writes of one record wins, because the script sets fields
+    /// before it removes fields.
+    fn write(&mut self, field: Vec<u8>, value: Option<Vec<u8>>) {
+        match value {
+            Some(value) => {
+                self.removed.retain(|removed| *removed != field);
+                self.set.push((field, value));
+            }
+            None => self.removed.push(field),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.set.len() + self.removed.len()
     }
 }
 

@@ -1,6 +1,7 @@
 -- Commits a transition of one application: compares its version, and writes all or nothing.
 --
--- Returns {1, id of the log entry or ''} after success. Returns {0, current revision, cause} after a
+-- Returns {1, id of the log entry or ''} after success, and the index of blocks ('b') if the commit
+-- wrote and the application has any. Returns {0, current revision, cause} after a
 -- conflict, and has written nothing. The cause is 'revision', 'quiet' (a quiet commit is missing),
 -- 'overtaken' (a later commit of the writer was applied), 'request' (an answer exists), or 'master'
 -- (the state was read from another master or history). After 'master' follows the epoch floor of the
@@ -31,18 +32,20 @@ local name, base, writer, seq, revision, head, clears, deleted, body, log_max,
 -- The set fields begin with the new answers to requests.
 local answer_count, set_count = tonumber(ARGV[20]), tonumber(ARGV[21])
 local removed_count, event_count = tonumber(ARGV[22]), tonumber(ARGV[23])
-local sets_at = 24
+-- The statuses are a block, or, if they are few, the last fields to set and to remove.
+local block, status_count, removed_statuses = ARGV[24], tonumber(ARGV[25]), tonumber(ARGV[26])
+local sets_at = 27
 local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count
 
 -- The writer sent this commit before and lost the answer: return the first answer.
-local own = redis.call('HMGET', app, 'w', 'q')
-local marks = own[1] or ''
+local own = redis.call('HMGET', app, 'w', 'q', 'b')
+local marks, known_quiet, blocks = own[1] or '', own[2] or '0', own[3] or nil
 local done, done_id = string.match(marks, writer .. ':(%d+):([%d%-]*);')
 if done == seq then
   -- Written again, so that a following WAIT or WAITAOF covers the first write.
   redis.call('HSET', app, 'w', marks)
-  return {1, done_id}
+  return {1, done_id, blocks}
 end
 
 local known = redis.call('HGET', heads, name)
@@ -53,7 +56,10 @@ else
   current = redis.call('HGET', state, 'floor') or '0'
 end
 -- Quiet commits do not move the revision, but the writer must have seen them.
-local known_quiet = own[2] or '0'
+if blocks then
+  -- A mark follows the count, so that a process of a version without blocks is refused.
+  known_quiet = string.match(known_quiet, '^%d+')
+end
 local missed_quiet = base_quiet ~= '' and base_quiet ~= known_quiet
 -- On another master or in another history, one revision can name another state.
 local noted = redis.call('HMGET', state, 'master', 'counts_above', 'history')
@@ -81,7 +87,7 @@ for i = sets_at, sets_at + 2 * (answer_count - 1), 2 do
 end
 local moves = revision ~= base
 -- Nothing to write, or a quiet commit of an application that is unknown and stays so.
-if not moves and (set_count + removed_count == 0 or not known) then
+if not moves and (set_count + removed_count + #block == 0 or not known) then
   if known and marks ~= '' then
     -- As above: the caller of an empty commit wants to know whether the stored state is durable.
     redis.call('HSET', app, 'w', marks)
@@ -102,21 +108,43 @@ if clears == '1' then
   for i = 1, #answers, 1000 do
     redis.call('HSET', app, unpack(answers, i, math.min(i + 999, #answers)))
   end
-  known_quiet = '0'
+  known_quiet, blocks = '0', nil
 end
-if quiet ~= known_quiet then
-  redis.call('HSET', app, 'q', quiet)
+local sets_end, removed_end = removed_at - 1, events_at - 1
+if blocks and block == '' and status_count > 0 then
+  -- A block is newer than all single fields, so few statuses become a block too.
+  local parts = {}
+  sets_end = sets_end - 2 * (status_count - removed_statuses)
+  removed_end = removed_end - removed_statuses
+  for i = sets_end + 1, removed_at - 1, 2 do
+    local field, record = ARGV[i], ARGV[i + 1]
+    parts[#parts + 1] = #field .. ' ' .. #record .. ' ' .. field .. record
+  end
+  for i = removed_end + 1, events_at - 1 do
+    parts[#parts + 1] = #ARGV[i] .. ' - ' .. ARGV[i]
+  end
+  block = table.concat(parts)
+end
+if block ~= '' then
+  local born, first, after, entries = revision, '0', '0', 0
+  if blocks then
+    born, first, after, entries = string.match(blocks, '^(%d+) (%d+) (%d+) (%d+)$')
+  end
+  blocks = string.format('%s %s %.0f %.0f', born, first, after + 1, entries + status_count)
+  redis.call('HSET', app, 'g' .. after, block, 'b', blocks, 'q', quiet .. 'g')
+elseif quiet ~= known_quiet then
+  redis.call('HSET', app, 'q', blocks and quiet .. 'g' or quiet)
 end
 -- Few fields are written together with the mark, unless a removal must follow them.
-local with_mark = removed_count == 0 and set_count <= 500
+local with_mark = removed_end < removed_at and sets_end - sets_at < 1000
 if not with_mark then
   -- The chunk size is one that Lua's stack certainly takes.
-  for i = sets_at, removed_at - 1, 1000 do
-    redis.call('HSET', app, unpack(ARGV, i, math.min(i + 999, removed_at - 1)))
+  for i = sets_at, sets_end, 1000 do
+    redis.call('HSET', app, unpack(ARGV, i, math.min(i + 999, sets_end)))
   end
 end
-for i = removed_at, events_at - 1, 1000 do
-  redis.call('HDEL', app, unpack(ARGV, i, math.min(i + 999, events_at - 1)))
+for i = removed_at, removed_end, 1000 do
+  redis.call('HDEL', app, unpack(ARGV, i, math.min(i + 999, removed_end)))
 end
 
 for i = events_at, events_at + 3 * (event_count - 1), 3 do
@@ -199,9 +227,9 @@ if deleted ~= '1' or redis.call('HEXISTS', heads, name) == 1 then
   end
   kept = table.concat(kept)
   if with_mark then
-    redis.call('HSET', app, 'w', kept, unpack(ARGV, sets_at, removed_at - 1))
+    redis.call('HSET', app, 'w', kept, unpack(ARGV, sets_at, sets_end))
   else
     redis.call('HSET', app, 'w', kept)
   end
 end
-return {1, id}
+return {1, id, blocks}

@@ -25,7 +25,8 @@ for i = 1, #KEYS / 3 do
     answers[i] = {current, 'master', is_noted and noted[2] or ''}
   elseif current ~= revision then
     answers[i] = {current, 'revision'}
-  elseif (redis.call('HGET', app, 'q') or '0') ~= quiet then
+  -- A mark follows the count if there are blocks.
+  elseif string.match(redis.call('HGET', app, 'q') or '0', '^%d+') ~= quiet then
     answers[i] = {current, 'quiet'}
   else
     answers[i] = false

@@ -37,19 +37,22 @@ use super::{
 };
 
 use batch::{Batch, Mark};
+use fold::Folds;
 use key::{Key, KeySpace, Tag};
 use link::{LinkError, Links, Target};
 use membership::Membership;
 use reader::Reader;
 use time::StoreClock;
 use view::{Own, View};
-use writer::{Job, Lane};
+use writer::{Committed, Job, Lane};
 
 mod batch;
+mod block;
 mod confirm;
 mod conflict;
 pub mod doctor;
 pub mod durability;
+mod fold;
 mod key;
 pub mod link;
 mod membership;
@@ -145,6 +148,7 @@ struct Shared {
     closed: AtomicBool,
     /// Why a log is not followed, by the first bucket of its group.
     troubles: Mutex<BTreeMap<Bucket, String>>,
+    folds: Folds,
     /// Sends when the serving master may differ from the one that the readers compared.
     suspicions: watch::Sender<()>,
 }
@@ -173,6 +177,7 @@ impl RedisStore {
             membership: Mutex::default(),
             closed: AtomicBool::default(),
             troubles: Mutex::default(),
+            folds: Folds::default(),
             suspicions: watch::Sender::default(),
         });
         let mut store = RedisStore {
@@ -272,6 +277,7 @@ impl Store for RedisStore {
             let mut noted = shared.view.follow_note(bucket);
             let seen = shared.view.revision(bucket, app);
             let found = read::read_app(app, &self.read(bucket, &ask).await?)?;
+            shared.folds.note(app, found.has_blocks);
             // A transition based on this state would hide the data loss.
             let is_known = found.losses <= shared.view.cursor(bucket).2;
             if is_known && seen <= found.records.head.revision && found.noted == *noted.borrow() {
@@ -295,9 +301,10 @@ impl Store for RedisStore {
         let gone = |applied| shared.unavailable("store is closed".to_string(), applied);
         let lane = self.lane(bucket).ok_or_else(|| gone(Applied::No))?;
         let history = shared.view.history(bucket);
+        let has_blocks = shared.folds.has_blocks(&transition.app);
         let batch = match lock(&shared.membership).is_alone() {
-            true => Batch::encode_without_body(&transition, bucket, history),
-            false => Batch::encode(&transition, bucket, history),
+            true => Batch::encode_without_body(&transition, bucket, history, has_blocks),
+            false => Batch::encode(&transition, bucket, history, has_blocks),
         };
         let (answer, answered) = oneshot::channel();
         let job = Job { batch, transition: transition.clone(), answer };
@@ -309,7 +316,9 @@ impl Store for RedisStore {
         if let Err(CommitError::Conflict { current, .. }) = outcome {
             shared.await_missed(bucket, &transition.app, current).await;
         }
-        match outcome? {
+        let Committed { id, blocks } = outcome?;
+        shared.fold_if_due(&transition, blocks);
+        match id {
             None if transition.is_durable() => shared.view.refresh(&transition, bucket),
             None => {}
             Some(id) => {

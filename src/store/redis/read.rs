@@ -18,14 +18,10 @@ use crate::store::{
 };
 
 use super::batch::{decode_body, event_id};
+use super::block::{self, Blocks, Damaged, Field, Fold};
 use super::key::{Key, KeySpace};
 use super::reply;
 use super::view::{BucketView, EntryId, LogEntry, MasterNote, Own};
-
-/// The field of an application's hash that names its last writers. It is not a record.
-const MARKS: &[u8] = b"w";
-/// The field of an application's hash that counts its quiet commits.
-const QUIET: &[u8] = b"q";
 
 /// Returns the commands that read all records of an application, as of one commit.
 pub(super) fn ask_app(keys: &KeySpace, bucket: Bucket, app: &AppName) -> Pipeline {
@@ -48,6 +44,8 @@ pub(super) struct FoundApp {
     pub(super) losses: u32,
     /// The note of its bucket; `None` if it is not of the serving master.
     pub(super) noted: Option<MasterNote>,
+    /// Whether it has blocks of statuses.
+    pub(super) has_blocks: bool,
 }
 
 /// Parses the answer to [`ask_app`].
@@ -59,51 +57,14 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, Read
     let number = |value: Option<&Value>| value.and_then(reply::number).unwrap_or_default();
     let state = reply::items(state);
     let losses = u32::try_from(number(state.get(1))).unwrap_or(u32::MAX);
-    let is_noted = state.get(2).and_then(reply::text).is_some_and(|master| {
-        let mut lines = reply::info(replication).lines();
-        lines.any(|line| line.strip_prefix("master_replid:") == Some(master))
-    });
-    let noted = state.get(3..).and_then(mk_note).filter(|_| is_noted);
+    let noted = state.get(2..).and_then(|state| read_noted(state, replication));
     let mut records = Records::of_head(match reply::bytes(head) {
         Some(bytes) => read_head(app, bytes)?.1,
         None => Head::empty(Revision(number(state.first()))),
     });
-    for (field, value) in reply::pairs(fields) {
-        let field = reply::bytes(field).unwrap_or_default();
-        if field == MARKS || field == QUIET {
-            continue;
-        }
-        let key = Record::record_from_field(app.clone(), field);
-        let key = key.ok_or_else(|| ReadError::Corrupt {
-            record: format!("{} of {app}", field.escape_ascii()),
-            reason: "its key is not known".to_string(),
-        })?;
-        let bytes = reply::bytes(value).unwrap_or_default();
-        let bad = |reason| ReadError::Corrupt { record: key.to_string(), reason };
-        match &key {
-            Record::Unit(_, name) => {
-                records.units.push((name.clone(), codec::decode(bytes).map_err(bad)?));
-            }
-            Record::Status(_, status) => {
-                records.statuses.push(((**status).clone(), codec::decode(bytes).map_err(bad)?));
-            }
-            Record::Fault(_, fault) => {
-                records.faults.push(((**fault).clone(), codec::decode(bytes).map_err(bad)?));
-            }
-            Record::Request(_, id) => {
-                records.requests.push((id.clone(), codec::decode(bytes).map_err(bad)?));
-            }
-            Record::Operation(_, id) => {
-                records.operations.push((id.clone(), codec::decode(bytes).map_err(bad)?));
-            }
-            Record::Payload(_, id) => {
-                records.payloads.push((id.clone(), codec::decode(bytes).map_err(bad)?));
-            }
-            Record::Data(_, name) => {
-                records.data.push((name.clone(), codec::decode(bytes).map_err(bad)?));
-            }
-            Record::Head(_) | Record::Event(..) => {}
-        }
+    let (found, index) = block::newest(fields_of(fields)).map_err(|d| damaged(app, d))?;
+    for (field, bytes) in found {
+        read_record(&mut records, app, field, bytes)?;
     }
     // The same order as in every other store.
     records.units.sort_by(|a, b| a.0.cmp(&b.0));
@@ -114,7 +75,115 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, Read
     records.requests.sort_by(|a, b| a.0.cmp(&b.0));
     records.data.sort_by(|a, b| a.0.cmp(&b.0));
     records.epoch_floor = noted.as_ref().map(|note| note.epoch_floor).unwrap_or_default();
-    Ok(FoundApp { records, losses, noted })
+    Ok(FoundApp { records, losses, noted, has_blocks: index.is_some() })
+}
+
+/// Returns the fields of a hash as bytes.
+fn fields_of(hash: &Value) -> impl Iterator<Item = Field<'_>> {
+    let pairs = reply::pairs(hash).into_iter();
+    let bytes = |value| reply::bytes(value).unwrap_or_default();
+    pairs.map(move |(field, value)| (bytes(field), bytes(value)))
+}
+
+fn damaged(app: &AppName, Damaged { field, reason }: Damaged) -> ReadError {
+    ReadError::Corrupt { record: format!("{field} of {app}"), reason }
+}
+
+/// Adds one record to those of its application.
+fn read_record(
+    records: &mut Records,
+    app: &AppName,
+    field: &[u8],
+    bytes: &[u8],
+) -> Result<(), ReadError> {
+    let key = Record::record_from_field(app.clone(), field);
+    let key = key.ok_or_else(|| ReadError::Corrupt {
+        record: format!("{} of {app}", field.escape_ascii()),
+        reason: "its key is not known".to_string(),
+    })?;
+    let bad = |reason| ReadError::Corrupt { record: key.to_string(), reason };
+    match &key {
+        Record::Unit(_, name) => {
+            records.units.push((name.clone(), codec::decode(bytes).map_err(bad)?));
+        }
+        Record::Status(_, status) => {
+            records.statuses.push(((**status).clone(), codec::decode(bytes).map_err(bad)?));
+        }
+        Record::Fault(_, fault) => {
+            records.faults.push(((**fault).clone(), codec::decode(bytes).map_err(bad)?));
+        }
+        Record::Request(_, id) => {
+            records.requests.push((id.clone(), codec::decode(bytes).map_err(bad)?));
+        }
+        Record::Operation(_, id) => {
+            records.operations.push((id.clone(), codec::decode(bytes).map_err(bad)?));
+        }
+        Record::Payload(_, id) => {
+            records.payloads.push((id.clone(), codec::decode(bytes).map_err(bad)?));
+        }
+        Record::Data(_, name) => {
+            records.data.push((name.clone(), codec::decode(bytes).map_err(bad)?));
+        }
+        Record::Head(_) | Record::Event(..) => {}
+    }
+    Ok(())
+}
+
+/// Returns the commands that read the blocks of an index, and the single fields if statuses may be
+/// among them, as of one commit.
+pub(super) fn ask_blocks(
+    keys: &KeySpace,
+    bucket: Bucket,
+    app: &AppName,
+    index: &Blocks,
+) -> Pipeline {
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("MULTI");
+    let state = pipeline.cmd("HMGET").arg(keys.name(Key::State(bucket)));
+    state.arg("master").arg("counts_above").arg("history");
+    let hash = keys.name(Key::App(bucket, app));
+    match index.has_singles() {
+        true => pipeline.cmd("HGETALL").arg(hash),
+        false => pipeline.cmd("HMGET").arg(hash).arg(index.names().collect::<Vec<_>>()),
+    };
+    pipeline.cmd("INFO").arg("replication");
+    pipeline.cmd("EXEC");
+    pipeline
+}
+
+/// Parses the answer to [`ask_blocks`], and folds them. Returns `None` if the blocks of the index
+/// are not there any more, or the bucket has no note of the serving master.
+pub(super) fn read_fold(
+    app: &AppName,
+    index: &Blocks,
+    values: &[Value],
+) -> Result<Option<(MasterNote, Fold)>, ReadError> {
+    let results = reply::transaction(values).map_err(away)?;
+    let [state, fields, replication] = results else {
+        return Err(away("unexpected answer to EXEC".to_string()));
+    };
+    let Some(note) = read_noted(reply::items(state), replication) else { return Ok(None) };
+    let fold = match index.has_singles() {
+        true => block::fold(index, fields_of(fields)),
+        false => {
+            let names: Vec<String> = index.names().collect();
+            let values = reply::items(fields).iter().map(reply::bytes);
+            let found = names.iter().zip(values);
+            let found = found.filter_map(|(name, value)| Some((name.as_bytes(), value?)));
+            block::fold(index, found)
+        }
+    };
+    Ok(fold.map_err(|d| damaged(app, d))?.map(|fold| (note, fold)))
+}
+
+/// Returns the note of a bucket (master, epoch floor, history); `None` if it is not of the serving
+/// master.
+fn read_noted(state: &[Value], replication: &Value) -> Option<MasterNote> {
+    let (master, note) = state.split_first()?;
+    let master = reply::text(master)?;
+    let mut lines = reply::info(replication).lines();
+    let is_noted = lines.any(|line| line.strip_prefix("master_replid:") == Some(master));
+    mk_note(note).filter(|_| is_noted)
 }
 
 /// Parses the answer of `master.lua`.

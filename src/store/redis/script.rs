@@ -13,6 +13,8 @@ use super::reply;
 /// Commits one transition.
 pub(super) static COMMIT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("commit.lua")));
+/// Folds blocks.
+pub(super) static FOLD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("fold.lua")));
 /// Compares versions.
 pub(super) static CONFIRM: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("confirm.lua")));
@@ -61,6 +63,7 @@ pub(super) fn load_all() -> Pipeline {
     let mut pipeline = redis::pipe();
     for source in [
         include_str!("commit.lua"),
+        include_str!("fold.lua"),
         include_str!("confirm.lua"),
         include_str!("doubt.lua"),
         include_str!("master.lua"),

@@ -20,6 +20,7 @@ use crate::domain::transition::Transition;
 use crate::store::{Applied, Bucket, CommitError};
 
 use super::batch::{self, Batch, Mark};
+use super::block::Blocks;
 use super::durability::Sender;
 use super::link::{LinkError, is_unserved};
 use super::view::{EntryId, Kept};
@@ -40,8 +41,16 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// The pause between two attempts.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(25);
 
-/// The result of a commit: the id of its log entry, if it has one.
-pub(super) type CommitOutcome = Result<Option<EntryId>, CommitError>;
+/// The result of a commit.
+pub(super) type CommitOutcome = Result<Committed, CommitError>;
+
+/// A commit that Redis has applied.
+pub(super) struct Committed {
+    /// The id of its log entry, if it has one.
+    pub(super) id: Option<EntryId>,
+    /// The blocks of its application; `None` if there are none, or the first answer was lost.
+    pub(super) blocks: Option<Blocks>,
+}
 
 /// A queued commit with the channel of its caller.
 pub(super) struct Job {
@@ -246,10 +255,14 @@ fn is_passing(answer: &Value) -> bool {
 
 fn read_outcome(shared: &Shared, bucket: Bucket, answer: &Value) -> Option<CommitOutcome> {
     match reply::items(answer) {
-        [done, id] if reply::number(done) == Some(1) => match reply::text(id)? {
-            "" => Some(Ok(None)),
-            id => Some(Ok(Some(id.parse().ok()?))),
-        },
+        [done, id, blocks @ ..] if reply::number(done) == Some(1) => {
+            let id = match reply::text(id)? {
+                "" => None,
+                id => Some(id.parse().ok()?),
+            };
+            let blocks = blocks.first().and_then(reply::bytes).and_then(Blocks::parse);
+            Some(Ok(Committed { id, blocks }))
+        }
         [_, conflict @ ..] => shared.read_conflict(bucket, conflict).map(Err),
         [] => None,
     }

@@ -11,6 +11,7 @@ use crate::store::Position;
 use crate::store::codec::FORMAT;
 use crate::store::conformance::driver::Seen;
 use crate::store::conformance::full::{check_full, check_ids_alone, mk_full};
+use crate::store::conformance::many::mk_set;
 
 use super::*;
 
@@ -119,6 +120,74 @@ async fn records_of_the_version_before_fingerprints_are_read() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     fill(&server, &root.join("tests/formats/v1-ids-alone.redis"));
     check_ids_alone(&open_full(&server).await).await;
+}
+
+const WITH_BLOCKS: &str = "tests/formats/v1-blocks.redis";
+
+fn path_with_blocks() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(WITH_BLOCKS)
+}
+
+/// Writes an application with single fields of statuses, and blocks that replace some of them.
+async fn write_blocks(server: &RedisServer) {
+    let store = open_full(server).await;
+    let mut many = Driver::new(&store, "many").await;
+    many.run(mk_set("w/0", 0..15, "in single fields")).await;
+    many.run(mk_set("w/1", 0..20, "in a block")).await;
+    many.report("w/2", "alone in a block").await;
+    many.run(mk_set("w/0", 1..3, "in single fields")).await;
+    many.run(mk_set("w/1", 0..19, "in a block")).await;
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_application_with_blocks_is_read() {
+    let Some(server) = RedisServer::start().await else { return };
+    fill(&server, &path_with_blocks());
+    let store = open_full(&server).await;
+    let mut many = Driver::new(&store, "many").await;
+    let records = store.load(&many.state.name).await.unwrap();
+    let of = |unit: &str| {
+        let found = records.statuses.iter().filter(|(key, _)| key.unit.as_str() == unit);
+        found.map(|(key, status)| (key.key.as_str(), &*status.report.message)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("w/0"), [("1", "in single fields"), ("2", "in single fields")]);
+    assert_eq!(of("w/1").len(), 19);
+    assert!(of("w/1").iter().all(|(key, message)| *key != "19" && *message == "in a block"));
+    assert_eq!(of("w/2"), [("", "alone in a block")]);
+    many.run(mk_set("w/0", 0..40, "here")).await;
+    many.check().await;
+}
+
+/// What the fixture has is what is written now, but for times and random numbers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_are_written_as_in_the_fixture() {
+    let Some(server) = RedisServer::start().await else { return };
+    write_blocks(&server).await;
+    let shipped = std::fs::read_to_string(path_with_blocks()).unwrap();
+    let of_app = |lines: &[String]| {
+        let hash = lines.iter().find(|line| line.contains(":app:test/many ")).unwrap();
+        let (_, fields) = hash.split_once(" \"").unwrap();
+        let words: Vec<String> = fields.split("\" \"").map(str::to_string).collect();
+        // Each second word is a value. The index is the first field.
+        let names: Vec<String> = words.iter().step_by(2).cloned().collect();
+        assert_eq!(names[0], "b");
+        (names, words[1].clone())
+    };
+    let shipped: Vec<String> = shipped.lines().map(str::to_string).collect();
+    assert_eq!(of_app(&dump(&server).await), of_app(&shipped));
+}
+
+/// Writes the fixture of blocks, once: `cargo test --lib write_blocks_fixture -- --ignored`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "writes into the repository"]
+async fn write_blocks_fixture() {
+    assert!(!path_with_blocks().exists(), "what was shipped is not rewritten");
+    let Some(server) = RedisServer::start().await else { return };
+    write_blocks(&server).await;
+    let mut lines = dump(&server).await;
+    lines.retain(|line| !line.contains(" bw:replicas ") && !line.contains(" \"j\" "));
+    std::fs::write(path_with_blocks(), lines.join("\n") + "\n").unwrap();
 }
 
 /// The written keys and fields are those of the newest fixture; other ones would be another format.

@@ -5,6 +5,7 @@ use crate::store::conformance::driver::{Driver, Recorder, insist, mk_report};
 use super::testing::{Cluster, Proxy, RedisServer, Sentinels, until};
 use super::*;
 
+mod blocks;
 mod conforms;
 mod doctor;
 mod durability;

@@ -1,0 +1,130 @@
+//! Which applications have blocks, and the folds of their blocks: these are replaced by fewer ones
+//! when they hold much more than the statuses of the application. A load then reads at most about
+//! three times what the application has.
+//!
+//! A fold changes nothing that a reader of records sees, and no commit waits for it.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use redis::Value;
+use tokio::sync::Semaphore;
+
+use crate::domain::name::AppName;
+use crate::domain::transition::Transition;
+use crate::store::{Bucket, ReadError};
+use crate::sync::lock;
+
+use super::block::{Blocks, Fold};
+use super::key::{Key, Tag};
+use super::link::LinkError;
+use super::view::MasterNote;
+use super::{Shared, as_read_error, batch, read, reply, script};
+
+/// The maximum number of folds at once: each has the blocks of an application in memory.
+const FOLDS_MAX: usize = 4;
+
+/// The state of the folds of a process.
+pub(super) struct Folds {
+    /// The applications that have blocks, as far as this process knows. It is not needed for a
+    /// correct commit: `commit.lua` makes a block of the statuses if the process does not.
+    packed: Mutex<HashSet<AppName>>,
+    /// The applications whose blocks are folded now.
+    running: Mutex<HashSet<AppName>>,
+    permits: Semaphore,
+}
+
+impl Default for Folds {
+    fn default() -> Folds {
+        let permits = Semaphore::new(FOLDS_MAX);
+        Folds { packed: Mutex::default(), running: Mutex::default(), permits }
+    }
+}
+
+impl Folds {
+    pub(super) fn has_blocks(&self, app: &AppName) -> bool {
+        lock(&self.packed).contains(app)
+    }
+
+    /// Updates whether an application has blocks.
+    pub(super) fn note(&self, app: &AppName, has_blocks: bool) {
+        let mut packed = lock(&self.packed);
+        match has_blocks {
+            true if packed.contains(app) => {}
+            true => drop(packed.insert(app.clone())),
+            false => drop(packed.remove(app)),
+        }
+    }
+}
+
+/// A fold that runs. While it exists, no other fold of the application begins.
+struct Folding {
+    shared: Arc<Shared>,
+    app: AppName,
+}
+
+impl Drop for Folding {
+    fn drop(&mut self) {
+        lock(&self.shared.folds.running).remove(&self.app);
+    }
+}
+
+impl Shared {
+    /// Starts a fold after a commit that found blocks, if it is due and none runs.
+    pub(super) fn fold_if_due(self: &Arc<Shared>, transition: &Transition, found: Option<Blocks>) {
+        let app = &transition.app;
+        if transition.is_deletion() {
+            self.folds.note(app, false);
+        }
+        let Some(index) = found else { return };
+        self.folds.note(app, true);
+        let is_due = index.is_due(transition.head.usage().statuses);
+        if !is_due || !lock(&self.folds.running).insert(app.clone()) {
+            return;
+        }
+        let folding = Folding { shared: self.clone(), app: app.clone() };
+        tokio::spawn(async move {
+            let Folding { shared, app } = &folding;
+            let Ok(_permit) = shared.folds.permits.acquire().await else { return };
+            // A later commit starts the next attempt.
+            if let Err(error) = shared.fold(app, &index).await {
+                tracing::warn!(%app, %error, "cannot fold the blocks of an application");
+            }
+        });
+    }
+
+    pub(super) async fn fold(&self, app: &AppName, index: &Blocks) -> Result<(), ReadError> {
+        let bucket = self.keys.bucket_of(app);
+        let tag = Tag(bucket).to_string();
+        let ask = read::ask_blocks(&self.keys, bucket, app, index);
+        let values = self.links.run(&tag, &ask).await.map_err(as_read_error)?;
+        let Some((note, fold)) = read::read_fold(app, index, &values)? else { return Ok(()) };
+        let answers = self.write_fold((bucket, app), (index, &note), &fold).await;
+        match reply::error(&answers.map_err(as_read_error)?) {
+            Some(error) => Err(ReadError::Unavailable { reason: error.to_string() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Calls the script on the master that was read; it does nothing on another one.
+    pub(super) async fn write_fold(
+        &self,
+        (bucket, app): (Bucket, &AppName),
+        (index, note): (&Blocks, &MasterNote),
+        Fold { first, entries, kept, set, removed }: &Fold,
+    ) -> Result<Vec<Value>, LinkError> {
+        let names = [Key::App(bucket, app), Key::State(bucket)].map(|key| self.keys.name(key));
+        let mut call = script::call(&script::FOLD, &names);
+        call.arg(note.epoch_floor).arg(&*note.history);
+        call.arg(index.born).arg(index.first).arg(*first).arg(*entries).arg(*kept);
+        call.arg(set.len());
+        for (field, block) in set {
+            call.arg(field).arg(block);
+        }
+        call.arg(removed);
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(batch::check_master(&self.keys, std::iter::once(bucket)));
+        pipeline.add_command(call);
+        self.links.run(&Tag(bucket).to_string(), &pipeline).await
+    }
+}
