@@ -23,6 +23,9 @@ use super::{Shared, as_read_error, batch, read, reply, script};
 
 /// The maximum number of folds at once: each has the blocks of an application in memory.
 const FOLDS_MAX: usize = 4;
+/// The maximum number of applications that are remembered to have blocks. Another process may have
+/// deleted some of them.
+const PACKED_MAX: usize = 100_000;
 
 /// The state of the folds of a process.
 pub(super) struct Folds {
@@ -51,7 +54,12 @@ impl Folds {
         let mut packed = lock(&self.packed);
         match has_blocks {
             true if packed.contains(app) => {}
-            true => drop(packed.insert(app.clone())),
+            true => {
+                if PACKED_MAX <= packed.len() {
+                    packed.clear();
+                }
+                packed.insert(app.clone());
+            }
             false => drop(packed.remove(app)),
         }
     }
