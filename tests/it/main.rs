@@ -91,6 +91,7 @@ mod tls;
 mod totals;
 mod traces;
 mod transport;
+mod unread;
 mod valkey;
 mod vectors;
 mod watch;

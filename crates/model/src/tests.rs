@@ -39,7 +39,7 @@ fn each_property_of_commits_refuses_a_planted_fault() {
         (LaterEntrySuffices, tiny, commits::KEPT),
         (ConfirmedUnread, tiny, commits::KEPT),
         (LossUncounted, tiny, commits::KEPT),
-        (AcknowledgedUnread, tiny, "an acknowledged report is shown"),
+        (AcknowledgedUnread, tiny, "an acknowledged commit is shown"),
         (RepairKeepsRevision, tiny, "observers never go back"),
         (MasterNotShown, tiny, "all replicas show what the server has"),
         (RepairKeepsRevision, tiny, "two contents of a revision are of two epochs"),

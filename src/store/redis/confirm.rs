@@ -14,6 +14,7 @@ use crate::store::{Applied, Bucket, CommitError, Version};
 use super::durability::{Durability, Sender};
 use super::key::Key;
 use super::link::{LinkError, is_unserved};
+use super::view::EntryId;
 use super::writer::{DEADLINE, IN_FLIGHT_MAX, PATIENCE, RETRY_PAUSE};
 use super::{Shared, reply, script};
 
@@ -26,7 +27,8 @@ pub(super) struct Job {
     pub(super) app: AppName,
     pub(super) bucket: Bucket,
     pub(super) version: Version,
-    pub(super) answer: oneshot::Sender<Result<(), CommitError>>,
+    /// The last entry of the log, if this process had not read the version when it asked.
+    pub(super) answer: oneshot::Sender<Result<Option<EntryId>, CommitError>>,
 }
 
 /// Confirms versions in some buckets, all on one master, until the queue is closed and empty.
@@ -85,9 +87,11 @@ async fn ask(shared: &Shared, sender: &Sender<'_>, jobs: Vec<Job>) {
 }
 
 fn mk_question(shared: &Shared, jobs: &[Job]) -> redis::Pipeline {
-    let mut names = Vec::with_capacity(3 * jobs.len());
+    let mut names = Vec::with_capacity(4 * jobs.len());
     for Job { app, bucket, .. } in jobs {
-        let keys = [Key::Heads(*bucket), Key::App(*bucket, app), Key::State(*bucket)];
+        let bucket = *bucket;
+        let keys =
+            [Key::Heads(bucket), Key::App(bucket, app), Key::State(bucket), Key::Log(bucket)];
         names.extend(keys.map(|key| shared.keys.name(key)));
     }
     let mut call: Cmd = script::call(&script::CONFIRM, &names);
@@ -95,6 +99,7 @@ fn mk_question(shared: &Shared, jobs: &[Job]) -> redis::Pipeline {
     for Job { app, bucket, version, .. } in jobs {
         call.arg(app.to_string()).arg(version.revision.0).arg(version.quiet_commits);
         call.arg(version.epoch_floor).arg(&*shared.view.history(*bucket));
+        call.arg(u8::from(shared.view.revision(*bucket, app) < version.revision));
     }
     let mut pipeline = redis::Pipeline::with_capacity(1);
     pipeline.add_command(call);
@@ -105,11 +110,14 @@ fn answer_all(shared: &Shared, jobs: Vec<Job>, answers: &[Value]) {
     for (job, answer) in jobs.into_iter().zip(answers) {
         let result = match shared.read_conflict(job.bucket, reply::items(answer)) {
             Some(conflict) => Err(conflict),
-            None if matches!(answer, Value::Nil) => Ok(()),
-            None => {
-                let reason = format!("unexpected version: {answer:?}");
-                Err(shared.unavailable(reason, Applied::No))
-            }
+            None if matches!(answer, Value::Nil) => Ok(None),
+            None => match reply::text(answer).and_then(|id| id.parse().ok()) {
+                Some(last) => Ok(Some(last)),
+                None => {
+                    let reason = format!("unexpected version: {answer:?}");
+                    Err(shared.unavailable(reason, Applied::No))
+                }
+            },
         };
         // The caller may have stopped waiting.
         let _ = job.answer.send(result);

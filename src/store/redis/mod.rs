@@ -52,6 +52,7 @@ mod confirm;
 mod conflict;
 pub mod doctor;
 pub mod durability;
+mod entry;
 mod fold;
 mod key;
 pub mod link;
@@ -65,6 +66,7 @@ mod reply;
 mod script;
 mod space;
 mod time;
+mod unread;
 mod view;
 mod writer;
 
@@ -319,14 +321,17 @@ impl Store for RedisStore {
         let Committed { id, blocks } = outcome?;
         shared.fold_if_due(&transition, blocks);
         match id {
-            None if transition.is_durable() => shared.view.refresh(&transition, bucket),
-            None => {}
+            None => {
+                if transition.is_durable() {
+                    shared.view.refresh(&transition, bucket);
+                }
+                self.rely_on_base(&transition, bucket).await
+            }
             Some(id) => {
                 let read = shared.view.until_notified(bucket, id);
-                shared.read_back((bucket, transition.epoch_floor), read).await?;
+                shared.read_back((bucket, transition.epoch_floor), read).await
             }
         }
-        Ok(())
     }
 
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
@@ -342,7 +347,10 @@ impl Store for RedisStore {
         if let Err(CommitError::Conflict { current, .. }) = confirmed {
             shared.await_missed(bucket, app, current).await;
         }
-        confirmed
+        match confirmed? {
+            Some(last) => shared.rely_on(bucket, app, version, last),
+            None => Ok(()),
+        }
     }
 
     fn follow(&self, observer: Arc<dyn Observer>) {

@@ -21,6 +21,7 @@ use super::batch::{decode_body, event_id};
 use super::block::{self, Blocks, Damaged, Field, Fold};
 use super::key::{Key, KeySpace};
 use super::reply;
+use super::unread::Unread;
 use super::view::{BucketView, EntryId, LogEntry, MasterNote, Own};
 
 /// Returns the commands that read all records of an application, as of one commit.
@@ -288,6 +289,7 @@ pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView
         heads: Heads::restore_bucket(bucket, changes, marks),
         cursor: cursor.map(|(id, _)| id).unwrap_or_default(),
         losses: u32::try_from(losses).unwrap_or(u32::MAX),
+        unread: Unread::default(),
     })
 }
 

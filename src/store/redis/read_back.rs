@@ -1,12 +1,18 @@
-//! An acknowledgement waits until this process has read from the log what it acknowledges: a loss
-//! is noticed only if a process has read what was lost.
+//! An acknowledgement of a commit waits until this process has read the commit from the log: a loss
+//! is noticed only if a process has read what was lost. An answer without a commit does not wait,
+//! so that a process whose reader is late can give it. What it relies on is remembered instead
+//! (`unread.rs`), and counts as lost if another master is met before it was read.
 
 use std::future::Future;
 use std::time::Duration;
 
-use crate::store::{Applied, Bucket, CommitError};
+use crate::domain::name::AppName;
+use crate::domain::transition::Transition;
+use crate::store::{Applied, Bucket, CommitError, ConflictCause, Store as _, Version};
 
-use super::Shared;
+use super::unread::Confirmed;
+use super::view::EntryId;
+use super::{RedisStore, Shared};
 
 /// The time that a committed transition waits for the reader to notify the observers of this
 /// process.
@@ -25,18 +31,84 @@ impl Shared {
             let reason = "the commit is applied, but not read back yet".to_string();
             return Err(self.unavailable(reason, Applied::Yes));
         }
-        if self.view.is_read_under(bucket, epoch_floor) {
+        match self.view.is_read_under(bucket, epoch_floor) {
+            true => Ok(()),
+            false => Err(self.may_be_lost()),
+        }
+    }
+
+    /// Lets an answer rely on a version that Redis has confirmed when this was the last entry of
+    /// the log.
+    pub(super) fn rely_on(
+        &self,
+        bucket: Bucket,
+        app: &AppName,
+        version: Version,
+        entry: EntryId,
+    ) -> Result<(), CommitError> {
+        let Version { revision, epoch_floor, .. } = version;
+        match self.view.rely_on(bucket, app, Confirmed { revision, epoch_floor, entry }) {
+            true => Ok(()),
+            // As the next master would say.
+            false => Err(CommitError::Conflict { current: revision, cause: ConflictCause::Master }),
+        }
+    }
+
+    fn may_be_lost(&self) -> CommitError {
+        let reason = "another master has taken over, and may lack the commit".to_string();
+        self.unavailable(reason, Applied::Maybe)
+    }
+}
+
+impl RedisStore {
+    /// Lets the answers of a commit without an entry of the log rely on the state that the commit
+    /// is based on.
+    pub(super) async fn rely_on_base(
+        &self,
+        transition: &Transition,
+        bucket: Bucket,
+    ) -> Result<(), CommitError> {
+        let Transition { app, base, base_quiet, epoch_floor, head, .. } = transition;
+        if *base <= self.shared.view.revision(bucket, app) {
             return Ok(());
         }
-        let reason = "another master has taken over, and may lack the commit".to_string();
-        Err(self.unavailable(reason, Applied::Maybe))
+        let quiet_commits = if transition.is_durable() { head.quiet_commits } else { *base_quiet };
+        let version = Version { revision: *base, quiet_commits, epoch_floor: *epoch_floor };
+        self.confirm(app, version).await.map_err(|_| self.shared.may_be_lost())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::domain::name::AppName;
+    use crate::domain::revision::Revision;
+    use crate::store::redis::unread::Confirmed;
     use crate::store::redis::view::{BucketView, EntryId, View};
     use crate::store::{Bucket, Epoch};
+
+    /// The answer of a former master arrives after the reader has met the next one.
+    #[test]
+    fn no_answer_relies_on_a_former_master() {
+        let (bucket, app) = (Bucket(0), AppName::new("test", "web").unwrap());
+        let view = View::new(1, Epoch { store_id: 7, losses: 0 });
+        view.read_under(bucket, 0);
+        let confirmed = |epoch_floor| {
+            let entry = EntryId(9, 0);
+            view.rely_on(bucket, &app, Confirmed { revision: Revision(1), epoch_floor, entry })
+        };
+        assert!(confirmed(0));
+        assert_eq!(view.unread(bucket, 0), None, "its master still serves");
+        view.read_under(bucket, 1);
+        assert_eq!(view.unread(bucket, 1), Some(EntryId(9, 0)));
+        assert!(!confirmed(0));
+        // The next master has it, and the one after that does not.
+        view.has_unread(bucket, 1);
+        assert_eq!(view.unread(bucket, 1), None);
+        view.read_under(bucket, 2);
+        assert_eq!(view.unread(bucket, 2), Some(EntryId(9, 0)));
+        view.replace(bucket, view.bucket(bucket));
+        assert_eq!(view.unread(bucket, 2), None);
+    }
 
     /// The ids of entries are times, so those of the next master follow the id of a lost entry.
     #[tokio::test]

@@ -234,6 +234,10 @@ impl LogSession<'_> {
         Ok(())
     }
 
+    fn floor(&self, bucket: Bucket) -> u64 {
+        self.notes.get(&bucket).map_or(0, |note| note.epoch_floor)
+    }
+
     /// Checks whether Redis has what this process has seen, and reads the buckets that differ.
     async fn verify(&mut self, buckets: &[Bucket]) -> Result<(), OpenError> {
         let shared = self.shared;
@@ -244,11 +248,18 @@ impl LogSession<'_> {
             log.arg(cursor.to_string()).arg("+").arg("COUNT").arg(1);
             let state = shared.keys.name(Key::State(bucket));
             pipeline.cmd("HMGET").arg(state).arg("last").arg("losses");
+            let unread = shared.view.unread(bucket, self.floor(bucket)).unwrap_or(cursor);
+            let range = pipeline.cmd("XRANGE").arg(shared.keys.name(Key::Log(bucket)));
+            range.arg(unread.to_string()).arg(unread.to_string());
         }
         let values = self.ask(&pipeline).await?;
-        let (pairs, _) = values.as_chunks::<2>();
-        for (&bucket, [log, state]) in buckets.iter().zip(pairs) {
+        let (triples, _) = values.as_chunks::<3>();
+        for (&bucket, [log, state, unread]) in buckets.iter().zip(triples) {
             let (cursor, last, losses) = shared.view.cursor(bucket);
+            let floor = self.floor(bucket);
+            if !reply::items(unread).is_empty() {
+                shared.view.has_unread(bucket, floor);
+            }
             let state = reply::items(state).iter();
             let state: Vec<u64> =
                 state.map(|value| reply::number(value).unwrap_or_default()).collect();
@@ -263,7 +274,7 @@ impl LogSession<'_> {
             });
             let is_other = !is_there
                 && next.is_some_and(|(_, position)| position.is_some_and(|at| at <= last));
-            if !(is_there && goes_on) {
+            if !(is_there && goes_on) || shared.view.unread(bucket, floor).is_some() {
                 let is_lost = Position(0) < last && (is_other || self.counted);
                 self.replace(bucket, is_lost).await?;
             }
@@ -285,8 +296,8 @@ impl LogSession<'_> {
                 self.doubt(bucket, &seen, repairs.floor).await?;
                 continue;
             }
-            let last = seen.heads.marks().last;
-            if found.heads.marks().last < last {
+            let (was, is) = (seen.heads.marks(), found.heads.marks());
+            if is.last < was.last || is.revision_floor < repairs.floor {
                 self.doubt(bucket, &seen, repairs.floor).await?;
                 continue;
             }

@@ -4,7 +4,9 @@
 //! Ordinary commits of heads correct the differences. Each gets a revision above the one that was
 //! seen, so none is used twice, and a position after all that were seen, so observers receive
 //! changes in order. An application that returned in an older state is shown as waiting until the
-//! aggregator has made its units uncertain. An application that is gone becomes a tombstone.
+//! aggregator has made its units uncertain. An application that is gone becomes a tombstone. A
+//! revision that this process has answered and not read counts as lost if its entry is gone: a
+//! later commit of another history may have the same revision.
 
 use crate::domain::app::Head;
 use crate::domain::data_loss::uncertain_head;
@@ -66,6 +68,18 @@ pub(super) fn compare(
             let put = uncertain_head(put, found.losses, note.epoch_floor, time);
             repairs.batches.push(Batch::of_head(&other.app, bucket, (head.revision, note), put));
             repairs.lost = true;
+        }
+    }
+    for (app, answered) in seen.unread.before(note.epoch_floor) {
+        repairs.lost = true;
+        match found.heads.get(app) {
+            Some((_, now)) if now.revision <= answered => {
+                let put = Head { revision: answered.next(), ..(**now).clone() };
+                let put = uncertain_head(put, found.losses, note.epoch_floor, time);
+                repairs.batches.push(Batch::of_head(app, bucket, (now.revision, note), put));
+            }
+            Some(_) => {}
+            None => repairs.floor = repairs.floor.max(answered),
         }
     }
     repairs

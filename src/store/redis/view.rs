@@ -1,7 +1,6 @@
 //! The heads of each bucket that this process knows, and the observers that it notifies.
 
 use std::collections::HashMap;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -14,24 +13,8 @@ use crate::store::heads::{Heads, Observers};
 use crate::store::{Broadcast, Bucket, Change, Epoch, Observer, Position};
 use crate::sync::lock;
 
-/// The id of an entry of a log: the clock of Redis in milliseconds, and a counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(super) struct EntryId(pub(super) u64, pub(super) u64);
-
-impl FromStr for EntryId {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<EntryId, ()> {
-        let (millis, count) = text.split_once('-').ok_or(())?;
-        Ok(EntryId(millis.parse().map_err(|_| ())?, count.parse().map_err(|_| ())?))
-    }
-}
-
-impl std::fmt::Display for EntryId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{}", self.0, self.1)
-    }
-}
+pub(super) use super::entry::EntryId;
+use super::unread::{Confirmed, Unread};
 
 /// The heads of all buckets, the observers, and the progress of the readers.
 pub(super) struct View {
@@ -70,6 +53,8 @@ pub(super) struct BucketView {
     pub(super) cursor: EntryId,
     /// The loss count when the bucket last lost writes.
     pub(super) losses: u32,
+    /// What this process has answered, and not read.
+    pub(super) unread: Unread,
 }
 
 /// A change read from a log.
@@ -166,6 +151,29 @@ impl View {
         self.floors[usize::from(bucket.0)].load(Ordering::SeqCst) <= epoch_floor
     }
 
+    /// Records that an answer relies on a revision that a master has confirmed. Returns false if
+    /// the reader has met another master since, which may lack the revision.
+    pub(super) fn rely_on(&self, bucket: Bucket, app: &AppName, confirmed: Confirmed) -> bool {
+        let view = &mut self.known().buckets[usize::from(bucket.0)];
+        // Under the lock: if the reader meets another master after this, it finds the record.
+        let is_of_master = self.is_read_under(bucket, confirmed.epoch_floor);
+        if is_of_master {
+            view.unread.rely_on(app, confirmed, &view.heads);
+        }
+        is_of_master
+    }
+
+    /// Returns the last entry that the log of the master with this floor must have, because answers
+    /// rely on what former masters have confirmed and the reader has not read.
+    pub(super) fn unread(&self, bucket: Bucket, epoch_floor: u64) -> Option<EntryId> {
+        self.known().buckets[usize::from(bucket.0)].unread.last_before(epoch_floor)
+    }
+
+    /// Records that the master with this floor has that entry.
+    pub(super) fn has_unread(&self, bucket: Bucket, epoch_floor: u64) {
+        self.known().buckets[usize::from(bucket.0)].unread.confirm(epoch_floor);
+    }
+
     /// Returns a copy of the view of a bucket.
     pub(super) fn bucket(&self, bucket: Bucket) -> BucketView {
         self.known().buckets[usize::from(bucket.0)].clone()
@@ -216,9 +224,11 @@ impl View {
             return Err(Break::OtherHistory);
         }
         view.heads.adopt(change);
+        view.unread.has_read(&change.app, change.head.revision);
         observers.notify_change(change);
         if let Some((up_to, floor)) = *forgotten {
             view.heads.forget_up_to(up_to, floor);
+            view.unread.settle(self.floors[place].load(Ordering::SeqCst), &view.heads);
             observers.notify_prune(change.bucket, up_to);
         }
         view.cursor = *id;
@@ -259,7 +269,9 @@ impl View {
         let place = usize::from(bucket.0);
         let KnownBuckets { buckets, observers } = &mut *self.known();
         let old = std::mem::replace(&mut buckets[place], new);
-        let view = &buckets[place];
+        let view = &mut buckets[place];
+        view.unread = old.unread;
+        view.unread.settle(self.floors[place].load(Ordering::SeqCst), &view.heads);
         let (was, is) = (old.heads.marks(), view.heads.marks());
         for change in view.heads.changes_after(was.last) {
             observers.notify_change(&change);

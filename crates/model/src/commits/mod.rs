@@ -41,7 +41,7 @@ pub enum Fault {
     AcknowledgedUnread,
     /// A commit is acknowledged once the replica has read a later entry, of whichever master.
     LaterEntrySuffices,
-    /// An answer without a commit is acknowledged before the replica has read what it repeats.
+    /// A replica does not remember what it has answered without a commit, and not read.
     ConfirmedUnread,
     /// A repair puts a head without a new revision.
     RepairKeepsRevision,
@@ -132,6 +132,8 @@ pub enum Action {
     Resend(u8),
     /// A replica waits no longer for an answer.
     GiveUp(u8),
+    /// The answer to a confirmation reaches its replica.
+    Answer(u8),
     /// A replica reads an entry of the log.
     Read(u8),
     /// A replica takes the next step towards a new master.
@@ -207,6 +209,7 @@ impl Model for Commits {
                         actions.push(Action::GiveUp(r));
                     }
                 }
+                None if replica.confirmed.is_some() => actions.push(Action::Answer(r)),
                 None => {
                     let calls = state.calls.iter().filter(|(_, to)| *to == r);
                     actions.extend(calls.map(|(report, _)| Action::Serve(r, *report)));
@@ -249,9 +252,9 @@ impl Model for Commits {
             Action::Serve(r, report) => {
                 let at = state.calls.iter().position(|call| *call == (report, r))?;
                 state.calls.remove(at);
-                state.decide(r.into(), Some(report), fault);
+                state.decide(r.into(), Some(report));
             }
-            Action::Mark(r) => state.decide(r.into(), None, fault),
+            Action::Mark(r) => state.decide(r.into(), None),
             Action::Arrive(at, answers) => state.arrive(at, answers, fault),
             Action::Resend(r) => {
                 state.resends -= 1;
@@ -262,6 +265,7 @@ impl Model for Commits {
                 state.give_ups -= 1;
                 state.give_up(r.into());
             }
+            Action::Answer(r) => state.answer(r.into(), fault),
             Action::Read(r) => state.read(r.into(), fault),
             Action::Compare(r) => state.compare(r.into(), fault),
             Action::Failover(dropped) => state.fail_over(dropped, self.bounds.old_calls),
@@ -277,7 +281,7 @@ impl Model for Commits {
                 !state.is_settled() || is_lost || report <= state.number_in_force()
             }),
             Property::always("observers never go back", |_, state: &State| !state.broken.went_back),
-            Property::always("an acknowledged report is shown", |_, state: &State| {
+            Property::always("an acknowledged commit is shown", |_, state: &State| {
                 !state.broken.not_shown
             }),
             Property::always("all replicas show what the server has", |_, state: &State| {

@@ -64,6 +64,17 @@ pub struct Repair {
     pub counted: bool,
 }
 
+/// A revision that a master has confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Confirmed {
+    /// The revision.
+    pub revision: u64,
+    /// The floor of the master.
+    pub floor: u64,
+    /// The last entry of its log at that time.
+    pub entry: u64,
+}
+
 /// A replica.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
@@ -97,6 +108,10 @@ pub struct Replica {
     pub seq: u64,
     /// The commit in flight.
     pub pending: Option<Pending>,
+    /// A confirmation whose answer travels, and the report that it answers.
+    pub confirmed: Option<(Option<u8>, Confirmed)>,
+    /// What an answer relies on before it was read.
+    pub unread: Option<Confirmed>,
 }
 
 impl Replica {
@@ -118,6 +133,8 @@ impl Replica {
             is_unsettled: false,
             seq: 0,
             pending: None,
+            confirmed: None,
+            unread: None,
         }
     }
 
@@ -126,10 +143,34 @@ impl Replica {
         self.compared == Some(server.number) && self.cursor == server.newest()
     }
 
-    /// Returns whether its reader has read a state, on the master of that state.
-    pub fn has_read(&self, state: &Known) -> bool {
-        let is_of_master = self.read_floor <= state.state().epoch_floor;
-        is_of_master && state.head().revision.0 <= self.shown.revision
+    /// Lets an answer rely on a revision that a master has confirmed, as `store/redis/unread.rs`
+    /// does. Returns false if the reader has met another master since.
+    pub fn rely_on(&mut self, confirmed: Confirmed) -> bool {
+        let is_of_master = self.read_floor <= confirmed.floor;
+        if is_of_master && self.shown.revision < confirmed.revision {
+            self.unread = Some(confirmed);
+        }
+        is_of_master
+    }
+
+    /// Forgets what was read up to a revision, and what the master does not have.
+    pub fn settle(&mut self, revision: u64) {
+        let floor = self.read_floor;
+        self.unread = self.unread.filter(|at| revision < at.revision && floor <= at.floor);
+    }
+
+    /// Takes over that a master has the entry that an answer relies on.
+    pub fn find_unread(&mut self, server: &Server) {
+        if let Some(unread) = &mut self.unread
+            && server.log.iter().any(|entry| entry.id == unread.entry)
+        {
+            unread.floor = unread.floor.max(server.floor);
+        }
+    }
+
+    /// Returns the revision that the master with this floor may lack.
+    pub fn unread_before(&self, floor: u64) -> Option<u64> {
+        self.unread.filter(|unread| unread.floor < floor).map(|unread| unread.revision)
     }
 
     /// Replays what has arrived.

@@ -60,7 +60,8 @@ impl Commit {
         }
     }
 
-    fn revision(&self) -> u64 {
+    /// Returns the revision after it.
+    pub fn revision(&self) -> u64 {
         match &self.content {
             Content::Transition(transition) => transition.head.revision.0,
             Content::Head(head) => head.revision.0,

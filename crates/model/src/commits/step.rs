@@ -4,7 +4,7 @@ use bellwether::domain::app::Head;
 use bellwether::domain::data_loss::uncertain_head;
 use bellwether::domain::revision::Revision;
 
-use super::replica::{Pending, Repair, Shown, Step};
+use super::replica::{Confirmed, Pending, Repair, Shown, Step};
 use super::server::{Answer, Commit, Server};
 use super::{Commits, Fault, NOW, State};
 use crate::known::unit_name;
@@ -24,7 +24,7 @@ impl State {
     }
 
     /// Decides, and sends a commit or confirms.
-    pub(super) fn decide(&mut self, r: usize, report: Option<u8>, fault: Option<Fault>) {
+    pub(super) fn decide(&mut self, r: usize, report: Option<u8>) {
         // The second attempt reads first, and the third one meets no other cause.
         for _ in 0..3 {
             let replica = &mut self.replicas[r];
@@ -49,13 +49,28 @@ impl State {
             if outcome.is_none() {
                 return;
             }
-            if !replica.has_read(&replica.state) && fault != Some(Fault::ConfirmedUnread) {
-                return;
-            }
             match self.server.confirm(&replica.state) {
-                Answer::Done(_) => return self.acknowledge(r, report),
+                Answer::Done(_) => {
+                    let revision = replica.state.head().revision.0;
+                    let floor = replica.state.state().epoch_floor;
+                    let entry = self.server.newest();
+                    replica.confirmed = Some((report, Confirmed { revision, floor, entry }));
+                    return;
+                }
                 Answer::Revision(_) | Answer::Other => replica.is_behind = true,
             }
+        }
+    }
+
+    /// Takes the answer to a confirmation.
+    pub(super) fn answer(&mut self, r: usize, fault: Option<Fault>) {
+        let replica = &mut self.replicas[r];
+        let Some((report, confirmed)) = replica.confirmed.take() else { return };
+        if fault == Some(Fault::ConfirmedUnread) || replica.rely_on(confirmed) {
+            self.acknowledge(r, report);
+        } else {
+            replica.is_behind = true;
+            self.decide(r, report);
         }
     }
 
@@ -70,7 +85,6 @@ impl State {
         if self.acknowledged.0 <= report {
             self.acknowledged = (report, replica.losses.1);
         }
-        self.broken.not_shown |= replica.shown.revision < replica.state.head().revision.0;
         if report == self.report.0 {
             self.report.0 += 1;
             self.report.1 = 0;
@@ -84,7 +98,7 @@ impl State {
         self.keep(before);
         let replica = &mut self.replicas[usize::from(r)];
         let is_awaited = replica.pending.as_ref().is_some_and(|pending| pending.seq == seq);
-        self.met.late |= !is_awaited && answer == Answer::Other;
+        self.met.late |= !is_awaited && !matches!(answer, Answer::Done(_));
         if !is_awaited || !answers {
             return;
         }
@@ -95,8 +109,10 @@ impl State {
                 self.finish(usize::from(r), fault);
             }
             Answer::Done(None) if fault != Some(Fault::ConfirmedUnread) => {
-                let is_read = replica.has_read(&replica.state);
-                if is_read { self.succeed(usize::from(r)) } else { self.give_up(usize::from(r)) }
+                let (revision, floor) = (pending.commit.base, pending.commit.floor);
+                let entry = self.server.newest();
+                let relies = replica.rely_on(Confirmed { revision, floor, entry });
+                if relies { self.succeed(usize::from(r)) } else { self.give_up(usize::from(r)) }
             }
             Answer::Done(_) => self.succeed(usize::from(r)),
             Answer::Revision(_) | Answer::Other => {
@@ -109,7 +125,7 @@ impl State {
                     Answer::Revision(current) => known < current || current < base,
                     _ => true,
                 };
-                self.decide(usize::from(r), report, fault);
+                self.decide(usize::from(r), report);
             }
         }
     }
@@ -143,6 +159,8 @@ impl State {
             replica.state = replica.state.after(transition);
         }
         replica.is_unsettled = false;
+        let is_told = pending.commit.base < pending.commit.revision();
+        self.broken.not_shown |= is_told && replica.shown.revision < pending.commit.revision();
         self.acknowledge(r, pending.report);
     }
 
@@ -172,6 +190,7 @@ impl State {
         }
         (replica.cursor, replica.last) = (entry.id, position);
         let shown = Shown::of(&app, position);
+        replica.settle(shown.revision);
         self.show(r, shown);
         let commit = commit.transition().is_some().then_some(commit);
         self.replicas[r].arrived.push((shown.revision, commit));
@@ -198,6 +217,7 @@ impl State {
             None => {
                 server.note(fault);
                 replica.read_floor = server.floor;
+                replica.find_unread(server);
                 let mut counted = false;
                 if server.losses.0 < replica.losses.0 && fault != Some(Fault::LossUncounted) {
                     replica.losses.0 = server.count_loss(replica.losses.0);
@@ -213,7 +233,7 @@ impl State {
                 let position = next.and_then(|entry| entry.change.as_ref().map(|change| change.0));
                 let is_other = !is_there && position.is_some_and(|at| at <= replica.last);
                 let goes_on = replica.last <= server.last && server.losses.1 == replica.losses.1;
-                if is_there && goes_on {
+                if is_there && goes_on && replica.unread_before(server.floor).is_none() {
                     (replica.compared, replica.floor) = (Some(server.number), server.floor);
                 } else {
                     let is_lost = is_other || counted;
@@ -257,8 +277,14 @@ impl State {
                 let head = server.app.head();
                 let is_older = found.position <= replica.last || found.revision <= known.revision;
                 let differs = found != known && is_older;
+                let unread = replica.unread_before(server.floor);
+                let above = match unread.filter(|answered| found.revision <= *answered) {
+                    Some(answered) => Some(answered),
+                    None => differs.then_some(found.revision.max(known.revision)),
+                };
                 let is_lost = is_lost
                     || differs
+                    || unread.is_some()
                     || server.last < replica.last
                     || server.losses.1 < replica.losses.1;
                 let uncounted = server.losses.1 <= replica.losses.1;
@@ -266,8 +292,10 @@ impl State {
                     replica.repair = goes_on(Step::Count, counted);
                 } else if server.last < replica.last {
                     replica.repair = goes_on(Step::Doubt, counted);
-                } else if differs && fault != Some(Fault::RepairKeepsRevision) {
-                    let revision = Revision(found.revision.max(known.revision)).next();
+                } else if let Some(above) =
+                    above.filter(|_| fault != Some(Fault::RepairKeepsRevision))
+                {
+                    let revision = Revision(above).next();
                     let put = Head { revision, ..(**head).clone() };
                     let put = uncertain_head(put, server.losses.1, server.floor, NOW);
                     let commit = Commit::put(found.revision, server.floor, put);
@@ -277,6 +305,7 @@ impl State {
                     replica.losses.1 = server.losses.1;
                     (replica.cursor, replica.last) = (server.newest(), server.last);
                     (replica.compared, replica.floor) = (Some(number), server.floor);
+                    replica.settle(found.revision);
                     replica.arrived.push((found.revision, None));
                     if fault != Some(Fault::MasterNotShown) {
                         self.show(r, found);

@@ -5,6 +5,7 @@ use crate::domain::name::UnitName;
 use crate::domain::status::StatusKey;
 use crate::store::ConflictCause;
 use crate::store::conformance::driver::mk_reporter;
+use crate::store::redis::reader::Reader;
 
 use super::*;
 
@@ -156,4 +157,95 @@ async fn epochs_rise_above_those_given_with_any_clock_of_redis() {
 
 fn mk_keys() -> KeySpace {
     KeySpace::new("bw", mk_options().buckets)
+}
+
+async fn open_one_bucket(server: &RedisServer) -> (Arc<RedisStore>, Arc<dyn Store>) {
+    let options = Options { buckets: 1, ..Options::default() };
+    let store = Arc::new(try_open(&server.url(), options).await.unwrap());
+    (store.clone(), store)
+}
+
+/// Ends the reader of the logs, as if its connection stood still.
+async fn stop_reading(store: &RedisStore) {
+    // The first task reads the time.
+    let readers = &store.readers[1..];
+    readers.iter().for_each(JoinHandle::abort);
+    until("the reader has ended", async || readers.iter().all(JoinHandle::is_finished)).await;
+}
+
+/// Reads the logs on a new connection, until the returned task is ended.
+async fn read_again(store: &RedisStore) -> JoinHandle<()> {
+    let mut reader = Reader::new(store.shared.clone(), vec![Bucket(0)]);
+    // The link finds another master after a moment.
+    until("the logs are read", async || reader.catch_up().await.is_ok()).await;
+    tokio::spawn(reader.run())
+}
+
+/// A process confirms a revision that only the process that committed it has read, and that one
+/// ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_confirmed_revision_that_was_not_read_is_lost_with_its_master() {
+    let Some(server) = start().await else { return };
+    let (late, store) = open_one_bucket(&server).await;
+    let (writer, other) = open_one_bucket(&server).await;
+    let mut web = has(&other).await;
+    let recorder = Recorder::on(&store);
+    until("the late process has it", async || recorder.last("web") == Some((1, false))).await;
+    stop_reading(&late).await;
+    web.report("web/0", "kept").await;
+    Driver::new(&store, "web").await.confirm().await.unwrap();
+    // What the next master has is not doubted, although this process has not read it.
+    become_another(&server).await;
+    let reader = read_again(&late).await;
+    until("it is read", async || recorder.last("web") == Some((2, false))).await;
+    reader.abort();
+    assert_eq!(store.epoch().losses, 0);
+
+    let before = Snapshot::of(&server).await;
+    let mut web = Driver::new(&other, "web").await;
+    web.report("web/0", "lost").await;
+    let confirmed = Driver::new(&store, "web").await;
+    assert_eq!(confirmed.revision(), web.revision());
+    confirmed.confirm().await.unwrap();
+    stop_reading(&writer).await;
+    before.restore(&server).await;
+    read_again(&late).await.abort();
+    assert_eq!(store.epoch().losses, 1);
+    let losses = recorder.record().data_losses;
+    assert_eq!(losses, [(Bucket(0), store.epoch())]);
+    let found = Driver::new(&store, "web").await;
+    assert!(web.revision() < found.revision(), "{:?}", found.revision());
+    assert_eq!(recorder.last("web"), Some((found.revision().0, false)));
+    // Counted once.
+    read_again(&late).await.abort();
+    assert_eq!(store.epoch().losses, 1);
+}
+
+/// Two processes lose different applications. The one that has read a deletion compares last, when
+/// the other one has counted the loss and has written more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revision_of_a_deleted_application_is_not_given_again() {
+    let Some(server) = start().await else { return };
+    let (one, store) = open_one_bucket(&server).await;
+    let (other, others) = open_one_bucket(&server).await;
+    let before = Snapshot::of(&server).await;
+    insist(&store, "known", "to both").await;
+    let recorder = Recorder::on(&others);
+    until("the other one has it", async || recorder.last("known") == Some((1, false))).await;
+    stop_reading(&other).await;
+    let mut web = insist(&store, "web", "here").await;
+    web.delete().await;
+    let deleted = web.revision();
+    stop_reading(&one).await;
+    before.restore(&server).await;
+    let reader = read_again(&other).await;
+    assert_eq!(others.epoch().losses, 1);
+    for message in ["two", "three", "four"] {
+        insist(&others, "known", message).await;
+    }
+    read_again(&one).await.abort();
+    assert_eq!(store.epoch(), others.epoch());
+    let again = Driver::new(&store, "web").await;
+    assert!(deleted <= again.revision(), "{:?} after {deleted:?}", again.revision());
+    reader.abort();
 }
