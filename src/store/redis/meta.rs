@@ -4,9 +4,10 @@ use std::fmt;
 
 use redis::{Cmd, Pipeline, Value};
 
-use crate::store::{Epoch, OpenError, codec};
+use crate::store::{Epoch, OpenError, codec, random_store_id};
 
 use super::key::{Key, KeySpace};
+use super::link::Links;
 use super::{reply, script};
 
 /// The record of the store as a whole.
@@ -30,6 +31,20 @@ impl fmt::Display for Meta {
 }
 
 const FIELDS: [&str; 4] = ["format", "buckets", "store_id", "losses"];
+
+/// Reads the record of the store as a whole, and creates it if it does not exist.
+pub(super) async fn open(links: &Links, keys: &KeySpace) -> Result<Epoch, OpenError> {
+    let key = keys.name(Key::Meta);
+    let values = links.run(&key, &ask(keys)).await?;
+    if let Some(meta) = read(&values, keys)? {
+        return Ok(meta.epoch);
+    }
+    let values = links.run(&key, &make(keys, random_store_id())).await?;
+    match read(&values, keys)? {
+        Some(meta) => Ok(meta.epoch),
+        None => Err(OpenError::Unavailable { reason: format!("{key} is missing after a write") }),
+    }
+}
 
 /// Returns the commands that read the record.
 pub(super) fn ask(keys: &KeySpace) -> Pipeline {

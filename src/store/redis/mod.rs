@@ -163,7 +163,7 @@ impl RedisStore {
         let keys = KeySpace::new(&prefix, buckets.max(1));
         let fails_over = target.master_name().is_some() || target.is_cluster();
         let links = Links::connect(target, link).await?;
-        let epoch = make_store(&links, &keys).await?;
+        let epoch = meta::open(&links, &keys).await?;
         let clock = StoreClock::new(time::ask(&links, &keys, Timestamp::default()).await?.0);
         let replica = ReplicaId(random_store_id());
         let shared = Arc::new(Shared {
@@ -487,19 +487,5 @@ impl Shared {
 impl From<LinkError> for OpenError {
     fn from(error: LinkError) -> OpenError {
         OpenError::Unavailable { reason: error.reason().to_string() }
-    }
-}
-
-/// Reads the record of the store as a whole, and creates it if it does not exist.
-async fn make_store(links: &Links, keys: &KeySpace) -> Result<Epoch, OpenError> {
-    let key = keys.name(Key::Meta);
-    let values = links.run(&key, &meta::ask(keys)).await?;
-    if let Some(meta) = meta::read(&values, keys)? {
-        return Ok(meta.epoch);
-    }
-    let values = links.run(&key, &meta::make(keys, random_store_id())).await?;
-    match meta::read(&values, keys)? {
-        Some(meta) => Ok(meta.epoch),
-        None => Err(OpenError::Unavailable { reason: format!("{key} is missing after a write") }),
     }
 }
