@@ -310,7 +310,10 @@ impl ApiError {
             .retry_after(retry_after),
             Error::Corrupt { record, .. } => ApiError::new(
                 Reason::RecordCorrupt,
-                format!("{text}; delete the application and let its workers report again"),
+                format!(
+                    "{text}; if a newer version of bellwether wrote it, use that version, \
+                     else delete the application and let its workers report again"
+                ),
             )
             .with("record", record),
             Error::Failed => ApiError::new(Reason::Internal, text),
