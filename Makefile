@@ -61,14 +61,16 @@ fix: ## Format, generate the wire types, apply what clippy knows how to fix, and
 	$(CARGO) clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
 
 bench: tools ## Measure every row of docs/performance.md beside its peer and put the table there; about 15 minutes (ARGS="..." adds flags)
-	$(CARGO) build --locked --profile dist --workspace --exclude bellwether-model --exclude bellwether-sim --bins
+	@tools/install bench
+	$(CARGO) build --locked --profile dist -p bellwether -p bellwether-bench --bins
 	$(CARGO) run --locked --profile dist -p bellwether-bench -- all --page docs/performance.md $(ARGS)
 
 instructions: tools ## Count the instructions of a report, which do not vary with load, and put them there too
 	$(CARGO) run --locked --profile dist -p bellwether-bench -- instructions --page docs/performance.md $(ARGS)
 
 graph: tools ## Draw throughput and delay of rows 1, 2, 3 and 6 as the load grows into docs/images; about 4 minutes (ARGS="..." adds flags)
-	$(CARGO) build --locked --profile dist --workspace --exclude bellwether-sim --bins
+	@tools/install bench
+	$(CARGO) build --locked --profile dist -p bellwether -p bellwether-bench --bins
 	$(CARGO) run --locked --profile dist -p bellwether-bench -- graph --out docs/images/load.svg $(ARGS)
 
 bench-core: ## Time the core alone, as an application grows (ARGS="..." narrows)

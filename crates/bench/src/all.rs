@@ -51,6 +51,7 @@ struct Run {
 
 /// The commands in the order of the targets. A further row is a line here.
 const RUNS: &[Run] = &[
+    Run { row: 0, line: PEERS, quick: "--in-flight 8" },
     Run { row: 1, line: "streams --store redis", quick: "--keys 1000" },
     Run { row: 2, line: "streams --store embedded", quick: "--keys 1000" },
     Run { row: 3, line: "ingest --store redis,memory", quick: "--in-flight 8" },
@@ -69,12 +70,16 @@ const RUNS: &[Run] = &[
     Run { row: 12, line: "loss", quick: "--workers 30 --jitter 50" },
     Run { row: 12, line: "storm", quick: "--watchers 200" },
     Run { row: 13, line: "written", quick: "--rate 100 --settle 0" },
+    Run { row: 14, line: "start", quick: "--statuses 1000" },
     Run { row: 15, line: "repeats", quick: "--keys 1000 --calls 8" },
     Run { row: 16, line: "secured", quick: "--keys 1000 --calls 8" },
     Run { row: 16, line: "json", quick: "--in-flight 8" },
+    Run { row: 17, line: "active", quick: "--applications 1000" },
     Run { row: 18, line: "events", quick: "--watchers 200" },
 ];
 
+/// The command whose row has no target, and is in the table because the others rest on it.
+pub(crate) const PEERS: &str = "peers";
 /// A row that takes longer counts as stuck.
 const RUN_DEADLINE: Duration = Duration::from_secs(600);
 /// How long a measurement may take to remove what it started, after SIGTERM.

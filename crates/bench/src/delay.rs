@@ -42,9 +42,9 @@ pub struct DelayRow {
     pub ratio_p99: Option<Ratio>,
     /// The limit of our 99th percentile in seconds; absent for a row that is only reported.
     pub target_seconds: Option<f64>,
-    /// Whether our 99th percentile must also not exceed the peer's.
+    /// The most that our 99th percentile may be, as a share of the peer's; absent for no limit.
     #[serde(default)]
-    pub never_worse: bool,
+    pub ratio_p99_max: Option<f64>,
     /// The result against the target.
     pub verdict: Verdict,
 }
@@ -111,20 +111,20 @@ impl DelayRow {
         let ratio_p50 = ratio(|side| side.p50_seconds, |side| &side.p50_seconds_by_round);
         let ratio_p99 = ratio(|side| side.p99_seconds, |side| &side.p99_seconds_by_round);
         let work = work.to_string();
-        let never_worse = false;
-        DelayRow { work, ours, peer, ratio_p50, ratio_p99, target_seconds, never_worse, verdict }
+        let ratio_p99_max = None;
+        DelayRow { work, ours, peer, ratio_p50, ratio_p99, target_seconds, ratio_p99_max, verdict }
     }
 
-    /// Returns the row with the extra condition that our 99th percentile must not exceed the
-    /// peer's.
+    /// Returns the row with the extra condition that our 99th percentile is at most this share of
+    /// the peer's.
     #[must_use]
-    pub fn never_worse(self) -> DelayRow {
+    pub fn at_most_of_peer(self, max: f64) -> DelayRow {
         let verdict = match (self.verdict, self.ratio_p99) {
             (Verdict::Met, None) => Verdict::NotCompared,
-            (Verdict::Met, Some(ratio)) if 1.0 < ratio.value => Verdict::NotMet,
+            (Verdict::Met, Some(ratio)) if max < ratio.value => Verdict::NotMet,
             (verdict, _) => verdict,
         };
-        DelayRow { never_worse: true, verdict, ..self }
+        DelayRow { ratio_p99_max: Some(max), verdict, ..self }
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
     fn a_peer_can_be_a_target_too() {
         let row = |ours: &[u64], peer: Option<&[u64]>| {
             let peer = peer.map(|peer| side(&[peer]));
-            DelayRow::compare("x", side(&[ours]), peer, Some(0.0002)).never_worse().verdict
+            DelayRow::compare("x", side(&[ours]), peer, Some(0.0002)).at_most_of_peer(1.0).verdict
         };
         assert_eq!(row(&[200], Some(&[200])), Verdict::Met);
         assert_eq!(row(&[200], Some(&[199])), Verdict::NotMet);

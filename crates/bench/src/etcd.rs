@@ -36,7 +36,7 @@ pub struct Etcd {
     process: Process,
 }
 
-/// Finds etcd on the PATH.
+/// Finds etcd on the PATH: the pinned version, if `tools/install bench` has installed it.
 pub fn find() -> anyhow::Result<PathBuf> {
     process::find("etcd").context(
         "etcd is not on the PATH; install it (Debian, Ubuntu: apt-get install etcd-server), or \

@@ -61,9 +61,9 @@ pub enum Shape {
 /// Watches on each stream.
 pub const PER_STREAM: usize = 100;
 /// The least ratio of ours with a stream each to plain tonic.
-const SINGLE_TARGET: f64 = 1.5;
+const SINGLE_TARGET: f64 = 1.8;
 /// The least ratio of ours with many watches on each stream to etcd.
-const MULTIPLEXED_TARGET: f64 = 6.0;
+const MULTIPLEXED_TARGET: f64 = 25.0;
 /// How long the watchers may take to open, and to receive one change.
 const DEADLINE: Duration = Duration::from_secs(60);
 

@@ -46,7 +46,7 @@ pub struct Heartbeats {
 /// Applications that workers belong to.
 const APPLICATIONS: u64 = 100;
 /// The least ratio of our heartbeats to the peer's keepalives for the same processor time.
-const RATIO_TARGET: f64 = 8.0;
+const RATIO_TARGET: f64 = 10.0;
 /// The least processor time that can be measured.
 const CPU_SECONDS_MIN: f64 = 0.01;
 /// How long all workers may take to connect and report once.

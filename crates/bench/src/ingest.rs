@@ -14,15 +14,18 @@ use tonic::transport::Channel;
 
 use crate::Load;
 use crate::commits;
+use crate::cost::Cost;
 use crate::echo::Echoes;
 use crate::etcd::{self, Etcd, Puts};
-use crate::load::{self, Measured, Plan, Work};
+use crate::load::{self, Plan, Work};
 use crate::machine::Machine;
 use crate::redis::{self, Fsync, Redis};
 use crate::report::{Report, Row, Sent, Side};
 use crate::rounds::{self, Contender, Progress};
+use crate::scalar::{AnyRow, ScalarRow, ScalarSide, Target};
 use crate::server::{Place, Server};
 use crate::site::Site;
+use crate::testbed::Testbed;
 
 /// Flags of `ingest`.
 #[derive(Debug, clap::Args)]
@@ -75,9 +78,11 @@ const UNITS: u64 = 16;
 pub const KEYS: u64 = APPLICATIONS * UNITS;
 
 /// The least ratio to etcd's puts, over a Redis that syncs every second.
-const REDIS_TARGET: f64 = 2.0;
+const REDIS_TARGET: f64 = 1.4;
 /// The least ratio to the echo: in memory, all work besides the call itself must be small.
-const ECHO_TARGET: f64 = 0.8;
+const ECHO_TARGET: f64 = 0.65;
+/// The most microseconds of processor time of our server for a call, in memory.
+const MICROS_TARGET: f64 = 22.0;
 
 /// Runs the command: starts the sides, measures them in turn, prints the report.
 pub async fn run(args: Ingest) -> anyhow::Result<()> {
@@ -90,7 +95,8 @@ pub async fn run(args: Ingest) -> anyhow::Result<()> {
     let measured = rounds::alternate(&contenders, args.load.rounds).await?;
     let names = contenders.iter().map(|contender| contender.name.as_str());
     let sides = names.zip(&measured);
-    let sides = sides.map(|(name, rounds)| Side::of(name, rounds.iter().map(|round| &round.calls)));
+    let sides =
+        sides.map(|(name, rounds)| Side::of(name, rounds.iter().map(|round| &round.cost.calls)));
     let mut sides: Vec<Side> = sides.collect::<anyhow::Result<_>>()?;
     let mut peers = sides.split_off(started.ours.len()).into_iter();
     let etcd = started.etcd.as_ref().and_then(|_| peers.next());
@@ -99,8 +105,9 @@ pub async fn run(args: Ingest) -> anyhow::Result<()> {
     for ((ours, side), rounds) in started.ours.iter().zip(sides).zip(&measured) {
         let commits = rounds.iter().filter_map(|round| round.commits_per_second).collect();
         let commits = Side::counted(&side.name, commits);
-        rows.extend(ours.compare(side, etcd.as_ref(), echo.as_ref()));
-        rows.push(ours.commits_beside(commits, etcd.as_ref()));
+        rows.extend(ours.compare(side, etcd.as_ref(), echo.as_ref()).into_iter().map(AnyRow::Rate));
+        rows.push(AnyRow::Rate(ours.commits_beside(commits, etcd.as_ref())));
+        rows.push(ours.cost_row(rounds));
     }
     Report { machine, sent: args.sent(request_bytes), rows }.print(args.load.json)
 }
@@ -189,16 +196,17 @@ impl Ours {
     /// Returns our side; its commits are counted during the load.
     fn contender(&self, plan: Plan) -> Contender<Round> {
         let name = format!("bellwether {}", bellwether::VERSION);
-        let (grpc, ops, work) = (self.server.grpc, self.server.ops, Arc::new(Reports));
+        let (grpc, ops, id) = (self.server.grpc, self.server.ops, self.server.id());
+        let work = Arc::new(Reports);
         Contender::new(name, move |first| {
             let (work, plan) = (work.clone(), plan.clone());
             Box::pin(async move {
                 let ops = ops.context("our server printed no address of its metrics")?;
                 let calls = load::run(work, format!("http://{grpc}"), plan.clone(), first);
                 let commits = commits::per_second(ops, &plan);
-                let (calls, commits) = tokio::try_join!(calls, commits)?;
-                calls.check()?;
-                Ok(Round { calls, commits_per_second: Some(commits) })
+                let cost = Cost::of(calls, vec![id], plan.clone());
+                let (cost, commits) = tokio::try_join!(cost, commits)?;
+                Ok(Round { cost, commits_per_second: Some(commits) })
             })
         })
     }
@@ -235,6 +243,15 @@ impl Ours {
         Row::compare(&work, commits, etcd.cloned(), None)
     }
 
+    /// Returns the processor time of our server for a call.
+    fn cost_row(&self, rounds: &[Round]) -> AnyRow {
+        let micros = rounds.iter().filter_map(|round| round.cost.micros(0)).collect();
+        let side = ScalarSide::mean(&Testbed::name(), micros);
+        let work = self.work("Processor time of the server for a unary ReportStatus");
+        let target = (self.store == Store::Memory).then_some(Target::AtMost(MICROS_TARGET));
+        AnyRow::Scalar(ScalarRow::compare(work, "microseconds", side, None, target))
+    }
+
     /// Names the work and the storage backend.
     fn work(&self, what: &str) -> String {
         match (self.store, &self.redis) {
@@ -249,7 +266,7 @@ impl Ours {
 
 /// The results of one measurement of a side.
 struct Round {
-    calls: Measured,
+    cost: Cost,
     /// Commits per second of our server meanwhile.
     commits_per_second: Option<f64>,
 }
@@ -258,10 +275,10 @@ fn contender<W: Work>(name: String, address: SocketAddr, work: W, plan: Plan) ->
     let work = Arc::new(work);
     Contender::new(name, move |first| {
         let load = load::run(work.clone(), format!("http://{address}"), plan.clone(), first);
+        let plan = plan.clone();
         Box::pin(async move {
-            let calls = load.await?;
-            calls.check()?;
-            Ok(Round { calls, commits_per_second: None })
+            let cost = Cost::of(load, Vec::new(), plan).await?;
+            Ok(Round { cost, commits_per_second: None })
         })
     })
 }

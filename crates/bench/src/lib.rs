@@ -18,6 +18,7 @@
 //! adds it to the table of `docs/performance.md`.
 
 pub mod abuse;
+pub mod active;
 pub mod all;
 pub mod both_ways;
 pub mod campaign;
@@ -25,6 +26,7 @@ pub mod candidacy;
 pub mod changes;
 pub mod collect;
 pub mod commits;
+pub mod cost;
 pub mod delay;
 pub mod echo;
 pub mod election;
@@ -47,6 +49,7 @@ pub mod machine;
 pub mod memory;
 pub mod open_loop;
 pub mod page;
+pub mod peers;
 pub mod pending;
 pub mod pipelined;
 pub mod process;
@@ -61,6 +64,7 @@ pub mod secured;
 pub mod server;
 pub mod silence;
 pub mod site;
+pub mod start;
 pub mod storm;
 pub mod streams;
 pub mod summary;
@@ -108,6 +112,12 @@ pub enum BenchCommand {
     Written(written::Written),
     /// Cost of a report in an application of many statuses, beside one of few
     Growth(growth::Growth),
+    /// Cost of a commit with many active applications, beside few
+    Active(active::Active),
+    /// Time until a server with a million statuses answers, after it was killed
+    Start(start::Start),
+    /// Puts per second of the etcd that is measured beside, and of another version of it
+    Peers(peers::Peers),
     /// Time until the workers of an application have answered, with some that never do
     Collect(collect::Collect),
     /// Time until units that fall silent together are judged, beside leases in etcd
@@ -226,6 +236,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Watchers(watchers) => watchers::run(watchers).await,
             BenchCommand::Written(written) => written::run(written).await,
             BenchCommand::Growth(growth) => growth::run(growth).await,
+            BenchCommand::Active(active) => active::run(active).await,
+            BenchCommand::Start(start) => start::run(start).await,
+            BenchCommand::Peers(peers) => peers::run(peers).await,
             BenchCommand::Collect(collect) => collect::run(collect).await,
             BenchCommand::Silence(silence) => silence::run(silence).await,
             BenchCommand::Election(election) => election::run(election).await,

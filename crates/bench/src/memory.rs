@@ -46,9 +46,9 @@ pub struct Memory {
 }
 
 /// The most bytes of a watch with a stream of its own.
-const SINGLE_TARGET: f64 = 5.0 * 1024.0;
+const SINGLE_TARGET: f64 = 4.0 * 1024.0;
 /// The most bytes of a watch on a stream of a hundred.
-const MULTIPLEXED_TARGET: f64 = 300.0;
+const MULTIPLEXED_TARGET: f64 = 200.0;
 /// The most bytes of a status beyond its own texts.
 const STATUS_TARGET: f64 = 400.0;
 /// The most bytes of an active application with one status.

@@ -41,6 +41,19 @@ impl Process {
         Ok(Process { name, child, stdout, directory })
     }
 
+    /// Kills the process with SIGKILL, and starts `command` in its place with the same directory.
+    pub fn replace(&mut self, mut command: Command) -> anyhow::Result<()> {
+        self.child.kill().with_context(|| format!("kill {}", self.name))?;
+        self.child.wait()?;
+        let path = self.directory.path().join("log");
+        let log = File::options().append(true).open(path).context("open the log file")?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        self.child = command.spawn().with_context(|| format!("start {}", self.name))?;
+        let stdout = self.child.stdout.take().context("no stdout although it was asked for")?;
+        self.stdout = BufReader::new(ChildStdout::from_std(stdout)?);
+        Ok(())
+    }
+
     /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -130,8 +143,14 @@ pub fn directory(parent: &Path) -> anyhow::Result<TempDir> {
 
 /// Finds a program on the PATH.
 pub fn find(program: &str) -> Option<PathBuf> {
+    find_all(program).into_iter().next()
+}
+
+/// Finds all programs of this name on the PATH, in its order.
+pub fn find_all(program: &str) -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
+    let files = std::env::split_paths(&path).map(|dir| dir.join(program));
+    files.filter(|file| file.is_file()).collect()
 }
 
 /// Returns distinct addresses that are free now, for programs that cannot report the port they got.
@@ -166,6 +185,22 @@ mod tests {
         drop(process);
         assert!(!directory.exists());
         assert!(!Path::new(&format!("/proc/{id}")).exists());
+    }
+
+    #[tokio::test]
+    async fn a_process_is_replaced_in_its_directory() {
+        let mut process = shell("echo first >&2; echo first; exec sleep 1000");
+        assert_eq!(process.line().await.unwrap(), "first\n");
+        let (directory, first) = (process.directory().to_path_buf(), process.id());
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo second >&2; echo second; exec sleep 1000"]);
+        process.replace(command).unwrap();
+        assert_eq!(process.line().await.unwrap(), "second\n");
+        assert!(!Path::new(&format!("/proc/{first}")).exists(), "the first one was killed");
+        assert_eq!(
+            (process.directory(), &*process.log()),
+            (&*directory, " it logged:\n  first\n  second")
+        );
     }
 
     #[test]

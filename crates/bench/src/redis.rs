@@ -28,7 +28,7 @@ pub struct Redis {
     pub address: SocketAddr,
     /// The version that it reports: `7.0.15`.
     pub version: String,
-    _process: Process,
+    process: Process,
 }
 
 /// Finds redis-server on the PATH.
@@ -62,7 +62,12 @@ impl Redis {
         command.args(["--save", "", "--appendonly", "yes", "--appendfsync", fsync.name()]);
         let mut process = Process::start(command, directory)?;
         let version = reached(&mut process, address).await.context("start redis-server")?;
-        Ok(Redis { address, version, _process: process })
+        Ok(Redis { address, version, process })
+    }
+
+    /// Returns the process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Returns the URL for `bellwether serve --store`.

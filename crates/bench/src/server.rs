@@ -39,19 +39,21 @@ impl Server {
     /// Starts the server with this configuration file, in TOML.
     pub async fn start_with(place: &Place, file: &str, site: &Site) -> anyhow::Result<Server> {
         let directory = process::directory(&site.directory)?;
-        let path = directory.path().join("bellwether.toml");
         eprintln!("The server gives one address all places, because the load is all from here.");
+        let path = directory.path().join(CONFIGURATION);
         std::fs::write(&path, whole(file)).context("write a configuration file")?;
-        let data = directory.path().join("data");
-        let mut command = command(&site.bellwether);
-        command.args(["serve", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
-        command.args(["--print-addresses", "json"]).arg("--config").arg(path);
-        match place {
-            Place::Embedded => command.arg("--data-dir").arg(data),
-            Place::Memory => command.args(["--store", "memory"]),
-            Place::Redis(url) => command.args(["--store", url]),
-        };
+        let command = serve(place, directory.path(), site);
         Server::reached(Process::start(command, directory)?).await.context("start our server")
+    }
+
+    /// Kills the server with SIGKILL and starts it again with its data and its configuration.
+    pub async fn crash(&mut self, place: &Place, site: &Site) -> anyhow::Result<()> {
+        let command = serve(place, self.process.directory(), site);
+        self.process.replace(command)?;
+        let line = self.process.line().await.context("start our server again")?;
+        let Addresses { grpc, ops } = parse_addresses(&line)?;
+        (self.grpc, self.ops) = (grpc, ops);
+        Ok(())
     }
 
     /// Starts a server in memory with these arguments and its own defaults.
@@ -91,6 +93,22 @@ impl Server {
         let Addresses { grpc, ops } = parse_addresses(&line)?;
         Ok(Server { grpc, ops, process })
     }
+}
+
+/// The name of the configuration file in the directory of a server.
+const CONFIGURATION: &str = "bellwether.toml";
+
+/// Returns the command of a server whose configuration and data are in `directory`.
+fn serve(place: &Place, directory: &Path, site: &Site) -> Command {
+    let mut command = command(&site.bellwether);
+    command.args(["serve", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
+    command.args(["--print-addresses", "json", "--config"]).arg(directory.join(CONFIGURATION));
+    match place {
+        Place::Embedded => command.arg("--data-dir").arg(directory.join("data")),
+        Place::Memory => command.args(["--store", "memory"]),
+        Place::Redis(url) => command.args(["--store", url]),
+    };
+    command
 }
 
 /// Returns a configuration file with the shares of one address and of one principal raised to the

@@ -55,7 +55,7 @@ pub struct Silence {
 }
 
 /// The limit for the judgement and publication of all units.
-const ALL_TARGET_SECONDS: f64 = 2.0;
+const ALL_TARGET_SECONDS: f64 = 1.0;
 /// Calls open at once while units register.
 const REGISTERING_MAX: usize = 512;
 /// One unit in so many registers first, to estimate the time for all.

@@ -47,7 +47,7 @@ pub struct Storm {
 /// Applications that every watcher follows; half of them change before the watchers reconnect.
 const APPLICATIONS: u64 = 64;
 /// Seconds from the kill until all are current again.
-const SECONDS_TARGET: f64 = 5.0;
+const SECONDS_TARGET: f64 = 1.0;
 /// The most memory of the other replica, relative to that of the killed one.
 const MEMORY_TARGET: f64 = 1.5;
 /// How long all watchers may take to open, or to resume.

@@ -16,6 +16,7 @@ use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use crate::Load;
+use crate::cost::{self, Cost};
 use crate::echo::Echoes;
 use crate::etcd::{self, Etcd, Puts};
 use crate::ingest::Store;
@@ -25,6 +26,7 @@ use crate::pipelined::{self, Exchange, Messages};
 use crate::redis::{self, Fsync, Redis};
 use crate::report::{Report, Row, Sent, Side};
 use crate::rounds::{self, Contender, Progress};
+use crate::scalar::AnyRow;
 use crate::server::{Place, Server};
 use crate::site::Site;
 use crate::wire;
@@ -65,10 +67,15 @@ const KEYS_PER_COMPONENT: u64 = 1000;
 const PUTS_IN_FLIGHT: usize = 128;
 
 /// The least ratios to etcd's puts, by store.
-const REDIS_TARGET: f64 = 25.0;
-const EMBEDDED_TARGET: f64 = 5.0;
+const REDIS_TARGET: f64 = 15.0;
+const EMBEDDED_TARGET: f64 = 15.0;
 /// The least ratio to a plain echo.
-const ECHO_TARGET: f64 = 0.5;
+const ECHO_TARGET: f64 = 0.22;
+/// The most microseconds of processor time for a report: of our server over Redis and in memory,
+/// and of Redis.
+const OVER_REDIS_MICROS_TARGET: f64 = 2.7;
+const IN_MEMORY_MICROS_TARGET: f64 = 1.5;
+const OF_REDIS_MICROS_TARGET: f64 = 0.8;
 
 /// Runs the command: starts the sides, measures them in turn, prints the report.
 pub async fn run(args: Streams) -> anyhow::Result<()> {
@@ -87,27 +94,32 @@ pub async fn run(args: Streams) -> anyhow::Result<()> {
     let (contenders, comparisons) = started.contenders(&args, reports, request_bytes);
     let measured = rounds::alternate(&contenders, args.load.rounds).await?;
     let names = contenders.iter().map(|contender| contender.name.as_str());
-    let sides = names.zip(&measured).map(|(name, rounds)| Side::of(name, rounds.iter()));
+    let sides = names
+        .zip(&measured)
+        .map(|(name, rounds)| Side::of(name, rounds.iter().map(|round| &round.calls)));
     let sides: Vec<Side> = sides.collect::<anyhow::Result<_>>()?;
     let work = format!("Reports on workers' streams, {}", started.what);
-    let rows = match sides.split_first() {
-        Some((ours, [])) => vec![Row::compare(&work, ours.clone(), None, None)],
+    let mut rows = match sides.split_first() {
+        Some((ours, [])) => vec![AnyRow::Rate(Row::compare(&work, ours.clone(), None, None))],
         Some((ours, peers)) => {
             let rows = peers.iter().zip(&comparisons).map(|(peer, (beside, target))| {
                 let work = format!("{work}, beside {beside}");
-                Row::compare(&work, ours.clone(), Some(peer.clone()), *target)
+                AnyRow::Rate(Row::compare(&work, ours.clone(), Some(peer.clone()), *target))
             });
             rows.collect()
         }
         None => Vec::new(),
     };
+    if let Some(ours) = measured.first() {
+        rows.extend(started.cost_rows(&args, ours));
+    }
     Report { machine, sent: args.sent(request_bytes), rows }.print(args.load.json)
 }
 
 /// The processes of a measurement. Fields are dropped in their order: our server before its Redis.
 struct Started {
     server: Server,
-    _redis: Option<Redis>,
+    redis: Option<Redis>,
     /// The storage backend of our server, in words.
     what: String,
     /// The least ratio to etcd's puts.
@@ -146,7 +158,7 @@ impl Started {
             None => None,
         };
         let echo = if args.alone { None } else { Some(Server::start_echo(&site.directory).await?) };
-        Ok(Started { server, _redis: redis, what, target, etcd, echo })
+        Ok(Started { server, redis, what, target, etcd, echo })
     }
 
     fn contenders(
@@ -154,11 +166,12 @@ impl Started {
         args: &Streams,
         reports: Reports,
         request_bytes: usize,
-    ) -> (Vec<Contender<Measured>>, Vec<Comparison>) {
+    ) -> (Vec<Contender<Cost>>, Vec<Comparison>) {
         let plan = args.load.plan(args.in_flight);
         let streams = args.streams as usize;
         let ours = format!("bellwether {}", bellwether::VERSION);
-        let ours = pipelining(ours, self.server.grpc, reports, plan.clone(), streams);
+        let ids = [self.server.id()].into_iter().chain(self.redis.as_ref().map(Redis::id));
+        let ours = costing(ours, (self.server.grpc, ids.collect()), reports, &plan, streams);
         let mut contenders = vec![ours];
         let mut comparisons = Vec::new();
         if let Some(etcd) = &self.etcd {
@@ -167,19 +180,36 @@ impl Started {
             let in_flight = PUTS_IN_FLIGHT.min(plan.in_flight * streams);
             let plan = Plan { in_flight, ..plan.clone() };
             contenders.push(Contender::new(format!("etcd {}", etcd.version), move |first| {
-                Box::pin(checked(load::run(puts.clone(), url.clone(), plan.clone(), first)))
+                let calls = load::run(puts.clone(), url.clone(), plan.clone(), first);
+                Box::pin(Cost::of(calls, Vec::new(), plan.clone()))
             }));
             comparisons.push(("etcd puts with fsync", self.target));
         }
         if let Some(echo) = &self.echo {
             let name = "plain tonic stream echo".to_string();
             let echoes = Echoes::of(request_bytes);
-            contenders.push(pipelining(name, echo.grpc, echoes, plan, streams));
+            contenders.push(costing(name, (echo.grpc, Vec::new()), echoes, &plan, streams));
             let target = (args.store == Store::Memory).then_some(ECHO_TARGET);
             comparisons.push(("plain tonic stream echo", target));
         }
         (contenders, comparisons)
     }
+}
+
+/// Returns a side that is measured on streams, with the processor time of these processes.
+fn costing<E: Exchange>(
+    name: String,
+    (address, ids): (SocketAddr, Vec<u32>),
+    exchange: E,
+    plan: &Plan,
+    streams: usize,
+) -> Contender<Cost> {
+    let (exchange, plan) = (Arc::new(exchange), plan.clone());
+    Contender::new(name, move |first| {
+        let url = format!("http://{address}");
+        let calls = pipelined::run(exchange.clone(), url, plan.clone(), streams, first);
+        Box::pin(Cost::of(calls, ids.clone(), plan.clone()))
+    })
 }
 
 /// Returns a side that is measured on streams.
@@ -204,6 +234,25 @@ pub async fn checked(
     let measured = measuring.await?;
     measured.check()?;
     Ok(measured)
+}
+
+impl Started {
+    /// Returns the processor time of our processes for a report.
+    fn cost_rows(&self, args: &Streams, ours: &[Cost]) -> Vec<AnyRow> {
+        let server = match args.store {
+            Store::Redis => Some(OVER_REDIS_MICROS_TARGET),
+            Store::Memory => Some(IN_MEMORY_MICROS_TARGET),
+            Store::Embedded => None,
+        };
+        let work = |of| format!("Processor time of {of} for a report on a stream, {}", self.what);
+        let name = format!("bellwether {}", bellwether::VERSION);
+        let server = cost::row(work("the server"), &name, ours, 0, server);
+        let redis = self.redis.as_ref().and_then(|redis| {
+            let name = format!("Redis {}", redis.version);
+            cost::row(work("Redis"), &name, ours, 1, Some(OF_REDIS_MICROS_TARGET))
+        });
+        server.into_iter().chain(redis).collect()
+    }
 }
 
 impl Streams {

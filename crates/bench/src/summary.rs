@@ -10,6 +10,7 @@ use serde::ser::{SerializeStruct, Serializer};
 use serde_json::Value;
 
 use crate::Load;
+use crate::all::PEERS;
 use crate::figure::{duration, number, thousands};
 use crate::machine::Machine;
 use crate::report::{Ratio, Report, Verdict};
@@ -82,10 +83,13 @@ impl Summary {
     fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         for ran in &self.ran {
-            let row = ran.row.to_string();
+            let row = if ran.row == 0 { "-".to_string() } else { ran.row.to_string() };
             match &ran.outcome {
                 Outcome::Report(report) => {
-                    let rows = report.rows.iter().filter(|row| row.verdict() != Verdict::Reported);
+                    let is_shown = |row: &&AnyRow| {
+                        ran.command.ends_with(PEERS) || row.verdict() != Verdict::Reported
+                    };
+                    let rows = report.rows.iter().filter(is_shown);
                     lines.extend(rows.map(|of| Line { row: row.clone(), ..of.line() }));
                 }
                 Outcome::Failed(reason) => {
@@ -153,7 +157,7 @@ impl AnyRow {
     fn line(&self) -> Line {
         let (work, unit, ours, peer, ratio, target) = match self {
             AnyRow::Delay(row) => {
-                let also = if row.never_worse { ", <= 1 x" } else { "" };
+                let also = row.ratio_p99_max.map_or(String::new(), |max| format!(", <= {max} x"));
                 let target = row.target_seconds.map(|t| format!("<= {}{also}", duration(t)));
                 let peer = row.peer.as_ref().map(|peer| duration(peer.p99_seconds));
                 let ours = duration(row.ours.p99_seconds);
@@ -279,7 +283,7 @@ mod tests {
         vec![
             AnyRow::Rate(aim),
             AnyRow::Rate(told),
-            AnyRow::Delay(seen.never_worse()),
+            AnyRow::Delay(seen.at_most_of_peer(1.0)),
             AnyRow::Scalar(bytes),
         ]
     }

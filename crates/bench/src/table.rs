@@ -79,7 +79,8 @@ impl Display for DelayRow {
             }
         }
         let target = self.target_seconds.map_or("none".to_string(), duration);
-        let also = if self.never_worse { ", no more than the peer:" } else { "" };
+        let also =
+            self.ratio_p99_max.map_or(String::new(), |max| format!(", <= {max} x the peer:"));
         let verdict = self.verdict.words();
         writeln!(f, "  {:width$}  {target:>8}{also}  {verdict}", "target")
     }

@@ -55,6 +55,8 @@ pub enum Sight {
 const APPLICATIONS_EACH: u64 = 64;
 /// The limit of the 99th percentile from sending to the watcher's event.
 const SEEN_TARGET_SECONDS: f64 = 0.010;
+/// The most that it may be, as a share of the peer's.
+const PEER_RATIO_MAX: f64 = 0.5;
 
 /// Runs the command.
 pub async fn run(args: Watchers) -> anyhow::Result<()> {
@@ -124,7 +126,7 @@ impl Watchers {
         let peer = sides.next().transpose()?;
         let is_aim = way.name == WAYS[0].name;
         let row = DelayRow::compare(&work, ours, peer, is_aim.then_some(SEEN_TARGET_SECONDS));
-        Ok(if is_aim { row.never_worse() } else { row })
+        Ok(if is_aim { row.at_most_of_peer(PEER_RATIO_MAX) } else { row })
     }
 
     fn sent(&self, request_bytes: usize) -> DelaySent {
