@@ -60,7 +60,9 @@ pub mod observe;
 pub mod ops;
 pub mod web;
 
-pub use convert::{PAGE_BYTES_MAX, probe};
+pub use convert::PAGE_BYTES_MAX;
+#[cfg(any(test, feature = "testing"))]
+pub use convert::probe;
 pub use options::{CONNECTION_SHARE, Options, STREAM_SHARE};
 pub use rules::ErrorRules;
 pub use server::About;

@@ -28,7 +28,9 @@ pub use leader::{
     renew_leadership, replace_application_statuses, set_application_status, transfer_leadership,
     update_app_data,
 };
-pub use one_pass::{OnePassCodec, PlainReport, Received, probe};
+#[cfg(any(test, feature = "testing"))]
+pub use one_pass::probe;
+pub use one_pass::{OnePassCodec, PlainReport, Received};
 pub use operation::{
     acquire, begin, cancel, complete, fail, heartbeat, operation, operation_line, pending, release,
     retry, states, verify,

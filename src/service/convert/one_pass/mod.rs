@@ -12,6 +12,7 @@
 //! (docs/performance.md). Whatever is not plain goes to prost, so the form that is read here may be
 //! as narrow as it is, and there is one place that explains violations. `probe` compares both ways.
 
+#[cfg(any(test, feature = "testing"))]
 pub mod probe;
 mod wire;
 
