@@ -7,7 +7,7 @@
 //! only by a commit that compares revisions, so two concurrent decisions do no harm. Deadlines that
 //! repeats move are not compared; `docs/adr/0004` describes how they are handled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -100,7 +100,8 @@ pub(crate) struct Inner {
     store: Arc<dyn Store>,
     options: Options,
     metrics: Metrics,
-    active: Mutex<BTreeMap<AppName, Handle>>,
+    /// By hash: each call and each change looks its application up.
+    active: Mutex<HashMap<AppName, Handle>>,
     schedule: Schedule,
     draining: CancellationToken,
     tasks: TaskTracker,
@@ -178,7 +179,7 @@ impl Aggregator {
     /// Refuses new commands, finishes the accepted ones, and stops.
     pub async fn drain(&self) {
         self.inner.draining.cancel();
-        lock(&self.inner.active).clear();
+        drop(self.inner.take_active());
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }
@@ -260,6 +261,11 @@ impl Inner {
             return exceeded("applications_per_namespace_max", what, max);
         }
         Ok(())
+    }
+
+    /// Removes all tasks from the map, and returns them by name.
+    fn take_active(&self) -> BTreeMap<AppName, Handle> {
+        std::mem::take(&mut *lock(&self.active)).into_iter().collect()
     }
 
     /// Removes a task that has ended from the map, if it is still there.

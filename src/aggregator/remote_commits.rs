@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 
+use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
 use crate::store::{Bucket, Change, Epoch, Observer, Position};
 use crate::sync::lock;
 
 use super::Inner;
+use super::committed::Handle;
 
 /// Queue length for a busy task. It exceeds the number of commits that arrive during one own
 /// commit, because other replicas commit at the same speed. A replay is cheaper than a read of an
@@ -122,10 +124,12 @@ impl Observer for StoreObserver {
             return;
         };
         let active = lock(&inner.active).clone();
-        for (app, handle) in active {
-            if inner.schedule.may_be_in(&app, bucket) {
-                handle.shared.remote_commits.doubt();
-            }
+        let mut affected: Vec<(AppName, Handle)> = active.into_iter().collect();
+        affected.retain(|(app, _)| inner.schedule.may_be_in(app, bucket));
+        // One order for one seed of the simulation.
+        affected.sort_by(|a, b| a.0.cmp(&b.0));
+        for (_, handle) in affected {
+            handle.shared.remote_commits.doubt();
         }
         inner.schedule.lost(bucket, epoch.losses);
     }

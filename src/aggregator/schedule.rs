@@ -24,7 +24,8 @@ pub(super) struct Schedule {
 
 #[derive(Default)]
 struct Entries {
-    known: BTreeMap<AppName, Known>,
+    /// By hash: each commit looks its application up.
+    known: HashMap<AppName, Known>,
     by_time: BTreeSet<(Timestamp, AppName)>,
     /// Loss count of each bucket.
     losses: BTreeMap<Bucket, u32>,
@@ -128,7 +129,8 @@ impl Schedule {
     }
 
     /// Returns the applications that a data loss affects: their units are not yet marked uncertain,
-    /// or their lease has an epoch from before.
+    /// or their lease has an epoch from before. By name, so that one seed of the simulation gives
+    /// one order.
     pub(super) fn to_mark_uncertain(&self) -> Vec<AppName> {
         let entries = lock(&self.entries);
         let is_open = |known: &Known| {
@@ -138,7 +140,9 @@ impl Schedule {
                 || known.lease_epoch.is_some_and(|epoch| epoch <= epoch_floor)
         };
         let open = entries.known.iter().filter(|(_, known)| is_open(known));
-        open.map(|(app, _)| app.clone()).collect()
+        let mut open: Vec<AppName> = open.map(|(app, _)| app.clone()).collect();
+        open.sort();
+        open
     }
 
     /// Applies a change that the store reported.

@@ -398,9 +398,7 @@ impl Observer for Hub {
             return; // known: a store may repeat changes after an interruption
         }
         state.last.set(change.bucket, change.position);
-        let before = state.entries.get(&change.app).map(Arc::as_ref);
-        let entry = Arc::new(Entry::after(before, change, self.clock, now));
-        state.put(&entry);
+        let entry = state.put(change, self.clock, now);
         let concerned = state.groups.concerned(&entry.app);
         let visited = concerned.map(|group| group.changed(&entry, now)).count();
         state.groups_visited += visited as u64;
@@ -452,19 +450,31 @@ impl State {
         }
     }
 
-    fn put(&mut self, entry: &Arc<Entry>) {
-        if let Some(before) = self.entries.insert(entry.app.clone(), entry.clone()) {
-            let at = (before.bucket, before.position);
-            self.fleet.remove(&before.head);
-            self.order.remove(&at);
-            self.tombstones.remove(&at);
-        }
+    /// Takes the newest state of an application over, and returns it.
+    fn put(&mut self, change: &Change, clock: StoreClock, now: Instant) -> Arc<Entry> {
+        let entry = match self.entries.get_mut(&change.app) {
+            Some(known) => {
+                let entry = Arc::new(Entry::after(Some(known), change, clock, now));
+                let before = std::mem::replace(known, entry.clone());
+                let at = (before.bucket, before.position);
+                self.fleet.remove(&before.head);
+                self.order.remove(&at);
+                self.tombstones.remove(&at);
+                entry
+            }
+            None => {
+                let entry = Arc::new(Entry::after(None, change, clock, now));
+                self.entries.insert(change.app.clone(), entry.clone());
+                entry
+            }
+        };
         self.fleet.add(&entry.head);
         let at = (entry.bucket, entry.position);
         self.order.insert(at, entry.app.clone());
         if entry.head.deleted {
             self.tombstones.insert(at, entry.app.clone());
         }
+        entry
     }
 
     /// Returns entries and tombstones of one namespace or of all, by name after `after`.
