@@ -72,9 +72,10 @@ impl Application {
         (task, handle)
     }
 
-    /// Runs until the application is idle, or the aggregator drains.
+    /// Runs until the application is idle, or the aggregator drains. The future of this task is in
+    /// memory for as long as the application is active, those of its work only while they run.
     pub(super) async fn run(mut self) {
-        if let Err(error) = self.load().await {
+        if let Err(error) = Box::pin(self.load()).await {
             self.shared.progress.send_replace(Progress::Failed(error.clone()));
             self.retire();
             while let Some(work) = self.mailbox.recv().await {
@@ -102,11 +103,11 @@ impl Application {
                     0 => return,
                     _ => {
                         self.gather(&mut batch).await;
-                        self.serve(&mut batch).await;
+                        Box::pin(self.serve(&mut batch)).await;
                     }
                 },
-                () = shared.remote_commits.arrived() => self.look().await,
-                () = due => self.serve(&mut batch).await,
+                () = shared.remote_commits.arrived() => Box::pin(self.look()).await,
+                () = due => Box::pin(self.serve(&mut batch)).await,
                 () = tokio::time::sleep(idle), if next_due.is_none() => {
                     // Waiting deadlines that only memory has must not be dropped.
                     self.retire();

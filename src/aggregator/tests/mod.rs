@@ -194,6 +194,15 @@ async fn applications_are_bounded() {
     assert!(aggregator.apply(&mk_app("a"), report).await.is_ok());
 }
 
+/// It is kept for as long as its application is active.
+#[tokio::test(start_paused = true)]
+async fn the_future_of_a_task_is_small() {
+    let aggregator = start(mk_store());
+    let (task, _handle) = Application::new(mk_app("web"), &aggregator.inner);
+    let bytes = size_of_val(&failure::run(aggregator.inner.clone(), task));
+    assert!(bytes <= 1200, "{bytes}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_idle_application_is_released_and_found_again() {
     let aggregator = start(mk_store());
