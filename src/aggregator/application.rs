@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
 use crate::domain::app::AppState;
 use crate::domain::draft::Draft;
 use crate::domain::name::AppName;
@@ -16,7 +14,7 @@ use crate::store::{Applied, CommitError, ConflictCause, ReadError, Version};
 use crate::sync::lock;
 use crate::telemetry::{Caller, ReportResult};
 
-use super::committed::{Handle, Progress, Shared};
+use super::committed::{Progress, Shared};
 use super::decision::{Decision, decide, decide_deletion, spread};
 use super::mailbox::{Answer, Ask, Requests, Work};
 use super::measured::measured;
@@ -34,7 +32,6 @@ const UNKNOWN_IDLE_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Application {
     pub(super) name: AppName,
     inner: Arc<Inner>,
-    mailbox: mpsc::Receiver<Work>,
     pub(super) shared: Arc<Shared>,
     /// The store may have newer commits: the task must read again before the next decision.
     behind: bool,
@@ -51,16 +48,20 @@ pub(super) struct Application {
     callers: Vec<Caller>,
 }
 
+/// However the task ends, a request that it has not taken is not left waiting.
+impl Drop for Application {
+    fn drop(&mut self) {
+        self.shared.mailbox.end();
+    }
+}
+
 impl Application {
-    pub(super) fn new(name: AppName, inner: &Arc<Inner>) -> (Application, Handle) {
-        let (sender, mailbox) = mpsc::channel(inner.options.mailbox_max);
-        let shared = Arc::new(Shared::loading(name.clone()));
-        let handle = Handle { mailbox: sender, shared: shared.clone() };
-        let inner = inner.clone();
-        let task = Application {
+    /// Boxed, because a future has several places for what is moved into it.
+    pub(super) fn new(name: AppName, inner: &Arc<Inner>) -> Box<Application> {
+        let shared = Arc::new(Shared::loading(name.clone(), inner.options.mailbox_max));
+        Box::new(Application {
             name,
-            inner,
-            mailbox,
+            inner: inner.clone(),
             shared,
             behind: false,
             unsettled: false,
@@ -68,19 +69,18 @@ impl Application {
             graced: Timestamp::default(),
             pause: Duration::ZERO,
             callers: Vec::new(),
-        };
-        (task, handle)
+        })
     }
 
     /// Runs until the application is idle, or the aggregator drains. The future of this task is in
     /// memory for as long as the application is active, those of its work only while they run.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(&mut self) {
         if let Err(error) = Box::pin(self.load()).await {
-            self.shared.progress.send_replace(Progress::Failed(error.clone()));
+            self.shared.progress(Progress::Failed(error.clone()));
             self.retire();
-            while let Some(work) = self.mailbox.recv().await {
-                work.refuse(&error);
-            }
+            let mut waiting = Vec::new();
+            self.shared.mailbox.take_waiting(usize::MAX, &mut waiting);
+            waiting.into_iter().for_each(|work| work.refuse(&error));
             return;
         }
         let mut batch = Vec::new();
@@ -99,9 +99,9 @@ impl Application {
                 false => UNKNOWN_IDLE_AFTER,
             };
             tokio::select! {
-                count = self.mailbox.recv_many(&mut batch, batch_max) => match count {
-                    0 => return,
-                    _ => {
+                is_open = shared.mailbox.take(batch_max, &mut batch) => match is_open {
+                    false => return,
+                    true => {
                         self.gather(&mut batch).await;
                         Box::pin(self.serve(&mut batch)).await;
                     }
@@ -120,22 +120,18 @@ impl Application {
     /// on the memory store: a quarter of the commits, and a tenth more calls.
     async fn gather(&mut self, batch: &mut Vec<Work>) {
         tokio::task::yield_now().await;
-        while batch.len() < self.inner.options.batch_max
-            && let Ok(work) = self.mailbox.try_recv()
-        {
-            batch.push(work);
-        }
+        self.shared.mailbox.take_waiting(self.inner.options.batch_max, batch);
     }
 
-    /// Removes this task from the active ones. Requests that already have its handle are still
-    /// served, then the mailbox closes.
+    /// Removes this task from the active ones, and closes its mailbox. Requests that wait in it are
+    /// still served.
     fn retire(&mut self) {
         let mut active = lock(&self.inner.active);
-        if active.get(&self.name).is_some_and(|h| Arc::ptr_eq(&h.shared, &self.shared)) {
+        if active.get(&self.name).is_some_and(|task| Arc::ptr_eq(task, &self.shared)) {
             active.remove(&self.name);
         }
         drop(active);
-        self.mailbox.close();
+        self.shared.mailbox.close();
     }
 
     async fn load(&mut self) -> Result<(), Error> {
@@ -156,7 +152,7 @@ impl Application {
         (self.behind, self.read_at) = (false, now);
         let revision = state.head().revision;
         *self.shared.state_mut() = state;
-        self.shared.progress.send_replace(Progress::At(revision));
+        self.shared.progress(Progress::At(revision));
         Ok(())
     }
 
@@ -199,11 +195,7 @@ impl Application {
         }
         let revision = state.head().revision;
         drop(state);
-        self.shared.progress.send_if_modified(|progress| {
-            let moved = !matches!(progress, Progress::At(at) if *at == revision);
-            *progress = Progress::At(revision);
-            moved
-        });
+        self.shared.progress(Progress::At(revision));
     }
 
     /// Returns whether another replica may have moved a deadline that is due: it does not write
@@ -321,7 +313,7 @@ impl Application {
             if let Some(transition) = transition {
                 self.shared.state_mut().replay(&transition);
                 let revision = transition.head.revision;
-                self.shared.progress.send_replace(Progress::At(revision));
+                self.shared.progress(Progress::At(revision));
             }
             return Ok(outcomes);
         }

@@ -1,43 +1,32 @@
 //! The committed state of one application: its task writes it, readers and other tasks read it.
 
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::pin::pin;
+use std::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::Notify;
 
 use crate::domain::app::AppState;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
-use crate::sync::{read, write};
+use crate::sync::{lock, read, write};
 
 use super::Error;
-use super::mailbox::Work;
+use super::mailbox::Mailbox;
 use super::remote_commits::RemoteCommits;
 
-/// The access to a task for other parts of the aggregator.
-#[derive(Clone)]
-pub(super) struct Handle {
-    pub(super) mailbox: mpsc::Sender<Work>,
-    pub(super) shared: Arc<Shared>,
-}
-
-impl Handle {
-    /// Returns whether both handles belong to the same task.
-    pub(super) fn is(&self, other: &Handle) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
-    }
-}
-
-/// The committed state, for readers.
+/// What a task shares with the other parts of the aggregator.
 pub(super) struct Shared {
+    pub(super) mailbox: Mailbox,
     /// Only the task writes this, after a commit.
     state: RwLock<AppState>,
-    pub(super) progress: watch::Sender<Progress>,
+    progress: Mutex<Progress>,
+    /// Notifies all readers of progress.
+    moved: Notify,
     /// Commits of all replicas that are not replayed yet.
     pub(super) remote_commits: RemoteCommits,
 }
 
 /// The progress of the state.
-#[derive(Clone)]
 pub(super) enum Progress {
     /// The task reads the state from the store.
     Loading,
@@ -49,31 +38,54 @@ pub(super) enum Progress {
 
 impl Shared {
     /// Returns the state of an application that is not loaded yet.
-    pub(super) fn loading(name: AppName) -> Shared {
+    pub(super) fn loading(name: AppName, mailbox_max: usize) -> Shared {
         Shared {
+            mailbox: Mailbox::new(mailbox_max),
             state: RwLock::new(AppState::empty(name, Revision::default())),
-            progress: watch::Sender::new(Progress::Loading),
+            progress: Mutex::new(Progress::Loading),
+            moved: Notify::new(),
             remote_commits: RemoteCommits::default(),
         }
     }
 
     /// Waits until the state is loaded.
     pub(super) async fn loaded(&self) -> Result<(), Error> {
-        let mut progress = self.progress.subscribe();
-        let done = progress.wait_for(|p| !matches!(p, Progress::Loading)).await;
-        match done.as_deref() {
-            Ok(Progress::Failed(error)) => Err(error.clone()),
-            Ok(_) => Ok(()),
-            Err(_closed) => Err(Error::Draining),
-        }
+        let loaded = |progress: &Progress| match progress {
+            Progress::Loading => None,
+            Progress::Failed(error) => Some(Err(error.clone())),
+            Progress::At(_) => Some(Ok(())),
+        };
+        self.until(loaded).await
     }
 
     /// Waits until the state has at least this revision, or the task has failed.
     pub(super) async fn reached(&self, revision: Revision) {
-        let mut progress = self.progress.subscribe();
-        let there = |p: &Progress| !matches!(p, Progress::At(at) if *at < revision);
-        // Cannot fail: the sender lives as long as `self`.
-        let _ = progress.wait_for(there).await;
+        let is_behind = |p: &Progress| matches!(p, Progress::At(at) if *at < revision);
+        self.until(|progress| (!is_behind(progress)).then_some(())).await;
+    }
+
+    /// Sets the progress, and notifies the readers that wait for it.
+    pub(super) fn progress(&self, progress: Progress) {
+        *lock(&self.progress) = progress;
+        self.moved.notify_waiters();
+    }
+
+    /// Waits until the progress has an answer.
+    async fn until<T>(&self, answer: impl Fn(&Progress) -> Option<T>) -> T {
+        let now = || answer(&lock(&self.progress));
+        if let Some(found) = now() {
+            return found;
+        }
+        let mut moved = pin!(self.moved.notified());
+        loop {
+            // Before the look, so that no progress is missed.
+            moved.as_mut().enable();
+            if let Some(found) = now() {
+                return found;
+            }
+            moved.as_mut().await;
+            moved.set(self.moved.notified());
+        }
     }
 
     /// Returns the committed state. Must not be held across an await.

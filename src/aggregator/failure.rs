@@ -14,7 +14,7 @@ use crate::sync::lock;
 use crate::telemetry::PanicPlace;
 
 /// Runs the task of an application to its end.
-pub(super) async fn run(inner: Arc<Inner>, application: Application) {
+pub(super) async fn run(inner: Arc<Inner>, mut application: Box<Application>) {
     let (app, shared) = (application.name.clone(), application.shared.clone());
     // What a panic leaves inconsistent is the state of this task, which is dropped with it.
     let Err(panic) = AssertUnwindSafe(application.run()).catch_unwind().await else { return };
@@ -25,9 +25,9 @@ pub(super) async fn run(inner: Arc<Inner>, application: Application) {
         panic = text(panic.as_ref()),
         "the task of an application panicked; the next request starts it again from the store"
     );
-    shared.progress.send_replace(Progress::Failed(Error::Failed));
+    shared.progress(Progress::Failed(Error::Failed));
     let mut active = lock(&inner.active);
-    if active.get(&app).is_some_and(|handle| Arc::ptr_eq(&handle.shared, &shared)) {
+    if active.get(&app).is_some_and(|task| Arc::ptr_eq(task, &shared)) {
         active.remove(&app);
     }
 }

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::mpsc::OwnedPermit;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -44,8 +43,8 @@ mod sweep;
 pub use error::Error;
 
 use application::Application;
-use committed::Handle;
-use mailbox::{Answer, Ask, Requests, Work};
+use committed::Shared;
+use mailbox::{Answer, Ask, Closed, Requests, Work};
 use outage::Outage;
 use remote_commits::StoreObserver;
 use schedule::Schedule;
@@ -101,7 +100,7 @@ pub(crate) struct Inner {
     options: Options,
     metrics: Metrics,
     /// By hash: each call and each change looks its application up.
-    active: Mutex<HashMap<AppName, Handle>>,
+    active: Mutex<HashMap<AppName, Arc<Shared>>>,
     schedule: Schedule,
     draining: CancellationToken,
     tasks: TaskTracker,
@@ -140,10 +139,10 @@ impl Aggregator {
         app: &AppName,
         requests: Arc<Vec<Request>>,
     ) -> Result<Vec<Result<Outcome, Error>>, Error> {
-        let permit = self.inner.room(app).await?;
         let (answer, answered) = oneshot::channel();
         let ask = Ask::Apply(Requests::All(requests));
-        permit.send(Work { ask, answer: Answer::All(answer), caller: Caller::current() });
+        let work = Work { ask, answer: Answer::All(answer), caller: Caller::current() };
+        self.inner.send(app, work).await?;
         answered.await.map_err(|_| self.inner.unanswered())
     }
 
@@ -160,11 +159,11 @@ impl Aggregator {
         min_revision: Revision,
         read: impl FnOnce(&AppState) -> T,
     ) -> Result<T, Error> {
-        let handle = self.inner.activate(app)?;
-        handle.shared.loaded().await?;
-        handle.shared.reached(min_revision).await;
-        handle.shared.loaded().await?;
-        let state = handle.shared.state();
+        let task = self.inner.activate(app)?;
+        task.loaded().await?;
+        task.reached(min_revision).await;
+        task.loaded().await?;
+        let state = task.state();
         match state.exists() {
             true => Ok(read(&state)),
             false => Err(Error::Rejected(ApplicationNotFound.into())),
@@ -179,7 +178,9 @@ impl Aggregator {
     /// Refuses new commands, finishes the accepted ones, and stops.
     pub async fn drain(&self) {
         self.inner.draining.cancel();
-        drop(self.inner.take_active());
+        for task in self.inner.take_active().into_values() {
+            task.mailbox.close();
+        }
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }
@@ -191,9 +192,9 @@ impl Aggregator {
 
 impl Inner {
     async fn ask(self: &Arc<Inner>, app: &AppName, ask: Ask) -> Result<Outcome, Error> {
-        let permit = self.room(app).await?;
         let (answer, answered) = oneshot::channel();
-        permit.send(Work { ask, answer: Answer::One(answer), caller: Caller::current() });
+        let work = Work { ask, answer: Answer::One(answer), caller: Caller::current() };
+        self.send(app, work).await?;
         match answered.await {
             Ok(answer) => answer,
             Err(_) => Err(self.unanswered()),
@@ -209,16 +210,18 @@ impl Inner {
         }
     }
 
-    /// Reserves a slot in the mailbox of an application.
-    async fn room(self: &Arc<Inner>, app: &AppName) -> Result<OwnedPermit<Work>, Error> {
+    /// Puts a request into the mailbox of an application.
+    async fn send(self: &Arc<Inner>, app: &AppName, mut work: Work) -> Result<(), Error> {
         loop {
-            let handle = self.activate(app)?;
+            let task = self.activate(app)?;
             let wait = self.options.mailbox_wait;
-            let room = handle.mailbox.clone().reserve_owned();
-            match tokio::time::timeout(wait, room).await {
-                Ok(Ok(permit)) => return Ok(permit),
+            match tokio::time::timeout(wait, task.mailbox.send(work)).await {
+                Ok(Ok(())) => return Ok(()),
                 // The task retired in between: the next round starts another.
-                Ok(Err(_closed)) => self.forget(app, &handle),
+                Ok(Err(Closed(unsent))) => {
+                    self.forget(app, &task);
+                    work = unsent;
+                }
                 Err(_elapsed) => {
                     return Err(Error::Overloaded {
                         mailbox_max: self.options.mailbox_max,
@@ -230,21 +233,23 @@ impl Inner {
     }
 
     /// Returns the task of an application, and starts it if necessary.
-    fn activate(self: &Arc<Inner>, app: &AppName) -> Result<Handle, Error> {
+    fn activate(self: &Arc<Inner>, app: &AppName) -> Result<Arc<Shared>, Error> {
+        let mut active = lock(&self.active);
+        // Under the lock: a drain closes the mailboxes of all tasks that are in the map.
         if self.draining.is_cancelled() {
             return Err(Error::Draining);
         }
-        let mut active = lock(&self.active);
-        if let Some(handle) = active.get(app) {
-            return Ok(handle.clone());
+        if let Some(task) = active.get(app) {
+            return Ok(task.clone());
         }
         if !self.schedule.knows(app) {
             self.check_applications(app, active.len())?;
         }
-        let (application, handle) = Application::new(app.clone(), self);
+        let application = Application::new(app.clone(), self);
+        let task = application.shared.clone();
         self.tasks.spawn(failure::run(self.clone(), application));
-        active.insert(app.clone(), handle.clone());
-        Ok(handle)
+        active.insert(app.clone(), task.clone());
+        Ok(task)
     }
 
     /// Checks that there may be one more application.
@@ -264,14 +269,14 @@ impl Inner {
     }
 
     /// Removes all tasks from the map, and returns them by name.
-    fn take_active(&self) -> BTreeMap<AppName, Handle> {
+    fn take_active(&self) -> BTreeMap<AppName, Arc<Shared>> {
         std::mem::take(&mut *lock(&self.active)).into_iter().collect()
     }
 
     /// Removes a task that has ended from the map, if it is still there.
-    fn forget(&self, app: &AppName, handle: &Handle) {
+    fn forget(&self, app: &AppName, task: &Arc<Shared>) {
         let mut active = lock(&self.active);
-        if active.get(app).is_some_and(|h| h.is(handle)) {
+        if active.get(app).is_some_and(|known| Arc::ptr_eq(known, task)) {
             active.remove(app);
         }
     }

@@ -13,7 +13,7 @@ use crate::store::{Bucket, Change, Epoch, Observer, Position};
 use crate::sync::lock;
 
 use super::Inner;
-use super::committed::Handle;
+use super::committed::Shared;
 
 /// Queue length for a busy task. It exceeds the number of commits that arrive during one own
 /// commit, because other replicas commit at the same speed. A replay is cheaper than a read of an
@@ -104,8 +104,8 @@ impl Observer for StoreObserver {
         };
         inner.schedule.changed(change);
         let active = lock(&inner.active).get(&change.app).cloned();
-        if let Some(handle) = active {
-            handle.shared.remote_commits.push(change);
+        if let Some(task) = active {
+            task.remote_commits.push(change);
         }
     }
 
@@ -124,12 +124,12 @@ impl Observer for StoreObserver {
             return;
         };
         let active = lock(&inner.active).clone();
-        let mut affected: Vec<(AppName, Handle)> = active.into_iter().collect();
+        let mut affected: Vec<(AppName, Arc<Shared>)> = active.into_iter().collect();
         affected.retain(|(app, _)| inner.schedule.may_be_in(app, bucket));
         // One order for one seed of the simulation.
         affected.sort_by(|a, b| a.0.cmp(&b.0));
-        for (_, handle) in affected {
-            handle.shared.remote_commits.doubt();
+        for (_, task) in affected {
+            task.remote_commits.doubt();
         }
         inner.schedule.lost(bucket, epoch.losses);
     }

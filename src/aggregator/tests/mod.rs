@@ -198,9 +198,9 @@ async fn applications_are_bounded() {
 #[tokio::test(start_paused = true)]
 async fn the_future_of_a_task_is_small() {
     let aggregator = start(mk_store());
-    let (task, _handle) = Application::new(mk_app("web"), &aggregator.inner);
+    let task = Application::new(mk_app("web"), &aggregator.inner);
     let bytes = size_of_val(&failure::run(aggregator.inner.clone(), task));
-    assert!(bytes <= 1200, "{bytes}");
+    assert!(bytes <= 640, "{bytes}");
 }
 
 #[tokio::test(start_paused = true)]
