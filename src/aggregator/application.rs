@@ -100,7 +100,7 @@ impl Application {
             };
             tokio::select! {
                 is_open = shared.mailbox.take(batch_max, &mut batch) => match is_open {
-                    false => return,
+                    false => return self.release().await,
                     true => {
                         self.gather(&mut batch).await;
                         Box::pin(self.serve(&mut batch)).await;
@@ -132,6 +132,14 @@ impl Application {
         }
         drop(active);
         self.shared.mailbox.close();
+    }
+
+    /// Notifies the store that this process no longer follows the application. A process that ends
+    /// need not: it follows nothing any more.
+    async fn release(&self) {
+        if !self.inner.draining.is_cancelled() {
+            self.inner.store.release(&self.name).await;
+        }
     }
 
     async fn load(&mut self) -> Result<(), Error> {

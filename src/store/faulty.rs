@@ -173,6 +173,10 @@ impl Store for FaultyStore {
         self.inner.load(app).await
     }
 
+    async fn release(&self, app: &AppName) {
+        self.inner.release(app).await;
+    }
+
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         self.admit().await?;
         if let Some(left) = take_one(&self.rivals) {

@@ -143,6 +143,8 @@ impl Store for MemoryStore {
         })
     }
 
+    async fn release(&self, _: &AppName) {}
+
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         let mut kept = self.kept();
         self.is_open()?;

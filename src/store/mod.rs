@@ -172,6 +172,10 @@ pub trait Store: Send + Sync + 'static {
     /// `Corrupt` if a record is not valid; another attempt does not help.
     async fn load(&self, app: &AppName) -> Result<Records, ReadError>;
 
+    /// Records that this process no longer follows an application that it has loaded: it needs no
+    /// transitions of it until the next `load`. Saves work, and changes nothing that a reader sees.
+    async fn release(&self, app: &AppName);
+
     /// Applies a transition, or fails as the contract says.
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError>;
 

@@ -35,6 +35,7 @@ pub mod events;
 pub mod fanout;
 pub mod figure;
 pub mod fixture;
+pub mod following;
 pub mod graph;
 pub mod growth;
 pub mod h2_readers;
@@ -106,6 +107,8 @@ pub enum BenchCommand {
     Secured(secured::Secured),
     /// Delay from a report on one replica to a watcher of another over one Redis, beside etcd
     Replicas(replicas::Replicas),
+    /// Cost of a change to Redis and to each of several replicas over it
+    Following(following::Following),
     /// Delay from a report to the watcher of its application, with many of both, beside etcd
     Watchers(watchers::Watchers),
     /// Bytes that reach the disk for each change, beside etcd
@@ -233,6 +236,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Repeats(repeats) => repeats::run(repeats).await,
             BenchCommand::Secured(secured) => secured::run(secured).await,
             BenchCommand::Replicas(replicas) => replicas::run(replicas).await,
+            BenchCommand::Following(following) => following::run(following).await,
             BenchCommand::Watchers(watchers) => watchers::run(watchers).await,
             BenchCommand::Written(written) => written::run(written).await,
             BenchCommand::Growth(growth) => growth::run(growth).await,

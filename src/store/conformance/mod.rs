@@ -96,6 +96,7 @@ pub async fn test_shared<D: Deployment>(make: impl AsyncFn(Retention) -> D) {
     together(&make, usual(), shared::each_process_has_an_id_and_beats).await;
     together(&make, usual(), shared::a_broadcast_reaches_both_after_what_was_committed).await;
     together(&make, usual(), shared::a_process_that_is_behind_is_refused_and_catches_up).await;
+    together(&make, usual(), shared::a_released_application_is_the_same_for_both).await;
     together(&make, usual(), shared::two_writers_lose_nothing_and_make_one_order).await;
     together(&make, usual(), many::sets_of_two_writers_are_all_kept).await;
     let none = Retention { tombstones_max: 0, ..usual() };

@@ -81,6 +81,28 @@ pub(super) async fn a_process_that_is_behind_is_refused_and_catches_up([one, oth
 }
 
 /// In each round, both processes commit at the same revision.
+/// A release saves work and changes nothing that a reader sees.
+pub(super) async fn a_released_application_is_the_same_for_both([one, other]: Pair) {
+    let recorder = Recorder::on(&other);
+    other.release(&mk_app("never-loaded")).await;
+    let mut web = Driver::new(&one, "web").await;
+    for turn in 1..=6 {
+        for store in [&one, &other] {
+            store.beat().await.unwrap();
+        }
+        web.report("web/0", &format!("turn {turn}")).await;
+        until("the change arrives", async || recorder.last("web") == Some((turn, false))).await;
+        let copy = Driver::new(&other, "web").await;
+        copy.check().await;
+        assert_eq!((copy.revision(), copy.confirm().await), (Revision(turn), Ok(())));
+        if turn % 2 == 0 {
+            other.release(&mk_app("web")).await;
+            one.release(&mk_app("web")).await;
+        }
+    }
+    recorder.check_order();
+}
+
 pub(super) async fn two_writers_lose_nothing_and_make_one_order(stores: Pair) {
     const ROUNDS: usize = 40;
     let recorders = [Recorder::on(&stores[0]), Recorder::on(&stores[1])];

@@ -217,6 +217,8 @@ impl Store for EmbeddedStore {
         .await
     }
 
+    async fn release(&self, _: &AppName) {}
+
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         if !transition.is_durable() {
             return self.shared.compare(&transition);

@@ -41,6 +41,8 @@ pub(super) struct Batch {
     clears: bool,
     /// The transition for the log; empty if it cannot or need not be replayed.
     body: Vec<u8>,
+    /// The processes that may follow the application; see [`for_others`](Batch::for_others).
+    others_alive: Option<Arc<str>>,
     time: Timestamp,
     /// New answers to requests: as far as the writer knows, these requests have no answer yet.
     answers: Vec<(Vec<u8>, Vec<u8>)>,
@@ -83,6 +85,13 @@ impl Batch {
             batch.body = codec::encode_sized(&body, size);
         }
         batch
+    }
+
+    /// Sets the other processes, one of which must follow the application for its transition to be
+    /// in the log; with `None` the log has it in any case.
+    #[must_use]
+    pub(super) fn for_others(self, others: Option<Arc<str>>) -> Batch {
+        Batch { others_alive: others, ..self }
     }
 
     /// Encodes a transition for the store alone: a process that follows the log receives only the
@@ -142,6 +151,7 @@ impl Batch {
             head: head.into(),
             clears: false,
             body: Vec::new(),
+            others_alive: None,
             time: Timestamp::default(),
             answers: Vec::new(),
             others: Fields::default(),
@@ -204,6 +214,7 @@ impl Batch {
         call.arg(self.removed().count()).arg(self.events.len());
         call.arg(&self.block).arg(self.block_entries.max(self.statuses.len()));
         call.arg(self.statuses.removed.len());
+        call.arg(self.others_alive.as_deref().unwrap_or("*"));
         for (field, value) in self.pairs() {
             call.arg(field).arg(value);
         }

@@ -34,7 +34,9 @@ local answer_count, set_count = tonumber(ARGV[20]), tonumber(ARGV[21])
 local removed_count, event_count = tonumber(ARGV[22]), tonumber(ARGV[23])
 -- The statuses are a block, or, if they are few, the last fields to set and to remove.
 local block, status_count, removed_statuses = ARGV[24], tonumber(ARGV[25]), tonumber(ARGV[26])
-local sets_at = 27
+-- The processes that may follow the application, or '*' if they are not known.
+local others = ARGV[27]
+local sets_at = 28
 local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count
 
@@ -187,8 +189,14 @@ local id = ''
 if moves then
   local entry = {'a', name, 'p', position, 'h', head, 'w', writer .. ':' .. seq}
   if body ~= '' then
-    entry[#entry + 1] = 't'
-    entry[#entry + 1] = body
+    local is_followed = others == '*'
+    for other in string.gmatch(marks, '(%x+):[^;]*;') do
+      is_followed = is_followed or other ~= writer and string.find(others, other .. ';', 1, true)
+    end
+    if is_followed then
+      entry[#entry + 1] = 't'
+      entry[#entry + 1] = body
+    end
   end
   local forgotten
   while tomb_count > tonumber(tombs_max) do
@@ -216,12 +224,12 @@ if moves then
   id = redis.call('XADD', log, 'MAXLEN', '~', log_max, '*', unpack(entry))
 end
 
--- A tombstone may be the oldest one and gone. Only the last few writers have a mark: a resend comes
--- within seconds, and replicas are few.
+-- A tombstone may be the oldest one and gone. Only the last few processes have a mark: a resend
+-- comes within seconds, and a process without a mark loads the application.
 if deleted ~= '1' or redis.call('HEXISTS', heads, name) == 1 then
   local kept = {writer .. ':' .. seq .. ':' .. id .. ';'}
   for other, mark in string.gmatch(marks, '(%x+):([^;]*);') do
-    if other ~= writer and #kept < 8 then
+    if other ~= writer and #kept < 32 then
       kept[#kept + 1] = other .. ':' .. mark .. ';'
     end
   end

@@ -12,9 +12,9 @@ use crate::domain::name::AppName;
 use crate::store::{Applied, Bucket, CommitError, Version};
 
 use super::durability::{Durability, Sender};
+use super::entry::EntryId;
 use super::key::Key;
 use super::link::{LinkError, is_unserved};
-use super::view::EntryId;
 use super::writer::{DEADLINE, IN_FLIGHT_MAX, PATIENCE, RETRY_PAUSE};
 use super::{Shared, reply, script};
 

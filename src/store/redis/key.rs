@@ -36,9 +36,9 @@ pub(super) enum Key<'a> {
     /// One per bucket: `bw:{b07}:tombs`, a sorted set of the tombstones by position.
     Tombs(Bucket),
     /// One per application: `bw:{b07}:app:<namespace>/<application>`, a hash of its records, of `w`
-    /// (its last writers), of `q` (its count of quiet commits), and of `g<number>` and `b` (blocks
-    /// of statuses and their index). A deletion removes all but the answers to requests, `w` and
-    /// `q`; the key is removed with the tombstone.
+    /// (its last writers and the processes that follow it), of `q` (its count of quiet commits),
+    /// and of `g<number>` and `b` (blocks of statuses and their index). A deletion removes all but
+    /// the answers to requests, `w` and `q`; the key is removed with the tombstone.
     App(Bucket, &'a AppName),
     /// One per application: `bw:{b07}:events:<namespace>/<application>`, a stream of its history,
     /// where event `n` has the id `<n+1>-0`. Removed with the tombstone.

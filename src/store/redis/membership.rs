@@ -1,6 +1,7 @@
 //! Membership: the other processes that share the store, and the messages between them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
@@ -37,10 +38,11 @@ pub(super) fn read_beat(answer: &Value) -> Result<BTreeMap<ReplicaId, Timestamp>
     })
 }
 
-/// Returns whether another process has sent a heartbeat lately.
-fn has_others(living: &BTreeMap<ReplicaId, Timestamp>, own: ReplicaId) -> bool {
+/// Returns the other processes that have sent a heartbeat lately: their ids, one after the other.
+fn others(living: &BTreeMap<ReplicaId, Timestamp>, own: ReplicaId) -> String {
     let now = living.get(&own).copied().unwrap_or_default();
-    living.iter().any(|(id, at)| *id != own && now.since(*at) < PRESENT_MAX)
+    let others = living.iter().filter(|(id, at)| **id != own && now.since(**at) < PRESENT_MAX);
+    others.map(|(id, _)| format!("{:016x};", id.0)).collect()
 }
 
 /// Adds an entry to the log that announces a new process. An older version reads it as a message
@@ -64,17 +66,23 @@ fn add_to_log(keys: &KeySpace, bucket: Bucket) -> Cmd {
     add
 }
 
-/// The membership as this process knows it: whether other processes follow the logs.
+/// The membership as this process knows it: which other processes follow the logs.
 #[derive(Default)]
 pub(super) struct Membership {
-    is_alone: bool,
+    /// The ids of the others; `None` before the first answer, and after a process has joined.
+    others: Option<Arc<str>>,
     /// The number of processes that joined since the start.
     joined: u64,
 }
 
 impl Membership {
     pub(super) fn is_alone(&self) -> bool {
-        self.is_alone
+        self.others.as_deref() == Some("")
+    }
+
+    /// Returns the ids of the other processes, one after the other; `None` if they are not known.
+    pub(super) fn others(&self) -> Option<Arc<str>> {
+        self.others.clone()
     }
 
     /// Returns a count to compare with [`hear`](Membership::hear): it changes when a process joins.
@@ -84,7 +92,7 @@ impl Membership {
 
     pub(super) fn join(&mut self) {
         self.joined += 1;
-        self.is_alone = false;
+        self.others = None;
     }
 
     /// Updates the membership from the processes that are alive, unless a process has joined since
@@ -96,7 +104,7 @@ impl Membership {
         joined: u64,
     ) {
         if joined == self.joined {
-            self.is_alone = !has_others(living, own);
+            self.others = Some(others(living, own).into());
         }
     }
 }

@@ -54,6 +54,7 @@ pub mod doctor;
 pub mod durability;
 mod entry;
 mod fold;
+mod interest;
 mod key;
 pub mod link;
 mod membership;
@@ -275,6 +276,8 @@ impl Store for RedisStore {
         let bucket = shared.keys.bucket_of(app);
         let ask = read::ask_app(&shared.keys, bucket, app);
         let started = Instant::now();
+        // Before the read: a commit after the mark has its transition in the log.
+        shared.follow(bucket, app).await;
         loop {
             let mut noted = shared.view.follow_note(bucket);
             let seen = shared.view.revision(bucket, app);
@@ -297,6 +300,10 @@ impl Store for RedisStore {
         }
     }
 
+    async fn release(&self, app: &AppName) {
+        self.shared.unfollow(self.shared.keys.bucket_of(app), app).await;
+    }
+
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         let shared = &self.shared;
         let bucket = shared.keys.bucket_of(&transition.app);
@@ -304,9 +311,10 @@ impl Store for RedisStore {
         let lane = self.lane(bucket).ok_or_else(|| gone(Applied::No))?;
         let history = shared.view.history(bucket);
         let has_blocks = shared.folds.has_blocks(&transition.app);
-        let batch = match lock(&shared.membership).is_alone() {
-            true => Batch::encode_without_body(&transition, bucket, history, has_blocks),
-            false => Batch::encode(&transition, bucket, history, has_blocks),
+        let others = lock(&shared.membership).others();
+        let batch = match others.as_deref() {
+            Some("") => Batch::encode_without_body(&transition, bucket, history, has_blocks),
+            _ => Batch::encode(&transition, bucket, history, has_blocks).for_others(others),
         };
         let (answer, answered) = oneshot::channel();
         let job = Job { batch, transition: transition.clone(), answer };
@@ -327,10 +335,7 @@ impl Store for RedisStore {
                 }
                 self.rely_on_base(&transition, bucket).await
             }
-            Some(id) => {
-                let read = shared.view.until_notified(bucket, id);
-                shared.read_back((bucket, transition.epoch_floor), read).await
-            }
+            Some(id) => shared.read_back(bucket, transition.epoch_floor, id).await,
         }
     }
 

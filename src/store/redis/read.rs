@@ -19,10 +19,11 @@ use crate::store::{
 
 use super::batch::{decode_body, event_id};
 use super::block::{self, Blocks, Damaged, Field, Fold};
+use super::entry::EntryId;
 use super::key::{Key, KeySpace};
 use super::reply;
 use super::unread::Unread;
-use super::view::{BucketView, EntryId, LogEntry, MasterNote, Own};
+use super::view::{BucketView, LogEntry, MasterNote, Own};
 
 /// Returns the commands that read all records of an application, as of one commit.
 pub(super) fn ask_app(keys: &KeySpace, bucket: Bucket, app: &AppName) -> Pipeline {

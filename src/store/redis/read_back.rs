@@ -3,15 +3,14 @@
 //! so that a process whose reader is late can give it. What it relies on is remembered instead
 //! (`unread.rs`), and counts as lost if another master is met before it was read.
 
-use std::future::Future;
 use std::time::Duration;
 
 use crate::domain::name::AppName;
 use crate::domain::transition::Transition;
 use crate::store::{Applied, Bucket, CommitError, ConflictCause, Store as _, Version};
 
+use super::entry::EntryId;
 use super::unread::Confirmed;
-use super::view::EntryId;
 use super::{RedisStore, Shared};
 
 /// The time that a committed transition waits for the reader to notify the observers of this
@@ -24,9 +23,11 @@ impl Shared {
     /// later entries.
     pub(super) async fn read_back(
         &self,
-        (bucket, epoch_floor): (Bucket, u64),
-        received: impl Future<Output = ()>,
+        bucket: Bucket,
+        epoch_floor: u64,
+        id: EntryId,
     ) -> Result<(), CommitError> {
+        let received = self.view.until_notified(bucket, id);
         if tokio::time::timeout(TOLD_MAX, received).await.is_err() {
             let reason = "the commit is applied, but not read back yet".to_string();
             return Err(self.unavailable(reason, Applied::Yes));
@@ -82,8 +83,9 @@ impl RedisStore {
 mod tests {
     use crate::domain::name::AppName;
     use crate::domain::revision::Revision;
+    use crate::store::redis::entry::EntryId;
     use crate::store::redis::unread::Confirmed;
-    use crate::store::redis::view::{BucketView, EntryId, View};
+    use crate::store::redis::view::{BucketView, View};
     use crate::store::{Bucket, Epoch};
 
     /// The answer of a former master arrives after the reader has met the next one.

@@ -24,6 +24,9 @@ pub(super) static DOUBT: LazyLock<Script> =
 /// Notes which master serves a bucket.
 pub(super) static MASTER: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("master.lua")));
+/// Marks what a process follows.
+pub(super) static FOLLOW: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("follow.lua")));
 /// Counts a data loss.
 pub(super) static EPOCH: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("epoch.lua")));
@@ -67,6 +70,7 @@ pub(super) fn load_all() -> Pipeline {
         include_str!("confirm.lua"),
         include_str!("doubt.lua"),
         include_str!("master.lua"),
+        include_str!("follow.lua"),
         include_str!("epoch.lua"),
         include_str!("beat.lua"),
         include_str!("time.lua"),

@@ -13,7 +13,7 @@ use crate::store::heads::{Heads, Observers};
 use crate::store::{Broadcast, Bucket, Change, Epoch, Observer, Position};
 use crate::sync::lock;
 
-pub(super) use super::entry::EntryId;
+use super::entry::EntryId;
 use super::unread::{Confirmed, Unread};
 
 /// The heads of all buckets, the observers, and the progress of the readers.

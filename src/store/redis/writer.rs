@@ -22,8 +22,9 @@ use crate::store::{Applied, Bucket, CommitError};
 use super::batch::{self, Batch, Mark};
 use super::block::Blocks;
 use super::durability::Sender;
+use super::entry::EntryId;
 use super::link::{LinkError, is_unserved};
-use super::view::{EntryId, Kept};
+use super::view::Kept;
 use super::{Shared, reply, script};
 
 /// The maximum number of commits in one pipeline, so that a commit does not wait long for those

@@ -264,6 +264,21 @@ fn puts_of_the_peer() {
 }
 
 #[test]
+fn cost_of_replicas_that_follow() {
+    if !available(&["redis-server"]) {
+        return;
+    }
+    for (line, active) in [(vec![], ""), (vec!["--active"], ", which all replicas have loaded")] {
+        let line = [vec!["following", "--rate", "100", "--replicas", "1,2"], line].concat();
+        let report = measure(&line);
+        assert!(report["sent"]["how"].as_str().unwrap().contains(active), "{}", report["sent"]);
+        let follower = row(&report, "a replica that follows for a change, 2 replicas");
+        assert!(follower["ours"]["value"].is_number(), "{follower}");
+        assert_eq!(report["rows"].as_array().unwrap().len(), 5);
+    }
+}
+
+#[test]
 fn repeats_through_redis_beside_memory() {
     if !available(&["redis-server"]) {
         return;

@@ -244,6 +244,9 @@ impl Store for SimStore {
         }
     }
 
+    /// The simulated log has all transitions.
+    async fn release(&self, _: &AppName) {}
+
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         self.is_open()?;
         let number = self.sequence.fetch_add(1, Ordering::SeqCst) + 1;

@@ -1,34 +1,109 @@
 //! Several processes over one Redis.
 
+use crate::store::conformance::driver::mk_app;
+
 use super::*;
+
+fn web() -> AppName {
+    mk_app("web")
+}
+
+fn bucket_of_web() -> Bucket {
+    KeySpace::new("bw", mk_options().buckets).bucket_of(&web())
+}
+
+/// Returns whether the last entry of a log has the transition.
+async fn last_has_transition(server: &RedisServer, bucket: Bucket) -> bool {
+    let log = format!("bw:{}:log", Tag(bucket));
+    let last: Value = server.call(&["XREVRANGE", &log, "+", "-", "COUNT", "1"]).await.unwrap();
+    format!("{last:?}").contains("bulk-string('\"t\"')")
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_without_other_readers_are_left_out_of_the_log() {
     let Some(server) = RedisServer::start().await else { return };
     let one = open(&server.url()).await;
     let recorder = Recorder::on(&one);
-    let is_in_log = async |bucket: Bucket| {
-        let log = format!("bw:{}:log", Tag(bucket));
-        let last: Value = server.call(&["XREVRANGE", &log, "+", "-", "COUNT", "1"]).await.unwrap();
-        format!("{last:?}").contains("bulk-string('\"t\"')")
-    };
     let write = async |words: &str| {
         insist(&one, "web", words).await;
         let change = recorder.record().changes.last().cloned().unwrap();
         assert!(change.transition.is_some(), "its own it knows in any case");
-        is_in_log(change.bucket).await
+        last_has_transition(&server, change.bucket).await
     };
-    assert!(write("whoever may be there").await);
+    assert!(write("before the first heartbeat").await);
     one.beat().await.unwrap();
-    assert!(!write("nobody else is there").await);
+    assert!(!write("alone").await);
     // A new process is known before its first heartbeat.
     let other = open(&server.url()).await;
     let others = Recorder::on(&other);
-    assert!(write("the other is there").await);
-    until("the other is told", async || others.last("web") == Some((3, false))).await;
+    assert!(write("another process has joined").await);
+    until("the other has it", async || others.last("web") == Some((3, false))).await;
     assert!(others.record().changes.last().unwrap().transition.is_some());
     one.beat().await.unwrap();
-    assert!(write("the other is there still").await);
+    assert!(!write("the other follows nothing").await);
+    other.load(&web()).await.unwrap();
+    assert!(write("the other has loaded the application").await);
+    assert!(write("and follows it").await);
+    until("the other has it", async || others.last("web") == Some((6, false))).await;
+    assert!(others.record().changes.last().unwrap().transition.is_some());
+    other.release(&web()).await;
+    assert!(!write("the other has released it").await);
+    insist(&other, "web", "the other writes").await;
+    assert!(write("and so follows it").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_has_ended_needs_no_transitions() {
+    let Some(server) = RedisServer::start().await else { return };
+    let (one, other) = (open(&server.url()).await, open(&server.url()).await);
+    insist(&other, "web", "a mark of the other").await;
+    one.beat().await.unwrap();
+    let write = async |words: &str| {
+        insist(&one, "web", words).await;
+        last_has_transition(&server, bucket_of_web()).await
+    };
+    assert!(write("the other is alive").await);
+    // Its last heartbeat is older than any that counts.
+    let id = format!("{:016x}", other.replica().0);
+    server.call::<()>(&["HSET", "bw:replicas", &id, "1"]).await.unwrap();
+    drop(other);
+    one.beat().await.unwrap();
+    let third = open(&server.url()).await;
+    // The notice that the third has joined may arrive after a heartbeat.
+    let mut attempts = 0;
+    until("no transition is written for the third, which follows nothing", async || {
+        attempts += 1;
+        one.beat().await.unwrap();
+        !write(&format!("attempt {attempts}")).await
+    })
+    .await;
+    drop(third);
+}
+
+/// A mark does not create what does not exist, and does not hide a commit that is sent again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mark_changes_no_record() {
+    let Some(server) = RedisServer::start().await else { return };
+    let (one, other) = (open(&server.url()).await, open(&server.url()).await);
+    other.load(&web()).await.unwrap();
+    let key = format!("bw:{}:app:{}", Tag(bucket_of_web()), web());
+    let exists: u64 = server.call(&["EXISTS", &key]).await.unwrap();
+    assert_eq!(exists, 0);
+    insist(&one, "web", "first").await;
+    let before = one.load(&web()).await.unwrap();
+    for _ in 0..3 {
+        other.load(&web()).await.unwrap();
+    }
+    let marks: String = server.call(&["HGET", &key, "w"]).await.unwrap();
+    let own = format!("{:016x}:f;", other.replica().0);
+    assert_eq!(marks.matches(&own).count(), 1, "{marks}");
+    assert_eq!(one.load(&web()).await.unwrap(), before);
+    one.release(&web()).await;
+    other.release(&web()).await;
+    let marks: Option<String> = server.call(&["HGET", &key, "w"]).await.unwrap();
+    assert_eq!(marks, None);
+    insist(&other, "web", "after all marks are gone").await;
+    assert_eq!(one.load(&web()).await.unwrap().head.revision, Revision(2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
