@@ -3508,6 +3508,13 @@ def _define_classify():
         "WriteTimeout",
         "timeout",
     )
+    #: Failed commands, with the field that has the exit status; the server knows common ones.
+    EXIT_STATUSES = {
+        "subprocess.CalledProcessError": "returncode",
+        "ops.pebble.ExecError": "exit_code",
+    }
+    #: Longest chain of exceptions that is searched for its cause.
+    CAUSES_MAX = 16
     GRPC_UNANSWERED = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN")
     #: First and longest wait between two attempts, as the server has them.
     FIRST_WAIT, WAIT_MAX, DEPENDENCY_WAIT = 0.25, 180.0, 30.0
@@ -3536,7 +3543,11 @@ def _define_classify():
 
     def _report_of(error: BaseException) -> Dict[str, Any]:
         system, code, answered = _code(error)
-        if answered:
+        distrust = _distrust(error) if system == "python" and not answered else None
+        if distrust is not None:
+            # The libraries of HTTP show an untrusted certificate as a lost connection.
+            code, origin = _name(distrust), "ERROR_ORIGIN_LOCAL"
+        elif answered:
             origin = "ERROR_ORIGIN_PEER"
         elif _is_unanswered(error) or system == "grpc":
             origin = "ERROR_ORIGIN_TRANSPORT"
@@ -3608,6 +3619,9 @@ def _define_classify():
         name = _name(error)
         if status:
             return "python", "{}/{}".format(name, status), True
+        exit_status = getattr(error, EXIT_STATUSES.get(name, ""), None)
+        if isinstance(exit_status, int):
+            return "python", "{}/{}".format(name, int(exit_status)), False
         kind = getattr(error, "kind", None)
         if isinstance(kind, str) and kind:
             return "python", "{}/{}".format(name, _texts.name(kind)), True
@@ -3642,9 +3656,11 @@ def _define_classify():
         status = report["code"].rpartition("/")[2]
         if report["origin"] == "ERROR_ORIGIN_TRANSPORT":
             return "TRANSIENT"
-        if status in ("401", "403", "permission-denied") or report["code"].endswith("PermissionError"):
+        if status in ("126", "401", "403", "permission-denied") or report["code"].endswith(
+            ("PermissionError", "SSLCertVerificationError")
+        ):
             return "BLOCKED"
-        if status in ("404", "not-found") or report["code"].endswith(
+        if status in ("127", "404", "not-found") or report["code"].endswith(
             ("FileNotFoundError", "RelationNotFoundError", "SecretNotFoundError")
         ):
             return "DEPENDENCY"
@@ -3670,6 +3686,21 @@ def _define_classify():
         except Exception:
             inner = None
         return inner if isinstance(inner, BaseException) else error
+
+
+    def _distrust(error: BaseException) -> Optional[BaseException]:
+        """Returns the exception of an untrusted certificate among the causes of an exception."""
+        one: Any = error
+        for _ in range(CAUSES_MAX):
+            if not isinstance(one, BaseException):
+                return None
+            if type(one).__name__ == "SSLCertVerificationError":
+                return one
+            # urllib and urllib3 have the cause as a reason, requests and urllib3 as an argument.
+            inner = one.args[0] if one.args else None
+            given = (getattr(one, "reason", None), inner, one.__cause__)
+            one = next((cause for cause in given if isinstance(cause, BaseException)), None)
+        return None
 
 
     def _retry_after(error: BaseException) -> Optional[float]:

@@ -82,9 +82,11 @@ pub(in crate::domain) fn find(evidence: &Evidence, is_gone: bool) -> Option<Matc
                 (name, detail) => {
                     let detail = match name {
                         "pebble.APIError" => pebble_status(detail),
+                        "pebble.ExecError" | "subprocess.CalledProcessError" => exit_status(detail),
                         _ => detail,
                     };
                     first(PYTHON, &|row| row.split_once('/') == Some((name, detail)))
+                        .or_else(|| first(PYTHON, &|row| row == name))
                 }
             }
         }
@@ -121,6 +123,15 @@ fn pebble_status(status: &str) -> &str {
         _ if is_of(b'4') => "4xx",
         _ if is_of(b'5') => "5xx",
         other => other,
+    }
+}
+
+/// Returns `signal` for the exit status of a command that a signal ended: Python gives the negative
+/// signal, a shell 128 and the signal.
+fn exit_status(status: &str) -> &str {
+    match status.parse::<i32>() {
+        Ok(-64..=-1 | 129..=192) => "signal",
+        _ => status,
     }
 }
 
