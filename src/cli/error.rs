@@ -159,11 +159,11 @@ mod tests {
             attempt: 2,
             attempts_left: 8,
             rule: "grpc.unavailable".into(),
-            explanation: "it is away for now".into(),
+            explanation: "the target is away for now".into(),
             ..Verdict::default()
         };
         let shown = verdict(&given, "look\nthere");
-        let expected = "class    TRANSIENT\nrule     grpc.unavailable: it is away for now\n\
+        let expected = "class    TRANSIENT\nrule     grpc.unavailable: the target is away for now\n\
                         verdict  RETRY in 1.9s\naction   look there\nattempt  2, 8 left\n";
         assert_eq!(shown, expected);
     }

@@ -62,7 +62,7 @@ pub fn classify(rules: &Rules, evidence: &Evidence) -> Finding {
     let found = own.or_else(|| table::find(evidence, is_gone)).unwrap_or(Match {
         class: Class::Unclassified,
         rule: DEFAULT,
-        why: "it is in no table: retried within bounds, never terminal",
+        why: "no table has the code, so the error is never final",
         remedy: "",
     });
     let is_unanswered = evidence.origin == ErrorOrigin::Transport;
@@ -76,8 +76,8 @@ pub fn classify(rules: &Rules, evidence: &Evidence) -> Finding {
         return finding(evidence, Class::Transient, TRANSPORT, &why, "");
     }
     if found.class == Class::Gone && !is_gone {
-        let why = "only its owner can say that a target is gone, by a domain and reason that are \
-                   registered";
+        let why = "only the owner of a target can say that it is gone, by a domain and reason \
+                   that are registered";
         return finding(evidence, Class::Dependency, GONE_UNPROVEN, why, "");
     }
     finding(evidence, found.class, found.rule, found.why, found.remedy)

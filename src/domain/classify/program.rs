@@ -12,17 +12,17 @@ pub(in crate::domain) const REDIS: &[Row] = rows! {
     "connection_lost"  Always  Transient  "redis.connection-lost"
         "the connection broke; a write may have been applied";
     "LOADING"          Always  Transient  "redis.loading"
-        "it is starting";
+        "Redis is starting";
     "CLUSTERDOWN"      Always  Transient  "redis.clusterdown"
         "the cluster has no majority now";
     "READONLY"         Always  Transient  "redis.readonly"
-        "it is a replica now: a failover is under way";
+        "the server is a replica now: a failover is under way";
     "MASTERDOWN"       Always  Transient  "redis.masterdown"
-        "its master is away";
+        "the master of the server is away";
     "TRYAGAIN"         Always  Transient  "redis.tryagain"
         "slots are being moved";
     "OOM"              Always  Blocked    "redis.oom"
-        "its memory is used up"
+        "the memory of Redis is used up"
         remedy "give Redis more memory, or free some of it";
     "NOAUTH"           Always  Blocked    "redis.noauth"
         "the caller is not known"
@@ -31,7 +31,7 @@ pub(in crate::domain) const REDIS: &[Row] = rows! {
         "the caller may not do this"
         remedy "grant the permission in the ACL of Redis";
     "WRONGTYPE"        Always  Fatal      "redis.wrongtype"
-        "the key has another type than we expect";
+        "the key has another type than the worker expects";
 };
 
 /// By a part of the message.
@@ -60,5 +60,5 @@ pub(in crate::domain) const HELM: &[Row] = rows! {
     "timed out waiting for the condition"  Always          Dependency   "helm.timed-out"
         "what helm waits for may still come true";
     "cluster unreachable"                  Always          Transient    "helm.cluster-unreachable"
-        "the cluster was not reached";
+        "helm did not reach the cluster";
 };

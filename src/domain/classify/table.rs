@@ -99,7 +99,7 @@ fn http(found: Option<Match<'static>>, evidence: &Evidence) -> Match<'static> {
     let found = found.unwrap_or(Match {
         class: Class::Unclassified,
         rule: DEFAULT,
-        why: "it is in no table: retried within bounds, never terminal",
+        why: "no table has the code, so the error is never final",
         remedy: "",
     });
     if evidence.retry_after.is_none() || !found.class.counts_as_attempt() {
@@ -108,7 +108,7 @@ fn http(found: Option<Match<'static>>, evidence: &Evidence) -> Match<'static> {
     Match {
         class: Class::Throttled,
         rule: "http.retry-after",
-        why: "it is alive and says when to retry",
+        why: "the target is alive and says when to retry",
         remedy: "",
     }
 }
