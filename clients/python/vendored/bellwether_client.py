@@ -3275,9 +3275,14 @@ def _define_state():
             written = "{}.{}".format(self.path, os.getpid())
             # The file has messages and payloads: only its owner reads it.
             descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(written, self.path)
+            try:
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    file.write(text)
+                os.replace(written, self.path)
+            except OSError:
+                # On a full disk each hook would leave a part of a file with another name.
+                os.unlink(written)
+                raise
             self._saved = text
 
         def _load(self) -> None:
@@ -3349,13 +3354,15 @@ def _define_state():
             return {}
 
         def _bound(self) -> None:
-            sizes = [len(json.dumps(entry, default=_to_json)) for entry in self.spool]
+            # The calls that describe the present stay, and their size does not count: there is one of
+            # each, they alone say how the unit is, and a large set would push out all others.
+            others = [one for one in self.spool if one["identity"][0] not in CURRENT]
+            sizes = [len(json.dumps(entry, default=_to_json)) for entry in others]
             dropped = 0
-            while len(self.spool) > CALLS_MAX or (sum(sizes) > CALL_BYTES_MAX and len(sizes) > 1):
-                # The current sets stay: they alone say how the unit is.
-                places = [n for n, one in enumerate(self.spool) if one["identity"][0] not in CURRENT]
-                place = places[0] if places and places[0] < len(self.spool) - 1 else 0
-                del self.spool[place], sizes[place]
+            while len(others) > CALLS_MAX or (sum(sizes) > CALL_BYTES_MAX and len(others) > 1):
+                oldest = others.pop(0)
+                del sizes[0]
+                self.spool = [one for one in self.spool if one is not oldest]
                 dropped += 1
             if dropped:
                 logger.warning("%s calls to Bellwether do not fit into the spool: dropped", dropped)
@@ -3753,6 +3760,8 @@ def _define_deliver():
     )
     #: A call that waited longer than this is not of this hook; its ttl has run since.
     LATE_SECONDS = 5.0
+    #: A page has fewer if its texts are long.
+    PAGE_SIZE = 1000
     #: Calls of the leader.
     OF_LEADER = (
         "set_application_status",
@@ -3814,6 +3823,17 @@ def _define_deliver():
                 raise errors.Unavailable(self.closed) from error
             finally:
                 self._left -= time.monotonic() - started
+
+        def all(self, method: str, field: str, **request: Any) -> List[Any]:
+            """Calls a method that lists, and returns the members of all pages."""
+            found: List[Any] = []
+            request["page_size"] = PAGE_SIZE
+            while True:
+                answer = self.call(method, **request)
+                found += answer[field]
+                request["page_token"] = answer["next_page_token"]
+                if not request["page_token"]:
+                    return found
 
         def close(self) -> None:
             client, self._client = self._client, None
@@ -4203,6 +4223,12 @@ def _define_work():
     PAYLOAD_BYTES_MAX = 262_144
     CHECKPOINT_BYTES_MAX = 65_536
     PROGRESS_BYTES_MAX = 256
+    #: The shape of the end of an id, which is random.
+    UNIQUE = "0" * 8
+    #: States of operations that have ended.
+    CLOSED = tuple(
+        "OPERATION_STATE_" + state for state in ("SUCCEEDED", "FAILED", "SUPERSEDED", "ABANDONED")
+    )
     #: Calls that end an operation for good. They are made without a fence too.
     ENDS = ("complete_operation", "cancel_operation")
 
@@ -4279,6 +4305,36 @@ def _define_work():
             raise ValueError("the {} has more than {} bytes".format(name, bytes_max))
 
 
+    def _id_end(unit: str, unique: str) -> str:
+        """Returns what follows the name of an operation in its id at the server."""
+        return "-{}-{}".format(unit.replace("/", "-")[:80], unique)
+
+
+    def open_operations(courier: Courier, listed: List[Any]) -> Dict[str, Dict[str, Any]]:
+        """Returns the records of the operations at the server that this package began, by name."""
+        found = {}
+        for one in listed:
+            whole_id, end = one["operation_id"], _id_end(one["unit"], UNIQUE)
+            name = whole_id[: -len(end)]
+            is_ours = whole_id == name + _id_end(one["unit"], whole_id[-len(UNIQUE) :])
+            if one["state"] in CLOSED or not is_ours:
+                continue
+            answer = courier.call("get_operation", operation_id=whole_id)
+            whole = answer["operation"]
+            found[name] = {
+                "id": whole["operation_id"],
+                "to": whole["target_version"],
+                "payload": whole["payload"],
+                "checkpoint": whole["checkpoint"],
+                "progress": whole["progress"],
+                # A hook of this unit that held the operation is over.
+                "fence": whole["fence"] if whole["holder"] == whole["unit"] else 0,
+                "begun": True,
+                "pushed": False,
+            }
+        return found
+
+
     class Operation:
         """Work of this unit that survives the end of its hook.
 
@@ -4325,15 +4381,15 @@ def _define_work():
             self._show()
 
         def __enter__(self) -> Operation:
+            self._reporter.restore()
             known = self._reporter.state.operations.get(self.name)
             self.resumed = known is not None and known["to"] == self.to
             if known is not None and not self.resumed:
                 # The older target is given up; its record at the server ends with it.
                 self._end(known, "cancel_operation", {})
             if not self.resumed:
-                unit = self._reporter.names["unit"].replace("/", "-")
                 self._reporter.state.operations[self.name] = {
-                    "id": "{}-{}-{}".format(self.name[:150], unit[:80], os.urandom(4).hex()),
+                    "id": self.name[:150] + _id_end(self._reporter.names["unit"], os.urandom(4).hex()),
                     "to": self.to,
                     "payload": self._given,
                     "checkpoint": b"",
@@ -4722,6 +4778,7 @@ def _define_ops():
     HookEnd = _hook.HookEnd
     Attempt = _work.Attempt
     Operation = _work.Operation
+    open_operations = _work.open_operations
 
 
     logger = logging.getLogger(__name__)
@@ -4769,6 +4826,7 @@ def _define_ops():
             folder = state_dir or os.environ.get("BELLWETHER_STATE_DIR") or str(charm.charm_dir)
             path = _state.state_path(folder, self.names["namespace"], self.names["unit"])
             self.state = _state.State(path)
+            self._unsaved = ""
             self.courier = _deliver.Courier(self._connect, timeout, self.names)
             self.data = LeaderData(self)
             #: The statuses that this hook has collected, and whether it set one of the application.
@@ -4962,6 +5020,7 @@ def _define_ops():
 
         def operations(self) -> Dict[str, str]:
             """Returns the target of each operation that an earlier hook began and did not end."""
+            self.restore()
             return {name: one["to"] for name, one in self.state.operations.items()}
 
         def use_advanced_statuses(self, *managers: Any) -> None:
@@ -4996,7 +5055,10 @@ def _define_ops():
             try:
                 self.state.save()
             except OSError as error:
-                logger.error("the state of the statuses is not stored: %s", error)
+                # Each call stores the state; one line for a hook says it.
+                if str(error) != self._unsaved:
+                    logger.error("the state of the statuses is not stored: %s", error)
+                self._unsaved = str(error)
 
         # Called by the observer of the hook.
 
@@ -5016,17 +5078,16 @@ def _define_ops():
                 detail(self, event)
 
         def restore(self) -> None:
-            """Reads the kept statuses of the unit from the server, if its own record was lost."""
+            """Reads from the server what the unit kept there, if its own record was lost."""
             if self.state.restored:
                 return
             try:
-                answer = self.courier.call("list_statuses", unit=self.names["unit"], page_size=1000)
-            except errors.NotFound:
-                answer = {"statuses": []}
+                records = self._listed("list_statuses", "statuses")
+                begun = open_operations(self.courier, self._listed("list_operations", "operations"))
             except errors.Error:
                 return
             self.state.restored = True
-            for record in answer["statuses"]:
+            for record in records:
                 one = record["report"]
                 name = _state.pair(one["component"], one["key"])
                 if one["kind"] != "STATUS_KIND_PUSH" or one["component"] == HOOK:
@@ -5036,6 +5097,16 @@ def _define_ops():
                     continue
                 if name not in self.state.pushes and not self.state.find(_push(one)):
                     self.state.pushes[name] = _restored(record)
+            for name, operation in begun.items():
+                operation["pushed"] = _state.pair("operation", name) in self.state.pushes
+                self.state.operations.setdefault(name, operation)
+
+        def _listed(self, method: str, field: str) -> List[Any]:
+            """Returns what the server has of the unit: nothing before the first report."""
+            try:
+                return self.courier.all(method, field, unit=self.names["unit"])
+            except (errors.NotFound, errors.Unimplemented):
+                return []
 
         # Details.
 
@@ -5073,9 +5144,8 @@ def _define_ops():
 
         def _is_released(self, fault: Dict[str, Any]) -> bool:
             """Asks the server whether an operator released the component."""
-            names = {"unit": self.names["unit"], "page_size": 1000}
             try:
-                listed = self.courier.call("list_faults", **names)["faults"]
+                listed = self.courier.all("list_faults", "faults", unit=self.names["unit"])
             except errors.Error:
                 return self.hook in CHANGED or self.hook.endswith("-action")
             for one in listed:
@@ -5345,12 +5415,15 @@ def _define_testing():
 
         def statuses(self, unit: str, namespace: str) -> List[Dict[str, Any]]:
             """Returns the reports that the server has of a unit, by component and key."""
-            application = unit.partition("/")[0]
+            names: Dict[str, Any] = {"application": unit.partition("/")[0], "namespace": namespace}
+            found: List[Dict[str, Any]] = []
             with self.client() as client:
-                answer = client.list_statuses(
-                    application=application, namespace=namespace, unit=unit, page_size=1000
-                )
-                return [dict(one["report"] or {}) for one in answer["statuses"]]
+                while True:
+                    answer = client.list_statuses(unit=unit, page_size=1000, **names)
+                    found += [dict(one["report"] or {}) for one in answer["statuses"]]
+                    names["page_token"] = answer["next_page_token"]
+                    if not names["page_token"]:
+                        return found
 
         def faults(self, application: str, namespace: str) -> List[Dict[str, Any]]:
             """Returns the open errors of an application."""

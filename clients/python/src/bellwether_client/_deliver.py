@@ -9,7 +9,7 @@ from . import errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Optional
+    from typing import Any, Callable, Dict, List, Optional
 
     from ._client import Client
     from ._state import Entry, State
@@ -29,6 +29,8 @@ LATER = (
 )
 #: A call that waited longer than this is not of this hook; its ttl has run since.
 LATE_SECONDS = 5.0
+#: A page has fewer if its texts are long.
+PAGE_SIZE = 1000
 #: Calls of the leader.
 OF_LEADER = (
     "set_application_status",
@@ -90,6 +92,17 @@ class Courier:
             raise errors.Unavailable(self.closed) from error
         finally:
             self._left -= time.monotonic() - started
+
+    def all(self, method: str, field: str, **request: Any) -> List[Any]:
+        """Calls a method that lists, and returns the members of all pages."""
+        found: List[Any] = []
+        request["page_size"] = PAGE_SIZE
+        while True:
+            answer = self.call(method, **request)
+            found += answer[field]
+            request["page_token"] = answer["next_page_token"]
+            if not request["page_token"]:
+                return found
 
     def close(self) -> None:
         client, self._client = self._client, None

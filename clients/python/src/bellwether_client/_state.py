@@ -65,9 +65,14 @@ class State:
         written = "{}.{}".format(self.path, os.getpid())
         # The file has messages and payloads: only its owner reads it.
         descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(written, self.path)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(written, self.path)
+        except OSError:
+            # On a full disk each hook would leave a part of a file with another name.
+            os.unlink(written)
+            raise
         self._saved = text
 
     def _load(self) -> None:
@@ -139,13 +144,15 @@ class State:
         return {}
 
     def _bound(self) -> None:
-        sizes = [len(json.dumps(entry, default=_to_json)) for entry in self.spool]
+        # The calls that describe the present stay, and their size does not count: there is one of
+        # each, they alone say how the unit is, and a large set would push out all others.
+        others = [one for one in self.spool if one["identity"][0] not in CURRENT]
+        sizes = [len(json.dumps(entry, default=_to_json)) for entry in others]
         dropped = 0
-        while len(self.spool) > CALLS_MAX or (sum(sizes) > CALL_BYTES_MAX and len(sizes) > 1):
-            # The current sets stay: they alone say how the unit is.
-            places = [n for n, one in enumerate(self.spool) if one["identity"][0] not in CURRENT]
-            place = places[0] if places and places[0] < len(self.spool) - 1 else 0
-            del self.spool[place], sizes[place]
+        while len(others) > CALLS_MAX or (sum(sizes) > CALL_BYTES_MAX and len(others) > 1):
+            oldest = others.pop(0)
+            del sizes[0]
+            self.spool = [one for one in self.spool if one is not oldest]
             dropped += 1
         if dropped:
             logger.warning("%s calls to Bellwether do not fit into the spool: dropped", dropped)

@@ -12,8 +12,9 @@ from . import _classify, _texts, errors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any, Callable, Dict, Optional, Type, TypeVar
+    from typing import Any, Callable, Dict, List, Optional, Type, TypeVar
 
+    from ._deliver import Courier
     from .ops import StatusReporter
 
     Function = TypeVar("Function", bound=Callable[..., Any])
@@ -25,6 +26,12 @@ LEASE_SECONDS = 1800.0
 PAYLOAD_BYTES_MAX = 262_144
 CHECKPOINT_BYTES_MAX = 65_536
 PROGRESS_BYTES_MAX = 256
+#: The shape of the end of an id, which is random.
+UNIQUE = "0" * 8
+#: States of operations that have ended.
+CLOSED = tuple(
+    "OPERATION_STATE_" + state for state in ("SUCCEEDED", "FAILED", "SUPERSEDED", "ABANDONED")
+)
 #: Calls that end an operation for good. They are made without a fence too.
 ENDS = ("complete_operation", "cancel_operation")
 
@@ -101,6 +108,36 @@ def _check_bytes(name: str, value: Any, bytes_max: int) -> None:
         raise ValueError("the {} has more than {} bytes".format(name, bytes_max))
 
 
+def _id_end(unit: str, unique: str) -> str:
+    """Returns what follows the name of an operation in its id at the server."""
+    return "-{}-{}".format(unit.replace("/", "-")[:80], unique)
+
+
+def open_operations(courier: Courier, listed: List[Any]) -> Dict[str, Dict[str, Any]]:
+    """Returns the records of the operations at the server that this package began, by name."""
+    found = {}
+    for one in listed:
+        whole_id, end = one["operation_id"], _id_end(one["unit"], UNIQUE)
+        name = whole_id[: -len(end)]
+        is_ours = whole_id == name + _id_end(one["unit"], whole_id[-len(UNIQUE) :])
+        if one["state"] in CLOSED or not is_ours:
+            continue
+        answer = courier.call("get_operation", operation_id=whole_id)
+        whole = answer["operation"]
+        found[name] = {
+            "id": whole["operation_id"],
+            "to": whole["target_version"],
+            "payload": whole["payload"],
+            "checkpoint": whole["checkpoint"],
+            "progress": whole["progress"],
+            # A hook of this unit that held the operation is over.
+            "fence": whole["fence"] if whole["holder"] == whole["unit"] else 0,
+            "begun": True,
+            "pushed": False,
+        }
+    return found
+
+
 class Operation:
     """Work of this unit that survives the end of its hook.
 
@@ -147,15 +184,15 @@ class Operation:
         self._show()
 
     def __enter__(self) -> Operation:
+        self._reporter.restore()
         known = self._reporter.state.operations.get(self.name)
         self.resumed = known is not None and known["to"] == self.to
         if known is not None and not self.resumed:
             # The older target is given up; its record at the server ends with it.
             self._end(known, "cancel_operation", {})
         if not self.resumed:
-            unit = self._reporter.names["unit"].replace("/", "-")
             self._reporter.state.operations[self.name] = {
-                "id": "{}-{}-{}".format(self.name[:150], unit[:80], os.urandom(4).hex()),
+                "id": self.name[:150] + _id_end(self._reporter.names["unit"], os.urandom(4).hex()),
                 "to": self.to,
                 "payload": self._given,
                 "checkpoint": b"",

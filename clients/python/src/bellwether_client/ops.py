@@ -19,7 +19,7 @@ import time
 from . import _charm, _classify, _deliver, _state, _texts, errors
 from ._data import LeaderData, NotLeader
 from ._hook import HOOK, HookEnd
-from ._work import Attempt, Operation
+from ._work import Attempt, Operation, open_operations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class StatusReporter:
         folder = state_dir or os.environ.get("BELLWETHER_STATE_DIR") or str(charm.charm_dir)
         path = _state.state_path(folder, self.names["namespace"], self.names["unit"])
         self.state = _state.State(path)
+        self._unsaved = ""
         self.courier = _deliver.Courier(self._connect, timeout, self.names)
         self.data = LeaderData(self)
         #: The statuses that this hook has collected, and whether it set one of the application.
@@ -267,6 +268,7 @@ class StatusReporter:
 
     def operations(self) -> Dict[str, str]:
         """Returns the target of each operation that an earlier hook began and did not end."""
+        self.restore()
         return {name: one["to"] for name, one in self.state.operations.items()}
 
     def use_advanced_statuses(self, *managers: Any) -> None:
@@ -301,7 +303,10 @@ class StatusReporter:
         try:
             self.state.save()
         except OSError as error:
-            logger.error("the state of the statuses is not stored: %s", error)
+            # Each call stores the state; one line for a hook says it.
+            if str(error) != self._unsaved:
+                logger.error("the state of the statuses is not stored: %s", error)
+            self._unsaved = str(error)
 
     # Called by the observer of the hook.
 
@@ -321,17 +326,16 @@ class StatusReporter:
             detail(self, event)
 
     def restore(self) -> None:
-        """Reads the kept statuses of the unit from the server, if its own record was lost."""
+        """Reads from the server what the unit kept there, if its own record was lost."""
         if self.state.restored:
             return
         try:
-            answer = self.courier.call("list_statuses", unit=self.names["unit"], page_size=1000)
-        except errors.NotFound:
-            answer = {"statuses": []}
+            records = self._listed("list_statuses", "statuses")
+            begun = open_operations(self.courier, self._listed("list_operations", "operations"))
         except errors.Error:
             return
         self.state.restored = True
-        for record in answer["statuses"]:
+        for record in records:
             one = record["report"]
             name = _state.pair(one["component"], one["key"])
             if one["kind"] != "STATUS_KIND_PUSH" or one["component"] == HOOK:
@@ -341,6 +345,16 @@ class StatusReporter:
                 continue
             if name not in self.state.pushes and not self.state.find(_push(one)):
                 self.state.pushes[name] = _restored(record)
+        for name, operation in begun.items():
+            operation["pushed"] = _state.pair("operation", name) in self.state.pushes
+            self.state.operations.setdefault(name, operation)
+
+    def _listed(self, method: str, field: str) -> List[Any]:
+        """Returns what the server has of the unit: nothing before the first report."""
+        try:
+            return self.courier.all(method, field, unit=self.names["unit"])
+        except (errors.NotFound, errors.Unimplemented):
+            return []
 
     # Details.
 
@@ -378,9 +392,8 @@ class StatusReporter:
 
     def _is_released(self, fault: Dict[str, Any]) -> bool:
         """Asks the server whether an operator released the component."""
-        names = {"unit": self.names["unit"], "page_size": 1000}
         try:
-            listed = self.courier.call("list_faults", **names)["faults"]
+            listed = self.courier.all("list_faults", "faults", unit=self.names["unit"])
         except errors.Error:
             return self.hook in CHANGED or self.hook.endswith("-action")
         for one in listed:

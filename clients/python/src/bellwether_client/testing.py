@@ -150,12 +150,15 @@ class Server:
 
     def statuses(self, unit: str, namespace: str) -> List[Dict[str, Any]]:
         """Returns the reports that the server has of a unit, by component and key."""
-        application = unit.partition("/")[0]
+        names: Dict[str, Any] = {"application": unit.partition("/")[0], "namespace": namespace}
+        found: List[Dict[str, Any]] = []
         with self.client() as client:
-            answer = client.list_statuses(
-                application=application, namespace=namespace, unit=unit, page_size=1000
-            )
-            return [dict(one["report"] or {}) for one in answer["statuses"]]
+            while True:
+                answer = client.list_statuses(unit=unit, page_size=1000, **names)
+                found += [dict(one["report"] or {}) for one in answer["statuses"]]
+                names["page_token"] = answer["next_page_token"]
+                if not names["page_token"]:
+                    return found
 
     def faults(self, application: str, namespace: str) -> List[Dict[str, Any]]:
         """Returns the open errors of an application."""
