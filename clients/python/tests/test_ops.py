@@ -180,7 +180,7 @@ class Statuses(OpsCase):
         run(charm(collect_unit=collect))
         found = self.unit(server)
         self.assertEqual(len(found), 5)
-        long = next(one for one in found if one[0] == "my-component-")
+        long = next(one for one in found if one[0].startswith("my-component-"))
         self.assertEqual(long[1], "a-b")
         self.assertTrue(4090 < len(long[3].encode()) <= 4096 and long[3].endswith("..."))
 

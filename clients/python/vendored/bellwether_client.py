@@ -3096,8 +3096,9 @@ def _define_texts():
     TEXT_BYTES_MAX = 4096
     NAME_BYTES_MAX = 253
     SHORT_MAX = 40
+    HASH_MAX = 8
     STATUSES_MAX = 1000
-    #: Limit of the texts of a whole set; the server takes 4 MiB, and JSON escapes some characters.
+    #: Limit of the texts of a whole set in UTF-8; the server takes 4 MiB with names and labels.
     SET_BYTES_MAX = 2 * 1024 * 1024
     TEXT_BYTES_OF_LARGE_SETS = 256
     RANKS = {
@@ -3125,9 +3126,18 @@ def _define_texts():
 
 
     def name(text: Any) -> str:
-        """Returns a name that the server takes; characters that it refuses become `-`."""
-        cleaned = _NOT_OF_NAMES.sub("-", str(text)).lstrip("._/-")
-        return cleaned[:NAME_BYTES_MAX]
+        """Returns a name that the server takes; characters that it refuses become `-`.
+
+        A name that loses letters, or is too long, ends with a hash, so that it differs from others.
+        """
+        given = str(text)
+        cleaned = _NOT_OF_NAMES.sub("-", given).lstrip("._/-")
+        if given.isascii() and len(cleaned) <= NAME_BYTES_MAX and (cleaned or not given.strip()):
+            return cleaned
+        import hashlib
+
+        digest = hashlib.sha256(given.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_MAX]
+        return "{}-{}".format(cleaned[: NAME_BYTES_MAX - HASH_MAX - 1].rstrip("-"), digest).lstrip("-")
 
 
     def target(text: Any) -> str:
@@ -3181,7 +3191,8 @@ def _define_texts():
             kept = set(worst[:STATUSES_MAX])
             statuses = [one for n, one in enumerate(statuses) if n in kept]
         texts = ("message", "check", "action")
-        if sum(len(one.get(text, "")) for one in statuses for text in texts) > SET_BYTES_MAX:
+        size = sum(len(one.get(text, "").encode("utf-8")) for one in statuses for text in texts)
+        if size > SET_BYTES_MAX:
             for one in statuses:
                 for text in texts:
                     one[text] = cut(one.get(text, ""), TEXT_BYTES_OF_LARGE_SETS)
@@ -4168,6 +4179,10 @@ def _define_data():
                 raise NotLeader("{} does not lead".format(self._reporter.names["unit"]))
             changes = {}
             for key, value in values.items():
+                if not isinstance(key, str) or not isinstance(value, (str, bytes)):
+                    # `bytes` makes as many zeros of a number.
+                    what = "keys are text and values text or bytes, not {!r}: {!r}"
+                    raise TypeError(what.format(key, value))
                 changes[key] = value.encode("utf-8") if isinstance(value, str) else bytes(value)
                 if not 0 < len(key.encode("utf-8")) <= KEY_BYTES_MAX:
                     raise ValueError("a key has 1 to {} bytes".format(KEY_BYTES_MAX))
@@ -4768,6 +4783,7 @@ def _define_ops():
 
 
     import logging
+    import math
     import os
     import time
 
@@ -4785,6 +4801,8 @@ def _define_ops():
 
     #: The option of a charm that has the address.
     ADDRESS_OPTION = "bellwether-address"
+    #: The settings of `Client` that a reporter passes on.
+    SETTINGS = ("token", "token_file", "ca", "cert", "cert_key", "retries")
     SETTABLE = ("active", "waiting", "maintenance", "blocked")
     #: All calls of a hook; with the files and the last return it stays below 2 s.
     CALLS_SECONDS = 1.9
@@ -4815,6 +4833,10 @@ def _define_ops():
             state_dir: Optional[str] = None,
             **settings: Any,
         ) -> None:
+            unknown = sorted(set(settings) - set(SETTINGS))
+            if unknown:
+                known = ", ".join(SETTINGS)
+                raise TypeError("a reporter has no setting {!r}; it has {}".format(unknown[0], known))
             self.charm = charm
             self._address, self._settings = address, settings
             self.names = {
@@ -4873,6 +4895,8 @@ def _define_ops():
             is_same = before.get("level") == report["level"]
             report["observe_time"] = before["observe_time"] if is_same else now
             if ttl is not None:
+                if math.isnan(float(ttl)):
+                    raise ValueError("the ttl of a status is a number of seconds, not {!r}".format(ttl))
                 report["ttl"] = min(max(float(ttl), 1.0), 30 * 86400.0)
             expires = now + report["ttl"] if ttl is not None else None
             kept = dict(report, expires=expires, while_stopping=self.state.stopping)
@@ -5115,6 +5139,12 @@ def _define_ops():
             if unknown:
                 known = ", ".join(_charm.DETAILS)
                 raise TypeError("a status has no detail {!r}; it has {}".format(unknown[0], known))
+            for name in ("priority", "precedence"):
+                if not isinstance(more.get(name, 0), int):
+                    what = "the {} of a status is a whole number, not {!r}"
+                    raise TypeError(what.format(name, more[name]))
+            if not isinstance(more.get("labels", {}), dict):
+                raise TypeError("the labels of a status are a dict, not {!r}".format(more["labels"]))
             return _charm.make(level, message, dict(more, component=component))
 
         def pushes(self) -> Iterator[Dict[str, Any]]:

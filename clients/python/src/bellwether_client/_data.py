@@ -49,6 +49,10 @@ class LeaderData:
             raise NotLeader("{} does not lead".format(self._reporter.names["unit"]))
         changes = {}
         for key, value in values.items():
+            if not isinstance(key, str) or not isinstance(value, (str, bytes)):
+                # `bytes` makes as many zeros of a number.
+                what = "keys are text and values text or bytes, not {!r}: {!r}"
+                raise TypeError(what.format(key, value))
             changes[key] = value.encode("utf-8") if isinstance(value, str) else bytes(value)
             if not 0 < len(key.encode("utf-8")) <= KEY_BYTES_MAX:
                 raise ValueError("a key has 1 to {} bytes".format(KEY_BYTES_MAX))

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 TEXT_BYTES_MAX = 4096
 NAME_BYTES_MAX = 253
 SHORT_MAX = 40
+HASH_MAX = 8
 STATUSES_MAX = 1000
-#: Limit of the texts of a whole set; the server takes 4 MiB, and JSON escapes some characters.
+#: Limit of the texts of a whole set in UTF-8; the server takes 4 MiB with names and labels.
 SET_BYTES_MAX = 2 * 1024 * 1024
 TEXT_BYTES_OF_LARGE_SETS = 256
 RANKS = {
@@ -40,9 +41,18 @@ def short(text: Any) -> str:
 
 
 def name(text: Any) -> str:
-    """Returns a name that the server takes; characters that it refuses become `-`."""
-    cleaned = _NOT_OF_NAMES.sub("-", str(text)).lstrip("._/-")
-    return cleaned[:NAME_BYTES_MAX]
+    """Returns a name that the server takes; characters that it refuses become `-`.
+
+    A name that loses letters, or is too long, ends with a hash, so that it differs from others.
+    """
+    given = str(text)
+    cleaned = _NOT_OF_NAMES.sub("-", given).lstrip("._/-")
+    if given.isascii() and len(cleaned) <= NAME_BYTES_MAX and (cleaned or not given.strip()):
+        return cleaned
+    import hashlib
+
+    digest = hashlib.sha256(given.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_MAX]
+    return "{}-{}".format(cleaned[: NAME_BYTES_MAX - HASH_MAX - 1].rstrip("-"), digest).lstrip("-")
 
 
 def target(text: Any) -> str:
@@ -96,7 +106,8 @@ def fit(statuses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
         kept = set(worst[:STATUSES_MAX])
         statuses = [one for n, one in enumerate(statuses) if n in kept]
     texts = ("message", "check", "action")
-    if sum(len(one.get(text, "")) for one in statuses for text in texts) > SET_BYTES_MAX:
+    size = sum(len(one.get(text, "").encode("utf-8")) for one in statuses for text in texts)
+    if size > SET_BYTES_MAX:
         for one in statuses:
             for text in texts:
                 one[text] = cut(one.get(text, ""), TEXT_BYTES_OF_LARGE_SETS)

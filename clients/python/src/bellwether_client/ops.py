@@ -13,6 +13,7 @@ The module imports `ops` when a reporter is made, so that the package itself nee
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 #: The option of a charm that has the address.
 ADDRESS_OPTION = "bellwether-address"
+#: The settings of `Client` that a reporter passes on.
+SETTINGS = ("token", "token_file", "ca", "cert", "cert_key", "retries")
 SETTABLE = ("active", "waiting", "maintenance", "blocked")
 #: All calls of a hook; with the files and the last return it stays below 2 s.
 CALLS_SECONDS = 1.9
@@ -63,6 +66,10 @@ class StatusReporter:
         state_dir: Optional[str] = None,
         **settings: Any,
     ) -> None:
+        unknown = sorted(set(settings) - set(SETTINGS))
+        if unknown:
+            known = ", ".join(SETTINGS)
+            raise TypeError("a reporter has no setting {!r}; it has {}".format(unknown[0], known))
         self.charm = charm
         self._address, self._settings = address, settings
         self.names = {
@@ -121,6 +128,8 @@ class StatusReporter:
         is_same = before.get("level") == report["level"]
         report["observe_time"] = before["observe_time"] if is_same else now
         if ttl is not None:
+            if math.isnan(float(ttl)):
+                raise ValueError("the ttl of a status is a number of seconds, not {!r}".format(ttl))
             report["ttl"] = min(max(float(ttl), 1.0), 30 * 86400.0)
         expires = now + report["ttl"] if ttl is not None else None
         kept = dict(report, expires=expires, while_stopping=self.state.stopping)
@@ -363,6 +372,12 @@ class StatusReporter:
         if unknown:
             known = ", ".join(_charm.DETAILS)
             raise TypeError("a status has no detail {!r}; it has {}".format(unknown[0], known))
+        for name in ("priority", "precedence"):
+            if not isinstance(more.get(name, 0), int):
+                what = "the {} of a status is a whole number, not {!r}"
+                raise TypeError(what.format(name, more[name]))
+        if not isinstance(more.get("labels", {}), dict):
+            raise TypeError("the labels of a status are a dict, not {!r}".format(more["labels"]))
         return _charm.make(level, message, dict(more, component=component))
 
     def pushes(self) -> Iterator[Dict[str, Any]]:
