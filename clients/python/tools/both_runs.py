@@ -15,6 +15,8 @@ sys.path.insert(0, str(TOOLS.parent / "src"))
 from bellwether_client import testing
 
 SHOWN_MAX = 5
+#: Commands by which a charm changes its machine. Here they do nothing: the tests run on yours.
+COMMANDS = ("update-ca-certificates",)
 SKIPPED = shutil.ignore_patterns(".git", ".venv", "venv", "__pycache__")
 
 
@@ -27,13 +29,16 @@ def run(python, checkout, tests, results, plugin=None, **variables):
     command += ["-p", "no:cacheprovider", "--junitxml", str(results), *tests]
     if plugin:
         command += ["-p", plugin]
-    subprocess.run(
+    done = subprocess.run(
         command,
         cwd=str(checkout),
         env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
+    if not results.exists():
+        # For example, PYTHON lacks a package that the tests import.
+        sys.exit("pytest did not run the tests:\n" + done.stdout.decode("utf-8", "replace"))
     outcomes = {}
     for case in xml.etree.ElementTree.parse(str(results)).iter("testcase"):
         name = "{}::{}".format(case.get("classname"), case.get("name"))
@@ -41,6 +46,16 @@ def run(python, checkout, tests, results, plugin=None, **variables):
         skipped = case.find("skipped") is not None
         outcomes[name] = "failed" if bad else "skipped" if skipped else "passed"
     return outcomes
+
+
+def add_commands(folder):
+    """Puts commands that do nothing before those of the system."""
+    folder.mkdir()
+    for name in COMMANDS:
+        path = folder / name
+        path.write_text("#!/bin/sh\n", encoding="utf-8")
+        path.chmod(0o755)
+    os.environ["PATH"] = "{}:{}".format(folder, os.environ["PATH"])
 
 
 def main(usage, plugin, name, prepare=lambda checkout: None):
@@ -57,6 +72,7 @@ def main(usage, plugin, name, prepare=lambda checkout: None):
         shutil.copytree(given, plain, ignore=SKIPPED)
         shutil.copytree(given, changed, ignore=SKIPPED)
         prepare(changed)
+        add_commands(Path(folder) / "bin")
         address = os.environ.pop("BELLWETHER_SERVER")
         before = run(python, plain, tests, Path(folder) / "plain.xml")
         compared = Path(folder) / "compared"
