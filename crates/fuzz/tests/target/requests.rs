@@ -1,7 +1,8 @@
 //! Requests of every method, by structure, to a real server over a socket: each call has an answer
 //! or a typed error.
 
-use std::sync::LazyLock;
+use std::cell::RefCell;
+use std::sync::{LazyLock, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use bellwether::app::App;
@@ -10,12 +11,14 @@ use bellwether::telemetry::{Metrics, Prometheus};
 use bellwether_fuzz::choices::Choices;
 use prost_reflect::MethodDescriptor;
 use prost_reflect::prost::Message;
+use tokio::runtime::Runtime;
+use tokio::task::{JoinHandle, JoinSet};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use super::raw_call;
-use super::value::message;
+use super::value::{in_namespace, message};
 
 /// Calls of one input.
 const CALLS_MAX: usize = 24;
@@ -28,40 +31,121 @@ const SILENCE: Duration = Duration::from_millis(5);
 /// Much longer than any call takes.
 const HANG: Duration = Duration::from_secs(10);
 
+/// How long the next call waits for one. A call that waits for something goes on beside the others.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// Inputs of one server, which bounds its memory.
+const INPUTS_MAX: usize = 1000;
+
 static METHODS: LazyLock<Vec<MethodDescriptor>> = LazyLock::new(raw_call::methods);
 
-/// Starts a server without data, makes the calls, and drops the server.
-pub fn run(input: &[u8]) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let app = App::build(Config::ephemeral(), Metrics::disabled(), Prometheus::default());
-        let app = app.await.unwrap();
-        let url = format!("http://{}", app.addresses().unwrap().grpc);
-        tokio::select! {
-            _ = app.run(std::future::pending()) => panic!("the server has ended"),
-            () = calls(&url, Choices::new(input)) => (),
-        }
-    });
-    runtime.shutdown_background();
+/// The inputs that the server has taken. A failure may need all of them.
+static INPUTS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+static KEEP_HISTORY: Once = Once::new();
+
+thread_local! {
+    static SERVER: RefCell<Option<Server>> = const { RefCell::new(None) };
 }
 
-async fn calls(url: &str, mut choices: Choices<'_>) {
-    let channel = Endpoint::from_shared(url.to_string()).unwrap().connect().await.unwrap();
+/// A server in this thread, which runs while an input does.
+struct Server {
+    runtime: Runtime,
+    serving: JoinHandle<()>,
+    channel: Channel,
+}
+
+/// Makes the calls of an input. A server takes many inputs, each with namespaces of its own.
+pub fn run(input: &[u8]) {
+    KEEP_HISTORY.call_once(keep_history);
+    SERVER.with_borrow_mut(|place| {
+        let mut inputs = INPUTS.lock().unwrap();
+        if inputs.len() == INPUTS_MAX
+            && let Some(server) = place.take()
+        {
+            server.runtime.shutdown_background();
+            inputs.clear();
+        }
+        // The names of the first input are as they are, the default namespace among them.
+        let prefix = (!inputs.is_empty()).then(|| format!("i{}-", inputs.len()));
+        inputs.push(input.to_vec());
+        drop(inputs);
+        place.get_or_insert_with(Server::start).run(input, prefix.as_deref());
+    });
+}
+
+impl Server {
+    fn start() -> Server {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (serving, channel) = runtime.block_on(async {
+            let app = App::build(Config::ephemeral(), Metrics::disabled(), Prometheus::default());
+            let app = app.await.unwrap();
+            let url = format!("http://{}", app.addresses().unwrap().grpc);
+            let serving = tokio::spawn(async { drop(app.run(std::future::pending()).await) });
+            (serving, Endpoint::from_shared(url).unwrap().connect().await.unwrap())
+        });
+        Server { runtime, serving, channel }
+    }
+
+    fn run(&mut self, input: &[u8], prefix: Option<&str>) {
+        let calls = calls(&self.channel, Choices::new(input), prefix);
+        self.runtime.block_on(async {
+            tokio::select! {
+                _ = &mut self.serving => panic!("the server has ended"),
+                () = calls => (),
+            }
+        });
+    }
+}
+
+/// Lets a panic write the inputs of the server into a folder. libFuzzer ends the process at a panic,
+/// so nothing can be done afterwards.
+fn keep_history() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let folder = std::env::temp_dir().join("bellwether-fuzz-requests-history");
+        let _ = std::fs::remove_dir_all(&folder);
+        let _ = std::fs::create_dir_all(&folder);
+        let inputs = INPUTS.lock().unwrap_or_else(PoisonError::into_inner);
+        for (number, input) in inputs.iter().enumerate() {
+            let _ = std::fs::write(folder.join(format!("{number:04}")), input);
+        }
+        eprintln!("the {} inputs of the server are in {}", inputs.len(), folder.display());
+        before(panic);
+    }));
+}
+
+async fn calls(channel: &Channel, mut choices: Choices<'_>, prefix: Option<&str>) {
+    let mut waiting = JoinSet::new();
     for _ in 0..CALLS_MAX {
         let method = &METHODS[choices.below(METHODS.len())];
         let messages = if method.is_client_streaming() { MESSAGES_MAX } else { 1 };
         let messages: Vec<Vec<u8>> = (0..messages)
-            .map(|_| message(&method.input(), &mut choices, 0).encode_to_vec())
+            .map(|_| {
+                let mut message = message(&method.input(), &mut choices, 0);
+                if let Some(prefix) = prefix {
+                    in_namespace(&mut message, prefix);
+                }
+                message.encode_to_vec()
+            })
             .collect();
-        let call = tokio::time::timeout(HANG, call(&channel, method, messages.clone()));
-        match call.await {
-            Err(_) => panic!("{} hangs: {messages:?}", method.full_name()),
-            Ok(Err(status)) => check(method, &status),
-            Ok(Ok(())) => (),
+        waiting.spawn(checked_call(channel.clone(), method, messages));
+        if let Ok(Some(ended)) = tokio::time::timeout(PATIENCE, waiting.join_next()).await {
+            ended.unwrap();
         }
         if choices.is_over() {
             break;
         }
+    }
+    while let Some(ended) = waiting.join_next().await {
+        ended.unwrap();
+    }
+}
+
+/// Makes a call, which has an answer or a typed error.
+async fn checked_call(channel: Channel, method: &MethodDescriptor, messages: Vec<Vec<u8>>) {
+    match tokio::time::timeout(HANG, call(&channel, method, messages.clone())).await {
+        Err(_) => panic!("{} hangs: {messages:?}", method.full_name()),
+        Ok(Err(status)) => check(method, &status),
+        Ok(Ok(())) => (),
     }
 }
 

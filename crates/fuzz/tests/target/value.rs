@@ -1,7 +1,9 @@
 //! A message of any type, as decisions make it.
 
 use bellwether_fuzz::choices::Choices;
-use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, Value};
+use prost_reflect::{
+    DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage, Value,
+};
 
 /// Names that exist, texts with a meaning, and texts with none.
 const TEXTS: &[&str] = &[
@@ -42,6 +44,32 @@ pub fn message(of: &MessageDescriptor, choices: &mut Choices<'_>, depth: usize) 
         message.set_field(&field, value(&field, choices, depth));
     }
     message
+}
+
+/// Moves all that a message is about into namespaces that begin with `prefix`. A name that no
+/// namespace may have stays.
+pub fn in_namespace(message: &mut DynamicMessage, prefix: &str) {
+    for field in message.descriptor().fields() {
+        if field.name() == "namespace" && field.kind() == Kind::String && !field.is_list() {
+            let name = message.get_field(&field).as_str().unwrap_or_default().to_string();
+            let is_valid = name.len() < 32
+                && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+            if is_valid {
+                message.set_field(&field, Value::String(format!("{prefix}{name}0")));
+            }
+        } else if message.has_field(&field) {
+            parts(message.get_field_mut(&field), prefix);
+        }
+    }
+}
+
+fn parts(value: &mut Value, prefix: &str) {
+    match value {
+        Value::Message(message) => in_namespace(message, prefix),
+        Value::List(values) => values.iter_mut().for_each(|value| parts(value, prefix)),
+        Value::Map(values) => values.values_mut().for_each(|value| parts(value, prefix)),
+        _ => (),
+    }
 }
 
 fn value(field: &FieldDescriptor, choices: &mut Choices<'_>, depth: usize) -> Value {
