@@ -15,14 +15,14 @@ use super::Error;
 /// The requests that wait for the task of an application, up to a number. While it is empty, it
 /// takes no memory for requests: most active applications have none waiting.
 pub(super) struct Mailbox {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Queued>,
     room: Semaphore,
     /// Notifies the task of a request, and of the end.
     arrived: Notify,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Queued {
     requests: VecDeque<Work>,
     is_closed: bool,
 }

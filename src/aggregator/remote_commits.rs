@@ -6,14 +6,12 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 
-use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
 use crate::store::{Bucket, Change, Epoch, Observer, Position};
 use crate::sync::lock;
 
 use super::Inner;
-use super::committed::Shared;
 
 /// Queue length for a busy task. It exceeds the number of commits that arrive during one own
 /// commit, because other replicas commit at the same speed. A replay is cheaper than a read of an
@@ -124,7 +122,7 @@ impl Observer for StoreObserver {
             return;
         };
         let active = lock(&inner.active).clone();
-        let mut affected: Vec<(AppName, Arc<Shared>)> = active.into_iter().collect();
+        let mut affected: Vec<_> = active.into_iter().collect();
         affected.retain(|(app, _)| inner.schedule.may_be_in(app, bucket));
         // One order for one seed of the simulation.
         affected.sort_by(|a, b| a.0.cmp(&b.0));

@@ -464,8 +464,7 @@ impl State {
             }
             None => {
                 let entry = Arc::new(Entry::after(None, change, clock, now));
-                self.entries.insert(change.app.clone(), entry.clone());
-                entry
+                self.entries.entry(change.app.clone()).or_insert(entry).clone()
             }
         };
         self.fleet.add(&entry.head);

@@ -20,7 +20,7 @@ use crate::rounds::Progress;
 use crate::scalar::AnyRow;
 use crate::site::Site;
 use crate::summary::{Outcome, Ran, Summary};
-use crate::{Load, page, server};
+use crate::{Load, page, peers, server};
 
 /// Flags of `all`.
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ struct Run {
 
 /// The commands in the order of the targets. A further row is a line here.
 const RUNS: &[Run] = &[
-    Run { row: 0, line: PEERS, quick: "--in-flight 8" },
+    Run { row: 0, line: peers::COMMAND, quick: "--in-flight 8" },
     Run { row: 1, line: "streams --store redis", quick: "--keys 1000" },
     Run { row: 2, line: "streams --store embedded", quick: "--keys 1000" },
     Run { row: 3, line: "ingest --store redis,memory", quick: "--in-flight 8" },
@@ -78,8 +78,6 @@ const RUNS: &[Run] = &[
     Run { row: 18, line: "events", quick: "--watchers 200" },
 ];
 
-/// The command whose row has no target, and is in the table because the others rest on it.
-pub(crate) const PEERS: &str = "peers";
 /// A row that takes longer counts as stuck.
 const RUN_DEADLINE: Duration = Duration::from_secs(600);
 /// How long a measurement may take to remove what it started, after SIGTERM.

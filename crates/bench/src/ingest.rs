@@ -25,7 +25,6 @@ use crate::rounds::{self, Contender, Progress};
 use crate::scalar::{AnyRow, ScalarRow, ScalarSide, Target};
 use crate::server::{Place, Server};
 use crate::site::Site;
-use crate::testbed::Testbed;
 
 /// Flags of `ingest`.
 #[derive(Debug, clap::Args)]
@@ -246,7 +245,8 @@ impl Ours {
     /// Returns the processor time of our server for a call.
     fn cost_row(&self, rounds: &[Round]) -> AnyRow {
         let micros = rounds.iter().filter_map(|round| round.cost.micros(0)).collect();
-        let side = ScalarSide::mean(&Testbed::name(), micros);
+        let name = format!("bellwether {}", bellwether::VERSION);
+        let side = ScalarSide::mean(&name, micros);
         let work = self.work("Processor time of the server for a unary ReportStatus");
         let target = (self.store == Store::Memory).then_some(Target::AtMost(MICROS_TARGET));
         AnyRow::Scalar(ScalarRow::compare(work, "microseconds", side, None, target))

@@ -17,6 +17,9 @@ use crate::report::{Report, Row, Sent, Side};
 use crate::rounds::{self, Contender, Progress};
 use crate::streams::checked;
 
+/// The command, whose row has no target, and is in the table because the others rest on it.
+pub const COMMAND: &str = "peers";
+
 /// Flags of `peers`.
 #[derive(Debug, clap::Args)]
 pub struct Peers {

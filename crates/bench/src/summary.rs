@@ -10,9 +10,9 @@ use serde::ser::{SerializeStruct, Serializer};
 use serde_json::Value;
 
 use crate::Load;
-use crate::all::PEERS;
 use crate::figure::{duration, number, thousands};
 use crate::machine::Machine;
+use crate::peers;
 use crate::report::{Ratio, Report, Verdict};
 use crate::scalar::AnyRow;
 
@@ -87,7 +87,7 @@ impl Summary {
             match &ran.outcome {
                 Outcome::Report(report) => {
                     let is_shown = |row: &&AnyRow| {
-                        ran.command.ends_with(PEERS) || row.verdict() != Verdict::Reported
+                        ran.command.ends_with(peers::COMMAND) || row.verdict() != Verdict::Reported
                     };
                     let rows = report.rows.iter().filter(is_shown);
                     lines.extend(rows.map(|of| Line { row: row.clone(), ..of.line() }));

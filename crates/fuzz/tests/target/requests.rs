@@ -96,8 +96,8 @@ impl Server {
     }
 }
 
-/// Lets a panic write the inputs of the server into a folder. libFuzzer ends the process at a panic,
-/// so nothing can be done afterwards.
+/// Lets a panic write the inputs of the server into a folder. libFuzzer ends the process at a
+/// panic, so nothing can be done afterwards.
 fn keep_history() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
