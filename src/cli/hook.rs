@@ -7,14 +7,15 @@ use crate::cli::context::say;
 use crate::cli::exit::Exit;
 use crate::cli::{refusal, span};
 
-/// Flags of the commands for hooks.
+/// Flags of the commands for hooks, before or after the word of a subcommand.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct HookArgs {
     /// How long the whole command may take, connecting included: 2s
-    #[arg(long, value_name = "SPAN", value_parser = span::parse, help_heading = "Hook options")]
+    #[arg(long, global = true, value_name = "SPAN", value_parser = span::parse,
+        help_heading = "Hook options")]
     timeout: Option<Duration>,
     /// Exit with 0 when the server refuses, is away or does not answer in time; say so on stderr
-    #[arg(long, help_heading = "Hook options")]
+    #[arg(long, global = true, help_heading = "Hook options")]
     best_effort: bool,
 }
 

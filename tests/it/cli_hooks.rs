@@ -93,7 +93,7 @@ fn work_is_taken_up_by_the_next_hook() {
         }
     };
     assert!(["resumed\n", "verify\n"].contains(&word.as_str()), "{word}");
-    let held = in_hook(&server, &["op", "show", "web", "up-v2", "-o", "json"], "").0;
+    let held = in_hook(&server, &["op", "show", "up-v2", "-o", "json"], "").0;
     let held: serde_json::Value = serde_json::from_str(&held).unwrap();
     assert_eq!(held["checkpoint"], "Mw==", "{held}");
     let other = hook(&server, &["op", "complete", "up-v2", "--unit", "web/1"], "");
@@ -106,6 +106,11 @@ fn work_is_taken_up_by_the_next_hook() {
     in_hook(&server, &["op", "complete", "up-v2"], "");
     let (_, again) = in_hook(&server, &["op", "complete", "up-v2"], "");
     assert_eq!(again, "operation up-v2 to v2 is succeeded\n");
+    let shown = ["show", "show web"].map(|words| {
+        let line = format!("op {words} up-v2 -o json");
+        in_hook(&server, &line.split(' ').collect::<Vec<_>>(), "").0
+    });
+    assert_eq!(shown[0], shown[1]);
     assert_eq!(in_hook(&server, &begin, "").0, "done\n");
     let begin = ["op", "begin", "up-v3", "--to", "v3"];
     assert_eq!(in_hook(&server, &begin, "").0, "begun\n");
@@ -168,6 +173,14 @@ fn a_hook_goes_on_without_its_server() {
         let ended = report(&["--server", url, "--timeout", "300ms", "--best-effort"]);
         assert_eq!(ended.code, Some(0), "{}", ended.err);
         assert!(ended.err.contains("--best-effort"), "{}", ended.err);
+    }
+    let limits = ["--server", silent.as_str(), "--timeout", "300ms", "--best-effort"];
+    for words in
+        [["leader", "is", "web/0"], ["data", "get", "web"], ["app-status", "clear", "web/0"]]
+    {
+        let ended = run(&server, &[&words[..], &limits[..]].concat());
+        assert_eq!(ended.code, Some(0), "{words:?}: {}", ended.err);
+        assert!(ended.err.contains("not done within 300ms"), "{words:?}: {}", ended.err);
     }
     let refused = run(&server, &["report", "a b/0", "--level", "active", "--best-effort"]);
     assert_eq!(refused.code, Some(0), "{}", refused.err);

@@ -1,4 +1,4 @@
-//! `bellwether ops show APP OPERATION`: prints one operation, its history, and what is next.
+//! `bellwether ops show [APP] OPERATION`: prints one operation, its history, and what is next.
 
 use bellwether_client::Client;
 use jiff::Timestamp;
@@ -6,24 +6,24 @@ use jiff::Timestamp;
 use crate::cli::context::{Context, print, screen};
 use crate::cli::exit::Exit;
 use crate::cli::render;
-use crate::cli::target::Target;
+use crate::cli::unit::AppArgs;
 use crate::proto::v1::{GetOperationRequest, Operation};
 
 /// Show an operation: its state, what happens next, and its history
 #[derive(clap::Args)]
+#[command(allow_missing_positional = true)]
 pub struct Args {
-    /// The application
-    #[arg(value_name = "APP", add = crate::cli::completion::applications())]
-    application: String,
+    #[command(flatten)]
+    application: AppArgs,
     /// The operation
-    #[arg(value_name = "OPERATION")]
+    #[arg(value_name = "OPERATION", required = true)]
     operation: String,
 }
 
 /// Asks the server and prints the operation.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let application = args.application.name()?;
     let client = context.connect().await?;
-    let application = Target::parse(&args.application)?.application;
     let operation = get(&client, context, &application, &args.operation).await?;
     if !context.print_message(&operation, "Operation")? {
         print(&render::operation::show(&operation, Timestamp::now(), screen()))?;

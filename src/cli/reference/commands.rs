@@ -32,17 +32,17 @@ fn the_page_lists_every_command() {
         page.push_str(&wrapped(&link, "  "));
     }
     write!(page, "\n## {GLOBAL}\n\nEvery command takes these.\n\n").unwrap();
-    let globals = root.get_arguments().filter(|arg| arg.is_global_set());
-    globals.for_each(|arg| page.push_str(&argument(arg)));
+    let globals: Vec<&Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).collect();
+    globals.iter().for_each(|arg| page.push_str(&argument(arg)));
     write!(page, "\n## Exit codes\n\n{}", exit_codes()).unwrap();
     for command in commands {
-        section(command, &mut page);
+        section(command, &globals, &mut page);
     }
     test_page("cli.md", &page);
 }
 
-/// Writes a command and the commands beneath it.
-fn section(command: &Command, page: &mut String) {
+/// Writes a command and the commands beneath it, without the arguments that every command takes.
+fn section(command: &Command, globals: &[&Arg], page: &mut String) {
     let path = command.get_bin_name().unwrap_or("bellwether").to_string();
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim();
@@ -57,7 +57,8 @@ fn section(command: &Command, page: &mut String) {
         writeln!(page, "The same command: {}.\n", aliases.join(", ")).unwrap();
     }
     write!(page, "```text\n{usage}\n```\n").unwrap();
-    let own = |arg: &&Arg| !arg.is_global_set() && !arg.is_hide_set();
+    let is_of_all = |arg: &Arg| globals.iter().any(|global| global.get_id() == arg.get_id());
+    let own = |arg: &&Arg| !is_of_all(arg) && !arg.is_hide_set();
     let is_standard = |arg: &&Arg| ["help", "version"].contains(&arg.get_id().as_str());
     let arguments: Vec<&Arg> =
         command.get_arguments().filter(own).filter(|arg| !is_standard(arg)).collect();
@@ -66,7 +67,7 @@ fn section(command: &Command, page: &mut String) {
         arguments.into_iter().for_each(|arg| page.push_str(&argument(arg)));
     }
     for beneath in shown(command) {
-        section(beneath, page);
+        section(beneath, globals, page);
     }
 }
 
