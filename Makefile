@@ -6,7 +6,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .PHONY: help run test check check-long linearizability fix bench bench-core graph instructions tools fmt-check \
-	clippy doc proto chart deny advisories release packages-test book pictures simulate fuzz model planted-faults
+	clippy doc proto chart deny advisories release packages-test book pictures simulate fuzz model planted-faults mutants
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -23,13 +23,14 @@ test: tools ## Install what the tests need, then run them all
 
 check: tools fmt-check proto chart deny clippy test doc book ## The gate: format, protos, chart, crates, lints, tests, documentation; changes no source file
 
-check-long: tools ## The soaks, the simulation, the models, the planted faults, the fuzz targets, the chart on a kube-apiserver, the packages; hours
+check-long: tools ## The soaks, the simulation, the models, the planted faults, the mutants, the fuzz targets, the chart on a kube-apiserver, the packages; hours
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 	BELLWETHER_EACH_STEP=1 $(CARGO) test --locked --lib -- a_crash_between_two_steps
 	$(MAKE) simulate ARGS="--seeds 200 --minutes 10 --twice"
 	$(MAKE) model
 	$(MAKE) planted-faults
+	$(MAKE) mutants
 	$(MAKE) linearizability
 	$(MAKE) fuzz
 	@tools/install kube
@@ -44,14 +45,19 @@ linearizability: tools ## Judge 100,000 operations on leases and data under faul
 simulate: ## Run replicas in simulated time with faults, from seeds (ARGS="--seed 7 --minutes 10 --trace", "--from-seed 1 --seeds 500 --twice")
 	$(CARGO) run --locked --release --quiet -p bellwether-sim -- $(ARGS)
 
-model: ## Explore every order of events of the commit protocol and of leases, within small bounds; minutes (ARGS="--tiny" takes seconds)
-	$(CARGO) run --locked --release --quiet -p bellwether-model -- $(ARGS)
+model: ## Explore every order of events of the commit protocol and of leases, within small bounds; minutes, 8 GB (ARGS="--tiny" takes seconds)
+	$(CARGO) build --locked --release --quiet -p bellwether-model
+	ulimit -v 8000000; "$${CARGO_TARGET_DIR:-target}/release/bellwether-model" $(ARGS)
 
 fuzz: ## Give any bytes to what reads bytes, guided by coverage, a minute for each target; about 10 minutes
 	tools/fuzz 60
 
 planted-faults: ## Plant the faults of tests/faults one at a time, and print which checker catches each; continues an interrupted run
 	tools/planted-faults $(ARGS)
+
+mutants: ## Change the domain in one place at a time, and list in docs/mutants.md what no test notices; hours, continues (ARGS="rank.rs")
+	@tools/install mutants
+	tools/mutants $(ARGS)
 
 fix: ## Format, generate the wire types, apply what clippy knows how to fix, and list the values of the chart again
 	UPDATE=1 $(CARGO) test --locked --workspace --test generated

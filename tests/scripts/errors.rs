@@ -10,7 +10,7 @@ use bellwether::domain::classify::{Rules, classify};
 use bellwether::domain::command::Command;
 use bellwether::domain::fault::{NewError, Resolution};
 
-use crate::line::Line;
+use super::line::Line;
 
 impl Line {
     /// `error web/0 db grpc/UNAVAILABLE "refused" target=pg origin=transport retry_after=5s`,

@@ -15,7 +15,7 @@ use bellwether::domain::operation::{Failure, Kind, Payload};
 use bellwether::domain::time::Timestamp;
 use std::time::Duration;
 
-use crate::line::Line;
+use super::line::Line;
 
 /// Whether a line asks something of an operation.
 pub fn is_order(line: &Line) -> bool {
