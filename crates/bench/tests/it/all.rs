@@ -61,7 +61,7 @@ fn a_row_that_fails_is_in_the_table_with_its_reason() {
     let table = text(&output);
     assert!(!output.status.success(), "{table}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("1 of 2 measurements failed"));
-    for expected in ["bench streams", "is not on the", "failed", "CollectApplication", "<= 10.0 ms"]
+    for expected in ["bench streams", "is not on the", "failed", "CollectApplication", "<= 5.00 ms"]
     {
         assert!(table.contains(expected), "{expected} is not in:\n{table}");
     }
