@@ -19,6 +19,7 @@ pub(super) struct Shared {
     pub(super) mailbox: Mailbox,
     /// Only the task writes this, after a commit.
     state: RwLock<AppState>,
+    // A watch channel has eight lists of readers: 400 bytes more for each active application.
     progress: Mutex<Progress>,
     /// Notifies all readers of progress.
     moved: Notify,

@@ -58,27 +58,30 @@ impl Mailbox {
     /// closed and empty.
     pub(super) async fn take(&self, max: usize, batch: &mut Vec<Work>) -> bool {
         loop {
-            self.take_waiting(max, batch);
+            let is_closed = self.take_waiting(max, batch);
             if !batch.is_empty() {
                 return true;
             }
-            if lock(&self.waiting).is_closed {
+            if is_closed {
                 return false;
             }
             self.arrived.notified().await;
         }
     }
 
-    /// Moves the requests that wait into a batch, while that has less than `max`.
-    pub(super) fn take_waiting(&self, max: usize, batch: &mut Vec<Work>) {
+    /// Moves the requests that wait into a batch, while that has less than `max`. Returns whether
+    /// the mailbox is closed.
+    pub(super) fn take_waiting(&self, max: usize, batch: &mut Vec<Work>) -> bool {
         let mut waiting = lock(&self.waiting);
         let count = waiting.requests.len().min(max.saturating_sub(batch.len()));
         batch.extend(waiting.requests.drain(..count));
         if waiting.requests.is_empty() {
             waiting.requests = VecDeque::new();
         }
+        let is_closed = waiting.is_closed;
         drop(waiting);
         self.room.add_permits(count);
+        is_closed
     }
 
     /// Refuses further requests. The task still takes those that wait.

@@ -452,21 +452,18 @@ impl State {
 
     /// Takes the newest state of an application over, and returns it.
     fn put(&mut self, change: &Change, clock: StoreClock, now: Instant) -> Arc<Entry> {
-        let entry = match self.entries.get_mut(&change.app) {
-            Some(known) => {
-                let entry = Arc::new(Entry::after(Some(known), change, clock, now));
-                let before = std::mem::replace(known, entry.clone());
-                let at = (before.bucket, before.position);
-                self.fleet.remove(&before.head);
-                self.order.remove(&at);
-                self.tombstones.remove(&at);
-                entry
-            }
-            None => {
-                let entry = Arc::new(Entry::after(None, change, clock, now));
-                self.entries.entry(change.app.clone()).or_insert(entry).clone()
-            }
-        };
+        let mut known = self.entries.get_mut(&change.app);
+        let before = known.as_ref().map(|entry| &***entry);
+        let entry = Arc::new(Entry::after(before, change, clock, now));
+        if let Some(known) = &mut known {
+            let before = std::mem::replace(*known, entry.clone());
+            let at = (before.bucket, before.position);
+            self.fleet.remove(&before.head);
+            self.order.remove(&at);
+            self.tombstones.remove(&at);
+        } else {
+            self.entries.insert(change.app.clone(), entry.clone());
+        }
         self.fleet.add(&entry.head);
         let at = (entry.bucket, entry.position);
         self.order.insert(at, entry.app.clone());

@@ -1,6 +1,6 @@
 //! `start`: the time from the start of a server until its first answer, with a million statuses in
-//! its store. The server before it was killed with SIGKILL in the middle of its load, so the
-//! embedded store has a log that it must read.
+//! its store. The server before it was killed with SIGKILL right after a load, so the embedded
+//! store has a log that it must read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::load::Plan;
 use crate::machine::Machine;
 use crate::open_loop;
 use crate::pipelined;
-use crate::redis::{self, Fsync, Redis};
+use crate::replicas::Peer;
 use crate::report::Report;
 use crate::rounds::Progress;
 use crate::scalar::{AnyRow, Done, ScalarRow, ScalarSide, Target};
-use crate::server::{Place, Server};
+use crate::server::Server;
 use crate::site::Site;
 use crate::streams::Reports;
 use crate::testbed::Testbed;
@@ -70,28 +70,17 @@ impl Start {
     /// Fills a server with this store, crashes it once a round, and returns the rows of the times.
     async fn measure(&self, store: Store, site: &Site) -> anyhow::Result<Vec<AnyRow>> {
         let progress = Progress::new();
+        let mut testbed = Testbed::start(store, Peer::None, "", site).await?;
+        let name = testbed.place(store);
         progress.say("reporting every status once");
-        let redis = match store {
-            Store::Redis => {
-                Some(Redis::start(&redis::find()?, Fsync::Everysec, &site.directory).await?)
-            }
-            _ => None,
-        };
-        let (place, name) = match &redis {
-            Some(redis) => {
-                (Place::Redis(redis.url()), format!("Redis {} with AOF everysec", redis.version))
-            }
-            None => (Place::Embedded, "embedded store".to_string()),
-        };
-        let mut server = Server::start(&place, site).await?;
-        self.fill(&server).await?;
+        self.fill(&testbed.server).await?;
         let (mut first, mut all) = (Vec::new(), Vec::new());
         for round in 1..=self.load.rounds {
             progress.say(&format!("round {round} of {}: {name}", self.load.rounds));
-            self.report(&server, self.load.window(), u64::from(round) << 40).await?;
+            self.report(&testbed.server, self.load.window(), u64::from(round) << 40).await?;
             let began = Instant::now();
-            server.crash(&place, site).await?;
-            let channel = open_loop::connect(server.grpc, 1).await?.remove(0);
+            testbed.crash(store, site).await?;
+            let channel = open_loop::connect(testbed.server.grpc, 1).await?.remove(0);
             let mut found = statuses(channel.clone(), 0).await?;
             first.push(began.elapsed().as_secs_f64());
             for application in 1..APPLICATIONS {

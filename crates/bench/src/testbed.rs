@@ -36,17 +36,17 @@ impl Testbed {
             Some(binary) => Some(Redis::start(binary, Fsync::Everysec, &site.directory).await?),
             None => None,
         };
-        let place = match (store, &redis) {
-            (Store::Memory, _) => Place::Memory,
-            (_, Some(redis)) => Place::Redis(redis.url()),
-            (_, None) => Place::Embedded,
-        };
-        let server = Server::start_with(&place, file, site).await?;
+        let server = Server::start_with(&place(store, redis.as_ref()), file, site).await?;
         let etcd = match &etcd_binary {
             Some(binary) => Some(Etcd::start(binary, &site.directory).await?),
             None => None,
         };
         Ok(Testbed { server, redis, etcd })
+    }
+
+    /// Kills our server with SIGKILL, and starts it on the same store.
+    pub async fn crash(&mut self, store: Store, site: &Site) -> anyhow::Result<()> {
+        self.server.crash(&place(store, self.redis.as_ref()), site).await
     }
 
     /// Returns our name and version.
@@ -66,5 +66,14 @@ impl Testbed {
     /// Returns the ops address of our server.
     pub fn ops(&self) -> anyhow::Result<std::net::SocketAddr> {
         self.server.ops.context("our server printed no address of its metrics")
+    }
+}
+
+/// Returns where our server stores its state.
+fn place(store: Store, redis: Option<&Redis>) -> Place {
+    match (store, redis) {
+        (Store::Memory, _) => Place::Memory,
+        (_, Some(redis)) => Place::Redis(redis.url()),
+        (_, None) => Place::Embedded,
     }
 }

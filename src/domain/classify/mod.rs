@@ -18,9 +18,7 @@ mod web;
 
 use std::collections::BTreeSet;
 
-use crate::domain::classify::finding::{
-    Action, Class, DEFAULT, ErrorOrigin, Evidence, Finding, Match,
-};
+use crate::domain::classify::finding::{Action, Class, ErrorOrigin, Evidence, Finding};
 use crate::domain::classify::own::{GonePair, OwnRule};
 
 /// Custom rules, tried before the tables, and the registered pairs that prove a target gone.
@@ -59,12 +57,7 @@ const GONE_UNPROVEN: &str = "gone-unproven";
 pub fn classify(rules: &Rules, evidence: &Evidence) -> Finding {
     let is_gone = rules.is_gone(evidence);
     let own = rules.own.iter().find(|rule| rule.matches(evidence)).map(OwnRule::found);
-    let found = own.or_else(|| table::find(evidence, is_gone)).unwrap_or(Match {
-        class: Class::Unclassified,
-        rule: DEFAULT,
-        why: "no table has the code, so the error is never final",
-        remedy: "",
-    });
+    let found = own.or_else(|| table::find(evidence, is_gone)).unwrap_or(table::IN_NO_TABLE);
     let is_unanswered = evidence.origin == ErrorOrigin::Transport;
     if is_unanswered && !found.class.needs_no_answer() {
         let why = format!(

@@ -53,6 +53,14 @@ pub fn list(system: Option<&str>) -> Vec<Listed> {
     lines.collect()
 }
 
+/// The match of an error whose code no rule and no table has.
+pub(in crate::domain) const IN_NO_TABLE: Match<'static> = Match {
+    class: Class::Unclassified,
+    rule: DEFAULT,
+    why: "no table has the code, so the error is never final",
+    remedy: "",
+};
+
 /// Returns the match from the table of the error's system, if there is one.
 pub(in crate::domain) fn find(evidence: &Evidence, is_gone: bool) -> Option<Match<'static>> {
     let code = &*evidence.code;
@@ -96,12 +104,7 @@ pub(in crate::domain) fn find(evidence: &Evidence, is_gone: bool) -> Option<Matc
 
 /// A peer that requests a delay is alive: an error that would be retried anyway is throttled.
 fn http(found: Option<Match<'static>>, evidence: &Evidence) -> Match<'static> {
-    let found = found.unwrap_or(Match {
-        class: Class::Unclassified,
-        rule: DEFAULT,
-        why: "no table has the code, so the error is never final",
-        remedy: "",
-    });
+    let found = found.unwrap_or(IN_NO_TABLE);
     if evidence.retry_after.is_none() || !found.class.counts_as_attempt() {
         return found;
     }

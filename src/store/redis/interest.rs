@@ -29,11 +29,10 @@ impl Shared {
         }
     }
 
-    /// Removes the marks of this process at an application.
+    /// Removes the marks of this process at an application, also while it is alone: a process that
+    /// joins later would write transitions for one that follows nothing.
     pub(super) async fn unfollow(&self, bucket: Bucket, app: &AppName) {
-        if !lock(&self.membership).is_alone() {
-            self.set_mark(bucket, app, false).await;
-        }
+        self.set_mark(bucket, app, false).await;
     }
 
     async fn set_mark(&self, bucket: Bucket, app: &AppName, follows: bool) {

@@ -245,7 +245,7 @@ fn a_start_with_statuses() {
         return;
     }
     let report = measure(&["start", "--statuses", "1000"]);
-    for store in ["embedded store", "AOF everysec"] {
+    for store in ["embedded store with fsync", "AOF everysec"] {
         let first = row(&report, &format!("{store}: the first application"));
         assert!(positive(&first["ours"]["value"]) && positive(&first["target"]["at_most"]));
         let all = row(&report, &format!("{store}: every application"));

@@ -80,6 +80,19 @@ async fn a_process_that_has_ended_needs_no_transitions() {
     drop(third);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_process_removes_its_marks() {
+    let Some(server) = RedisServer::start().await else { return };
+    let store = open(&server.url()).await;
+    store.beat().await.unwrap();
+    insist(&store, "web", "alone").await;
+    let key = format!("bw:{}:app:{}", Tag(bucket_of_web()), web());
+    let marks = async || server.call::<Option<String>>(&["HGET", &key, "w"]).await.unwrap();
+    assert!(marks().await.is_some());
+    store.release(&web()).await;
+    assert_eq!(marks().await, None);
+}
+
 /// A mark does not create what does not exist, and does not hide a commit that is sent again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mark_changes_no_record() {
