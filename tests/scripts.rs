@@ -44,7 +44,7 @@ use bellwether::domain::apply::apply;
 use bellwether::domain::command::{Command, Request};
 use bellwether::domain::data::etag;
 use bellwether::domain::delete::delete;
-use bellwether::domain::derive::{Contribution, derive};
+use bellwether::domain::derive::{Contribution, derive, strongest_of};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::history::StatusEvent;
@@ -273,8 +273,8 @@ impl Stage {
             write!(out, "\n  | action: {}", summary.action).unwrap();
         }
         let units = self.state.units_after(None).map(|(name, unit)| {
-            let strongest = self.state.strongest_of(name);
-            let level = strongest.map_or(Level::Unknown, |rank| rank.level);
+            let strongest = strongest_of(&self.state, name);
+            let level = strongest.map_or(Level::Unknown, |strongest| strongest.rank.level);
             let star = if head.leader() == Some(name) { "*" } else { "" };
             let fresh = match unit.freshness() {
                 Freshness::Fresh => String::new(),
@@ -341,6 +341,9 @@ fn contribution(one: &Contribution) -> String {
     }
     if one.freshness == Freshness::Stale {
         out.push_str(" (stale)");
+    }
+    if one.while_stopping {
+        out.push_str(" (while it stopped)");
     }
     if !one.held.is_empty() {
         write!(out, " [{}]", one.held).unwrap();

@@ -109,6 +109,16 @@ fn a_batch_forgets_no_more_answers_than_it_must() {
 }
 
 #[test]
+fn a_level_that_is_back_within_a_commit_begins_anew() {
+    let mut state = empty();
+    run(&mut state, 1, &[report("web/0", "", Level::Waiting, None)]);
+    let levels = [Level::Active, Level::Waiting].map(|level| report("web/0", "", level, None));
+    run(&mut state, 2, &levels);
+    let since: Vec<Timestamp> = state.ranked().map(|rank| rank.since).collect();
+    assert_eq!(since, [Timestamp::new(2000)]);
+}
+
+#[test]
 fn an_answer_counts_for_ten_minutes_even_if_it_is_kept_longer() {
     let mut state = empty();
     let ask = with_id("r".to_string(), report("web/0", "", Level::Active, None));
