@@ -111,11 +111,13 @@ pub async fn run(args: Graph) -> anyhow::Result<()> {
         charts.push(Chart { title: format!("{row}. {title}"), load, lines });
     }
     drop(progress);
-    let caption = format!(
-        "{} cores for servers and load, {}; {} processes running before; {} s x {} for each point; \
-         commit {}",
-        machine.cores, machine.processor, machine.load, load.seconds, load.rounds, machine.commit
+    let mut caption = format!(
+        "{} cores for servers and load, {}; load {} before; {} s x {} for each point",
+        machine.cores, machine.processor, machine.load, load.seconds, load.rounds
     );
+    if !machine.commit.is_empty() {
+        caption += &format!("; commit {}", machine.commit);
+    }
     let text = svg::draw(&charts, &caption);
     std::fs::write(&args.out, text).with_context(|| format!("write {}", args.out.display()))
 }
