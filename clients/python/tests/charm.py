@@ -1,5 +1,7 @@
 """A charm for the tests of the ops layer, and hooks that it runs."""
 
+import contextlib
+import logging
 import unittest
 
 from server import DEADLINE, ROOT, binary
@@ -68,7 +70,19 @@ def run(kind, event="update_status", leader=False, unit=0, **state):
     )
     happens = event if not isinstance(event, str) else getattr(context.on, event)()
     given = scenario.State(leader=leader, model=scenario.Model(name=MODEL), **state)
-    return context.run(happens, given)
+    with handlers_of_hook():
+        return context.run(happens, given)
+
+
+@contextlib.contextmanager
+def handlers_of_hook():
+    """Removes the log handlers that a hook adds: ops 2 keeps one of each hook, with all records."""
+    logger = logging.getLogger()
+    before = logger.handlers[:]
+    try:
+        yield
+    finally:
+        logger.handlers = before
 
 
 def run_action(kind, name):
@@ -76,7 +90,8 @@ def run_action(kind, name):
     context = scenario.Context(
         kind, meta=META, actions=ACTIONS, config=CONFIG, unit_id=0, app_name="web"
     )
-    context.run(context.on.action(name), scenario.State(model=scenario.Model(name=MODEL)))
+    with handlers_of_hook():
+        context.run(context.on.action(name), scenario.State(model=scenario.Model(name=MODEL)))
     return context.action_results
 
 
