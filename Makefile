@@ -4,9 +4,11 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 CARGO ?= cargo
 ARGS ?=
+MUTATOR_TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/mutator
 
 .PHONY: help run test check check-long linearizability fix bench bench-core graph instructions tools fmt-check \
-	clippy doc proto chart deny advisories release packages-test book pictures simulate fuzz model planted-faults mutants
+	clippy doc proto chart deny advisories release packages-test book pictures simulate fuzz model planted-faults \
+	mutants mutator
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -21,7 +23,7 @@ test: tools ## Install what the tests need, then run them all
 	$(CARGO) test --locked --workspace
 	@tools/say-missing
 
-check: tools fmt-check proto chart deny clippy test doc book ## The gate: format, protos, chart, crates, lints, tests, documentation; changes no source file
+check: tools fmt-check proto chart deny clippy test mutator doc book ## The gate: format, protos, chart, crates, lints, tests, documentation; changes no source file
 
 check-long: tools ## The soaks, the simulation, the models, the planted faults, the mutants, the fuzz targets, the chart on a kube-apiserver, the packages; hours
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
@@ -55,9 +57,15 @@ fuzz: ## Give any bytes to what reads bytes, guided by coverage, a minute for ea
 planted-faults: ## Plant the faults of tests/faults one at a time, and print which checker catches each; continues an interrupted run
 	tools/planted-faults $(ARGS)
 
-mutants: ## Change the domain in one place at a time, and list in docs/mutants.md what no test notices; hours, continues (ARGS="rank.rs")
-	@tools/install mutants
+mutants: ## Change the domain in one place at a time, and list in docs/mutants.md what no test notices; about an hour, continues (ARGS="rank.rs")
 	tools/mutants $(ARGS)
+
+# A workspace of its own.
+mutator: ## Check the tool that writes the mutants
+	$(CARGO) fmt --check --manifest-path tools/mutator/Cargo.toml
+	$(CARGO) clippy --locked --manifest-path tools/mutator/Cargo.toml --target-dir $(MUTATOR_TARGET) --all-targets -- \
+	  -D warnings
+	$(CARGO) test --locked --manifest-path tools/mutator/Cargo.toml --target-dir $(MUTATOR_TARGET)
 
 fix: ## Format, generate the wire types, apply what clippy knows how to fix, and list the values of the chart again
 	UPDATE=1 $(CARGO) test --locked --workspace --test generated
