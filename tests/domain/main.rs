@@ -1,16 +1,17 @@
 //! Tests of the pure core against a naive model, with generated commands.
 //!
 //! [`model`] keeps lists and recomputes everything from scratch, and [`changes`] changes them by
-//! the rules in `tests/vectors/README.md` and the design; [`comings`] does so for the life of
+//! the rules in `tests/vectors/README.md` and the design; [`lifecycle`] does so for the life of
 //! units, [`holds`] for latches and damping. [`commands`] generates commands whose names collide.
 //! [`world`] runs both side by side; [`properties`] checks the invariants; [`incarnations`] covers
 //! the order of messages, [`damping`] latches and damping, [`faults`] open errors, [`operations`]
 //! work in flight, [`holders`] leaders and holders after a data loss, [`elections`] leadership,
 //! [`requests`] request ids, [`totals`] limits on all applications together; [`bounds`] contains
-//! single edge cases.
+//! single edge cases. [`case`] commits command by command; its cases are in [`units`].
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod bounds;
+mod case;
 mod changes;
 mod commands;
 mod damping;
@@ -25,4 +26,5 @@ mod operations;
 mod properties;
 mod requests;
 mod totals;
+mod units;
 mod world;

@@ -1,0 +1,160 @@
+//! One application that takes command by command, for single cases.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether::domain::app::AppState;
+use bellwether::domain::apply::apply;
+use bellwether::domain::command::{Command, NewStatus, Request};
+use bellwether::domain::draft::Draft;
+use bellwether::domain::expire::expire;
+use bellwether::domain::level::Level;
+use bellwether::domain::limits::Limits;
+use bellwether::domain::name::{PartName, UnitName};
+use bellwether::domain::policy::ConfigPatch;
+use bellwether::domain::rejected::Rejected;
+use bellwether::domain::request::Outcome;
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::report::Report;
+use bellwether::domain::status::{Kind, Status, StatusKey};
+use bellwether::domain::time::Timestamp;
+use bellwether::domain::transition::Transition;
+use bellwether::domain::unit::presence::{ReplicaId, SessionId};
+use bellwether::domain::unit::{Newcomer, Reporter, Unit};
+
+use crate::world::app_name;
+
+/// The application, and the time in seconds.
+pub struct Case {
+    pub state: AppState,
+    pub now: u64,
+    pub limits: Limits,
+    /// The last commit.
+    pub last: Option<Transition>,
+}
+
+impl Case {
+    pub fn new() -> Case {
+        let state = AppState::empty(app_name(), Revision(0));
+        Case { state, now: 1, limits: Limits::default(), last: None }
+    }
+
+    /// Sets the clock to `now` seconds.
+    pub fn at(&mut self, now: u64) -> &mut Case {
+        self.now = now;
+        self
+    }
+
+    /// Commits a command, alone and without the changes by time.
+    pub fn ask(&mut self, command: Command) -> Result<Outcome, Rejected> {
+        self.commit(|draft| apply(draft, &Request { id: None, command }))
+    }
+
+    /// Commits a command that is accepted.
+    pub fn run(&mut self, command: Command) -> Outcome {
+        let asked = format!("{command:?}");
+        self.ask(command).unwrap_or_else(|refused| panic!("{asked}: {refused}"))
+    }
+
+    /// Commits the changes by time.
+    pub fn pass(&mut self) {
+        self.commit(expire);
+    }
+
+    /// Commits what `change` drafts.
+    pub fn commit<R>(&mut self, change: impl FnOnce(&mut Draft<'_>) -> R) -> R {
+        let before = self.state.clone();
+        let mut draft = Draft::new(&before, &self.limits, Timestamp::new(self.now * 1000));
+        let result = change(&mut draft);
+        let transition = draft.finish();
+        self.state.replay(&transition);
+        self.last = Some(transition);
+        result
+    }
+
+    pub fn unit(&self, name: &str) -> &Unit {
+        self.state.unit(&unit(name)).unwrap()
+    }
+
+    pub fn has_unit(&self, name: &str) -> bool {
+        self.state.unit(&unit(name)).is_some()
+    }
+
+    /// Returns the status of a unit under its empty component.
+    pub fn status(&self, name: &str, key: &str, kind: Kind) -> Option<Status> {
+        let key = StatusKey::new(unit(name), PartName::default(), part(key), kind);
+        self.state.status(&key).map(|status| (**status).clone())
+    }
+
+    /// Returns the level and the message of the application.
+    pub fn shown(&self) -> (Level, &str) {
+        let summary = &self.state.head().summary;
+        (summary.level, &summary.message)
+    }
+}
+
+/// Returns the name of a unit, or with `""` that of the application itself.
+pub fn unit(name: &str) -> UnitName {
+    match name {
+        "" => UnitName::application(),
+        name => UnitName::new(name).unwrap(),
+    }
+}
+
+pub fn part(name: &str) -> PartName {
+    PartName::new(name).unwrap()
+}
+
+pub fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// Returns the given time in seconds.
+pub fn time(seconds: u64) -> Timestamp {
+    Timestamp::new(seconds * 1000)
+}
+
+/// Returns a sender outside of any session, without an incarnation.
+pub fn reporter(name: &str) -> Reporter {
+    Reporter::new(unit(name), None)
+}
+
+/// Returns a unit that begins or continues an incarnation.
+pub fn newcomer(name: &str, incarnation: Option<u64>) -> Newcomer {
+    Newcomer { unit: unit(name), incarnation, stateless: false, labels: BTreeMap::new() }
+}
+
+/// Returns a unit that begins, and hands over its pushed statuses.
+pub fn stateless(name: &str) -> Newcomer {
+    Newcomer { stateless: true, ..newcomer(name, None) }
+}
+
+pub fn session(number: u64) -> SessionId {
+    SessionId { replica: ReplicaId(1), number }
+}
+
+pub fn new_status(key: &str, level: Level, ttl: Option<u64>) -> NewStatus {
+    let report = Report { level, ttl: ttl.map(seconds), ..Report::default() };
+    NewStatus {
+        component: PartName::default(),
+        key: part(key),
+        report: Arc::new(report),
+        observe_time: None,
+    }
+}
+
+/// Returns the report of one pushed status.
+pub fn push(name: &str, level: Level, ttl: Option<u64>) -> Command {
+    Command::Report(reporter(name), Kind::Push, new_status("", level, ttl))
+}
+
+/// Returns a pull set of one status for each key.
+pub fn pull(name: &str, keys: &[&str]) -> Command {
+    let set = keys.iter().map(|key| new_status(key, Level::Active, None));
+    Command::Replace(reporter(name), None, set.collect())
+}
+
+pub fn configure(patch: ConfigPatch) -> Command {
+    Command::Configure(Box::new(patch))
+}
