@@ -7,7 +7,7 @@
 //! the order of messages, [`damping`] latches and damping, [`faults`] open errors, [`operations`]
 //! work in flight, [`holders`] leaders and holders after a data loss, [`elections`] leadership,
 //! [`requests`] request ids, [`totals`] limits on all applications together; [`bounds`] contains
-//! single edge cases. [`case`] commits command by command; its cases are in [`units`].
+//! single edge cases. [`case`] commits command by command; its cases are in [`leases`], [`units`].
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod bounds;
@@ -20,6 +20,7 @@ mod faults;
 mod holders;
 mod holds;
 mod incarnations;
+mod leases;
 mod lifecycle;
 mod model;
 mod operations;
