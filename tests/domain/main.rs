@@ -7,10 +7,12 @@
 //! the order of messages, [`damping`] latches and damping, [`faults`] open errors, [`operations`]
 //! work in flight, [`holders`] leaders and holders after a data loss, [`elections`] leadership,
 //! [`requests`] request ids, [`totals`] limits on all applications together; [`bounds`] contains
-//! single edge cases. [`case`] commits command by command; its cases are in [`leases`], [`units`].
+//! single edge cases. [`case`] commits command by command; its cases are in [`calls`],
+//! [`leases`], [`passing`], [`units`].
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod bounds;
+mod calls;
 mod case;
 mod changes;
 mod commands;
@@ -24,6 +26,7 @@ mod leases;
 mod lifecycle;
 mod model;
 mod operations;
+mod passing;
 mod properties;
 mod requests;
 mod totals;

@@ -1,0 +1,224 @@
+//! Each call on an operation in each of its states, by the table of the transitions.
+
+use bellwether::domain::classify::finding::Class;
+use bellwether::domain::command::Command;
+use bellwether::domain::name::OperationId;
+use bellwether::domain::operation::command::{
+    NewOperation, Observed, OperationAction, OperationCommand, PayloadState,
+};
+use bellwether::domain::operation::{Failure, Kind, Operation, Payload, Reason, State};
+use bellwether::domain::rejected::Rejected;
+use bellwether::domain::request::Outcome;
+
+use crate::case::{Case, seconds, time, unit};
+
+fn id() -> OperationId {
+    OperationId::new("up-v2").unwrap()
+}
+
+fn operation(case: &Case) -> &Operation {
+    case.state.operations().get(&id()).unwrap()
+}
+
+fn call(case: &mut Case, by: &str, action: OperationAction) -> Result<Outcome, Rejected> {
+    case.ask(Command::Operate(OperationCommand { id: id(), by: unit(by), action }))
+}
+
+/// Begins the operation of a unit, or of the application; an operator leaves it to a worker.
+fn begun(by: &str, of: &str) -> Case {
+    let mut case = Case::new();
+    let begin = OperationAction::Begin(Box::new(NewOperation {
+        unit: unit(of),
+        kind: Kind::Upgrade,
+        from_version: "v1".into(),
+        target_version: "v2".into(),
+        payload: Payload::default(),
+        bytes: None,
+        deterministic: true,
+        reversible: false,
+        attempts_max: 3,
+        interruptions_max: 0,
+        deadline: Some(time(100)),
+        lease_duration: seconds(10),
+        supersede: false,
+        note: "".into(),
+    }));
+    call(&mut case, by, begin).unwrap();
+    case
+}
+
+fn fail(fence: u64, class: Class) -> OperationAction {
+    let text = || "".into();
+    let failure = Failure {
+        class,
+        component: text(),
+        target: text(),
+        system: text(),
+        code: text(),
+        domain: text(),
+        reason: text(),
+        message: "no".into(),
+    };
+    OperationAction::Fail { fence, failure, touched: true, retry_after: None }
+}
+
+fn acquire(verify: bool, payload: PayloadState) -> OperationAction {
+    OperationAction::Acquire { verify, payload }
+}
+
+/// The states in which a call finds the operation.
+const FOUND: [&str; 13] = [
+    "ready",
+    "running",
+    "verifying",
+    "interrupted",
+    "waiting",
+    "blocked",
+    "succeeded",
+    "failed",
+    "late",
+    "cancelling",
+    "cancelled",
+    "unrecoverable",
+    "removed",
+];
+
+fn found(state: &str) -> Case {
+    let release = || OperationAction::Release { fence: 1 };
+    let actions = match state {
+        "ready" | "running" | "late" | "removed" => Vec::new(),
+        "interrupted" => vec![release()],
+        "verifying" => vec![release(), acquire(true, PayloadState::Intact)],
+        "waiting" => vec![fail(1, Class::Transient)],
+        "blocked" => vec![fail(1, Class::Blocked)],
+        "failed" => vec![fail(1, Class::Fatal)],
+        "succeeded" => vec![OperationAction::Complete { fence: 1 }],
+        "cancelling" => vec![OperationAction::Cancel],
+        "cancelled" => vec![release(), OperationAction::Cancel],
+        "unrecoverable" => vec![release(), acquire(false, PayloadState::Missing)],
+        _ => unreachable!("{state}"),
+    };
+    let by = if state == "ready" { "" } else { "web/0" };
+    let mut case = begun(by, if state == "removed" { "web/0" } else { "" });
+    for action in actions {
+        let is_lost =
+            matches!(action, OperationAction::Acquire { payload: PayloadState::Missing, .. });
+        let by = if matches!(action, OperationAction::Cancel) { "" } else { "web/0" };
+        assert_eq!(call(&mut case, by, action).is_err(), is_lost, "{state}");
+    }
+    if state == "late" {
+        // Its lease lapses once more than is tolerated.
+        case.at(11).pass();
+        assert_eq!(operation(&case).reason, Reason::InterruptionsExhausted);
+    }
+    if state == "removed" {
+        case.run(Command::RemoveUnit(unit("web/0")));
+        assert_eq!(operation(&case).reason, Reason::Orphaned);
+    }
+    case
+}
+
+/// Checks in which states a call leads where. In all others it is refused, and without a trace.
+fn check(
+    call_name: &str,
+    action: impl Fn(u64) -> OperationAction,
+    leads: &[(&str, State)],
+    repeats: &[&str],
+) {
+    for state in FOUND {
+        let mut case = found(state);
+        let before = operation(&case).clone();
+        let by = if matches!(action(0), OperationAction::Acquire { .. }) { "web/0" } else { "" };
+        let answer = call(&mut case, by, action(before.fence));
+        let after = operation(&case);
+        match leads.iter().find(|(from, _)| *from == state) {
+            Some((_, to)) => {
+                assert!(answer.unwrap().changed, "{call_name} when {state}");
+                assert_eq!(after.state, *to, "{call_name} when {state}");
+                assert_ne!(after.history, before.history, "{call_name} when {state}");
+            }
+            None => {
+                assert_eq!(answer.is_ok(), repeats.contains(&state), "{call_name} when {state}");
+                assert_eq!(*after, before, "{call_name} when {state}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_operation_stops_when_its_holder_releases_it() {
+    let to = State::Interrupted;
+    let leads = [("running", to), ("verifying", to), ("cancelling", State::Abandoned)];
+    check(
+        "release",
+        |fence| OperationAction::Release { fence },
+        &leads,
+        &["interrupted", "cancelled"],
+    );
+}
+
+#[test]
+fn an_operation_succeeds_when_its_last_holder_completes_it() {
+    let done = |state| (state, State::Succeeded);
+    let leads = ["running", "interrupted", "cancelling", "late"].map(done);
+    check("complete", |fence| OperationAction::Complete { fence }, &leads, &["succeeded"]);
+}
+
+#[test]
+fn an_operation_is_verified_by_its_holder_alone() {
+    let verify = |observed| move |fence| OperationAction::Verify { fence, observed };
+    check("verify", verify(Observed::Applied), &[("verifying", State::Succeeded)], &[]);
+    // The work is deterministic, so that doing it again is safe.
+    for observed in [Observed::NotApplied, Observed::Undetermined] {
+        check("verify", verify(observed), &[("verifying", State::Running)], &[]);
+    }
+}
+
+#[test]
+fn an_operator_cancels_an_operation_that_is_not_done() {
+    let gone = |state| (state, State::Abandoned);
+    let mut leads = Vec::from([("running", State::Cancelling), ("verifying", State::Cancelling)]);
+    let states = ["ready", "interrupted", "waiting", "blocked", "failed", "late", "unrecoverable"];
+    leads.extend(states.map(gone));
+    check("cancel", |_| OperationAction::Cancel, &leads, &["cancelling", "cancelled"]);
+}
+
+#[test]
+fn an_operator_retries_an_operation_that_is_blocked_or_failed() {
+    let leads = ["blocked", "failed", "late"].map(|state| (state, State::Ready));
+    check("retry", |_| OperationAction::Retry, &leads, &["ready"]);
+}
+
+#[test]
+fn a_worker_acquires_an_operation_that_is_free() {
+    let intact = |verify| move |_| acquire(verify, PayloadState::Intact);
+    check("acquire", intact(false), &["ready", "interrupted"].map(|s| (s, State::Running)), &[]);
+    check("verify", intact(true), &["ready", "interrupted"].map(|s| (s, State::Verifying)), &[]);
+}
+
+#[test]
+fn an_operation_to_verify_is_not_completed() {
+    let mut case = found("verifying");
+    let refused = call(&mut case, "", OperationAction::Complete { fence: 2 }).unwrap_err();
+    assert!(refused.to_string().contains("VerifyOperation"), "{refused}");
+}
+
+#[test]
+fn an_operation_that_was_touched_stays_so() {
+    for class in [Class::Interrupted, Class::Transient] {
+        let mut case = begun("web/0", "");
+        let attempts = [(false, false), (true, true), (true, true), (false, true)];
+        for (fence, (touched, stays)) in (1..).zip(attempts) {
+            let action = match fail(fence, class) {
+                OperationAction::Fail { fence, failure, .. } => {
+                    let retry_after = Some(seconds(0));
+                    OperationAction::Fail { fence, failure, touched, retry_after }
+                }
+                other => other,
+            };
+            call(&mut case, "web/0", action).unwrap();
+            assert_eq!(operation(&case).touched, stays, "{class:?}, attempt {fence}");
+            call(&mut case, "web/0", acquire(false, PayloadState::Intact)).unwrap();
+        }
+    }
+}
