@@ -26,6 +26,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use crate::case::{self, Case, new_status, time};
 use crate::world::app_name;
 
 const CALM_AFTER: u64 = 60_000;
@@ -224,4 +225,29 @@ fn a_flapping_status_is_handed_over_with_its_last_report() {
     commit(&mut state, 1000 + CALM_AFTER, None);
     assert_eq!(shown(&state), (Level::Active, 1, false));
     assert_eq!(state.unit(&name("web/0")), None);
+}
+
+#[test]
+fn a_latched_status_begins_when_a_worse_level_was_observed_or_when_it_is_released() {
+    let mut case = Case::new();
+    case.run(configure(vec![Latch { scope: Scope::All, good_count: 2 }], false));
+    let steps = [
+        (10, Level::Blocked, 7, (Level::Blocked, 7, 7)),
+        (20, Level::Active, 15, (Level::Blocked, 7, 7)),
+        (30, Level::Error, 25, (Level::Error, 25, 25)),
+        (40, Level::Active, 35, (Level::Error, 25, 25)),
+        // The level was held until now, so that it is not older.
+        (50, Level::Active, 45, (Level::Active, 50, 45)),
+        (60, Level::Blocked, 61, (Level::Blocked, 60, 61)),
+        (70, Level::Active, 65, (Level::Blocked, 60, 61)),
+        (80, Level::Error, 81, (Level::Error, 80, 81)),
+    ];
+    for (now, level, observed, (shown, since, observed_then)) in steps {
+        let new = NewStatus { observe_time: Some(time(observed)), ..new_status("", level, None) };
+        let report = Command::Replace(case::reporter("web/0"), None, vec![new]);
+        case.at(now).run(report);
+        let status = case.status("web/0", "", Kind::Pull).unwrap();
+        assert_eq!((status.report.level, status.since), (shown, time(since)), "at {now}");
+        assert_eq!(status.observe_time, Some(time(observed_then)), "at {now}");
+    }
 }
