@@ -2,6 +2,7 @@
 //! or a typed error.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 use std::time::Duration;
 
@@ -43,7 +44,8 @@ static INPUTS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 static KEEP_HISTORY: Once = Once::new();
 
 thread_local! {
-    static SERVER: RefCell<Option<Server>> = const { RefCell::new(None) };
+    // Not dropped at the end of the thread: the clock that stands is gone by then.
+    static SERVER: RefCell<Option<ManuallyDrop<Server>>> = const { RefCell::new(None) };
 }
 
 /// A server in this thread, which runs while an input does.
@@ -61,14 +63,15 @@ pub fn run(input: &[u8]) {
         if inputs.len() == INPUTS_MAX
             && let Some(server) = place.take()
         {
-            server.runtime.shutdown_background();
+            ManuallyDrop::into_inner(server).runtime.shutdown_background();
             inputs.clear();
         }
         // The names of the first input are as they are, the default namespace among them.
         let prefix = (!inputs.is_empty()).then(|| format!("i{}-", inputs.len()));
         inputs.push(input.to_vec());
         drop(inputs);
-        place.get_or_insert_with(Server::start).run(input, prefix.as_deref());
+        let server = place.get_or_insert_with(|| ManuallyDrop::new(Server::start()));
+        server.run(input, prefix.as_deref());
     });
 }
 
