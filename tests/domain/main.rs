@@ -8,7 +8,7 @@
 //! work in flight, [`holders`] leaders and holders after a data loss, [`elections`] leadership,
 //! [`requests`] request ids, [`totals`] limits on all applications together; [`bounds`] contains
 //! single edge cases. [`case`] commits command by command; its cases are in [`calls`],
-//! [`data`], [`leases`], [`passing`], [`units`].
+//! [`data`], [`errors`], [`leases`], [`passing`], [`units`].
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod bounds;
@@ -19,6 +19,7 @@ mod commands;
 mod damping;
 mod data;
 mod elections;
+mod errors;
 mod faults;
 mod holders;
 mod holds;

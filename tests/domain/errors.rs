@@ -1,0 +1,200 @@
+//! Single cases of open errors: what ends one, what an operator does with a hold, and the bounds.
+
+use std::sync::Arc;
+
+use bellwether::domain::apply::apply;
+use bellwether::domain::classify::finding::Class;
+use bellwether::domain::command::{Command, Request};
+use bellwether::domain::fault::{Fault, FaultKey, NewError, Resolution};
+use bellwether::domain::history::{Cause, StatusEvent};
+use bellwether::domain::level::Level;
+use bellwether::domain::limits::{CALLBACKS_PER_UNIT_MAX, FaultSettings, Limits};
+use bellwether::domain::quota::LimitExceeded;
+use bellwether::domain::rejected::Rejected;
+use bellwether::domain::unit::silence::lose_unit;
+use bellwether::domain::unit::{Reporter, Topic};
+
+use crate::case::{Case, newcomer, part, push, reporter, session, time, unit};
+use crate::faults::mk_error;
+
+fn error(target: &str, class: Class, pushback: Option<u16>) -> Command {
+    error_of(target, mk_error(class, pushback))
+}
+
+fn error_of(target: &str, error: NewError) -> Command {
+    let (component, target) = (part("db"), Arc::from(target));
+    Command::ReportError { reporter: reporter("web/0"), component, target, error: error.into() }
+}
+
+fn resolve(reporter: Reporter, generation: &str) -> Command {
+    let generation = generation.into();
+    Command::ResolveError { reporter, component: None, target: None, generation }
+}
+
+fn release(component: &str, resolution: Resolution) -> Command {
+    let (unit, component) = (unit("web/0"), part(component));
+    Command::ResolveHold { unit, component, resolution, why: "disk added".into() }
+}
+
+fn fault(case: &Case, target: &str) -> Option<Fault> {
+    let (component, target) = (part("db"), Arc::from(target));
+    let key = FaultKey { unit: unit("web/0"), component, target };
+    case.state.faults().get(&key).map(|fault| (**fault).clone())
+}
+
+fn connect() -> Command {
+    Command::Connect(newcomer("web/0", None), session(0))
+}
+
+/// Returns the event of the last commit about a target.
+fn told(case: &Case) -> &StatusEvent {
+    let events = &case.last.as_ref().unwrap().events;
+    events
+        .iter()
+        .find(|event| event.subject.as_ref().is_some_and(|s| !s.target.is_empty()))
+        .unwrap()
+}
+
+#[test]
+fn the_history_names_the_reason_of_an_error_and_what_becomes_of_its_hold() {
+    let change = |case: &Case| {
+        let changes = &told(case).changes;
+        assert!(changes.iter().all(|change| &*change.field == "hold"));
+        changes.first().map(|change| (change.from.to_string(), change.to.to_string()))
+    };
+    let words = |from: &str, to: &str| Some((from.to_string(), to.to_string()));
+    let held = || {
+        let mut case = Case::new();
+        case.run(error("disk", Class::Blocked, None));
+        assert_eq!((&*told(&case).reason, change(&case)), ("ActionRequired", words("", "held")));
+        case
+    };
+    let mut case = held();
+    case.run(release("db", Resolution::Retry));
+    assert_eq!(told(&case).cause, Cause::HoldRetried);
+    assert_eq!(
+        (&*told(&case).message, change(&case)),
+        ("disk added", words("held", "to be retried"))
+    );
+    let mut case = held();
+    case.run(release("db", Resolution::Skip));
+    assert_eq!((told(&case).cause, change(&case)), (Cause::HoldSkipped, words("held", "skipped")));
+    let mut case = held();
+    case.run(resolve(reporter("web/0"), ""));
+    assert_eq!((told(&case).cause, change(&case)), (Cause::ErrorResolved, words("held", "")));
+    // A visible error that holds nothing.
+    let mut case = Case::new();
+    case.run(error("peer", Class::Dependency, None));
+    assert_eq!((&*told(&case).reason, change(&case)), ("DependencyMissing", None));
+}
+
+#[test]
+fn a_halt_ends_with_another_generation_only_if_both_are_known() {
+    let cases = [("1", "2", true), ("1", "1", false), ("", "2", false), ("1", "", false)];
+    for (known, now, ends) in cases {
+        let mut case = Case::new();
+        let halt = NewError { generation: known.into(), ..mk_error(Class::Fatal, None) };
+        case.run(error_of("disk", halt));
+        case.run(resolve(reporter("web/0"), now));
+        assert_eq!(fault(&case, "disk").is_none(), ends, "{known:?} {now:?}");
+    }
+}
+
+#[test]
+fn a_success_is_contact_and_one_change_with_what_it_ends() {
+    let of = |incarnation, session| Reporter { unit: unit("web/0"), incarnation, session };
+    let senders = [
+        (of(None, None), false),
+        (of(Some(1), None), false),
+        (of(Some(2), None), true),
+        (of(None, Some(session(0))), true),
+    ];
+    for (sender, is_contact) in senders {
+        for fails in [false, true] {
+            let mut case = Case::new();
+            case.run(connect());
+            if fails {
+                case.run(error("peer", Class::Dependency, None));
+            }
+            case.commit(|draft| lose_unit(draft, &unit("web/0")));
+            let told = case.at(5).run(resolve(sender.clone(), ""));
+            let is_back = case.unit("web/0").lost_since.is_none();
+            let expected = is_contact || fails;
+            assert_eq!((told.changed, is_back), (expected, expected), "{sender:?} {fails}");
+            assert_eq!(fault(&case, "peer"), None);
+        }
+    }
+    // A unit without an error is not made by its success.
+    let mut case = Case::new();
+    case.run(push("web/1", Level::Active, None));
+    assert!(!case.run(resolve(of(None, None), "")).changed);
+    assert!(!case.has_unit("web/0"));
+}
+
+#[test]
+fn a_released_hold_is_retried_at_once() {
+    let mut case = Case::new();
+    case.run(connect());
+    case.run(error("disk", Class::Blocked, None));
+    assert!(!case.run(release("other", Resolution::Retry)).changed);
+    assert_eq!(fault(&case, "disk").unwrap().next_try(), None);
+    let told = case.at(5).run(release("db", Resolution::Retry));
+    assert_eq!((told.changed, told.removed), (true, 1));
+    let released = fault(&case, "disk").unwrap();
+    assert_eq!((released.ask_time, released.held_since), (Some(time(5)), None));
+    case.pass();
+    let topic = Topic { component: part("db"), target: "disk".into() };
+    assert!(case.unit("web/0").callbacks[&topic].due);
+}
+
+/// A worker with as many callbacks as it may have is asked if that replaces one of them.
+#[test]
+fn a_worker_is_asked_to_retry_within_its_limit_of_callbacks() {
+    let call = |target: &str| {
+        let topic = Topic { component: part("db"), target: target.into() };
+        let unit = unit("web/0");
+        let command = Command::CallBack { unit, topic, at: time(90), operation_id: "".into() };
+        Request { id: None, command }
+    };
+    for (own, most) in [("peer", "asked"), ("else", "not asked")] {
+        let mut case = Case::new();
+        case.run(connect());
+        case.run(error("peer", Class::Dependency, Some(5000)));
+        case.commit(|draft| {
+            apply(draft, &call(own)).unwrap();
+            for n in 1..CALLBACKS_PER_UNIT_MAX {
+                apply(draft, &call(&format!("t{n}"))).unwrap();
+            }
+        });
+        case.at(6).pass();
+        let callbacks = &case.unit("web/0").callbacks;
+        assert_eq!(callbacks.len(), CALLBACKS_PER_UNIT_MAX);
+        let asked = callbacks.values().filter(|callback| callback.due).count();
+        assert_eq!(asked, usize::from(most == "asked"), "{own}");
+    }
+}
+
+#[test]
+fn the_open_errors_of_a_unit_are_bounded() {
+    let mut case = Case::new();
+    case.limits = Limits { faults_per_unit_max: 2, ..Limits::default() };
+    case.run(error("a", Class::Transient, None));
+    case.run(error("b", Class::Transient, None));
+    let what = "open faults of unit web/0".to_string();
+    let expected = LimitExceeded { limit: "faults_per_unit_max", what, max: 2 };
+    let refused = case.ask(error("c", Class::Transient, None));
+    assert_eq!(refused, Err(Rejected::LimitExceeded(expected)));
+    case.run(error("b", Class::Transient, None));
+}
+
+#[test]
+fn a_retry_is_planned_in_a_second_that_is_not_full() {
+    let mut case = Case::new();
+    let faults = FaultSettings { retries_per_second_max: 1, ..FaultSettings::default() };
+    case.limits = Limits { faults, ..Limits::default() };
+    for (target, at) in [("a", 6), ("b", 7), ("c", 8)] {
+        case.run(error(target, Class::Transient, Some(5000)));
+        let planned = fault(&case, target).unwrap();
+        assert_eq!((planned.retry_time, planned.ask_time), (Some(time(at)), Some(time(at))));
+    }
+}
