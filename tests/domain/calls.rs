@@ -2,10 +2,12 @@
 
 use bellwether::domain::classify::finding::Class;
 use bellwether::domain::command::Command;
+use bellwether::domain::limits::OPERATION_EVENTS_MAX;
 use bellwether::domain::name::OperationId;
 use bellwether::domain::operation::command::{
     NewOperation, Observed, OperationAction, OperationCommand, PayloadState,
 };
+use bellwether::domain::operation::refused::Refused;
 use bellwether::domain::operation::{Failure, Kind, Operation, Payload, Reason, State};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
@@ -26,9 +28,18 @@ fn call(case: &mut Case, by: &str, action: OperationAction) -> Result<Outcome, R
 
 /// Begins the operation of a unit, or of the application; an operator leaves it to a worker.
 fn begun(by: &str, of: &str) -> Case {
+    begun_as(by, NewOperation { unit: unit(of), ..new_operation() })
+}
+
+fn begun_as(by: &str, new: NewOperation) -> Case {
     let mut case = Case::new();
-    let begin = OperationAction::Begin(Box::new(NewOperation {
-        unit: unit(of),
+    call(&mut case, by, OperationAction::Begin(Box::new(new))).unwrap();
+    case
+}
+
+fn new_operation() -> NewOperation {
+    NewOperation {
+        unit: unit(""),
         kind: Kind::Upgrade,
         from_version: "v1".into(),
         target_version: "v2".into(),
@@ -42,9 +53,7 @@ fn begun(by: &str, of: &str) -> Case {
         lease_duration: seconds(10),
         supersede: false,
         note: "".into(),
-    }));
-    call(&mut case, by, begin).unwrap();
-    case
+    }
 }
 
 fn fail(fence: u64, class: Class) -> OperationAction {
@@ -67,7 +76,7 @@ fn acquire(verify: bool, payload: PayloadState) -> OperationAction {
 }
 
 /// The states in which a call finds the operation.
-const FOUND: [&str; 13] = [
+const FOUND: [&str; 14] = [
     "ready",
     "running",
     "verifying",
@@ -79,6 +88,7 @@ const FOUND: [&str; 13] = [
     "late",
     "cancelling",
     "cancelled",
+    "not undone",
     "unrecoverable",
     "removed",
 ];
@@ -95,6 +105,7 @@ fn found(state: &str) -> Case {
         "succeeded" => vec![OperationAction::Complete { fence: 1 }],
         "cancelling" => vec![OperationAction::Cancel],
         "cancelled" => vec![release(), OperationAction::Cancel],
+        "not undone" => vec![OperationAction::Cancel, fail(1, Class::Fatal)],
         "unrecoverable" => vec![release(), acquire(false, PayloadState::Missing)],
         _ => unreachable!("{state}"),
     };
@@ -178,7 +189,8 @@ fn an_operation_is_verified_by_its_holder_alone() {
 fn an_operator_cancels_an_operation_that_is_not_done() {
     let gone = |state| (state, State::Abandoned);
     let mut leads = Vec::from([("running", State::Cancelling), ("verifying", State::Cancelling)]);
-    let states = ["ready", "interrupted", "waiting", "blocked", "failed", "late", "unrecoverable"];
+    let states = ["ready", "interrupted", "waiting", "blocked", "failed", "late"];
+    leads.extend(["not undone", "unrecoverable"].map(gone));
     leads.extend(states.map(gone));
     check("cancel", |_| OperationAction::Cancel, &leads, &["cancelling", "cancelled"]);
 }
@@ -221,4 +233,63 @@ fn an_operation_that_was_touched_stays_so() {
             call(&mut case, "web/0", acquire(false, PayloadState::Intact)).unwrap();
         }
     }
+}
+
+#[test]
+fn a_retry_replaces_a_deadline_that_has_passed_and_no_other() {
+    for (now, deadline) in [(50, 100), (100, 100), (101, 200)] {
+        let mut case = found("blocked");
+        case.at(now);
+        call(&mut case, "", OperationAction::Retry).unwrap();
+        assert_eq!(operation(&case).deadline, Some(time(deadline)), "at {now}");
+    }
+}
+
+#[test]
+fn an_operation_without_a_holder_is_completed_by_its_last_one_alone() {
+    let new = || NewOperation { interruptions_max: 9, ..new_operation() };
+    for fence in [1, 2] {
+        let mut case = begun_as("web/0", new());
+        case.at(11).pass();
+        if fence == 2 {
+            call(&mut case, "web/1", acquire(false, PayloadState::Intact)).unwrap();
+            case.at(21).pass();
+        }
+        assert_eq!((operation(&case).fence, operation(&case).holder()), (fence, None));
+        let (last, other) = if fence == 1 { ("web/0", "web/1") } else { ("web/1", "web/0") };
+        let complete = || OperationAction::Complete { fence };
+        let refused = call(&mut case, other, complete()).unwrap_err();
+        assert!(matches!(refused, Rejected::Operation(Refused::StaleFence { .. })), "{refused}");
+        call(&mut case, last, complete()).unwrap();
+        assert_eq!(operation(&case).state, State::Succeeded);
+    }
+}
+
+/// The progress of the attempt before was unknown; that of this one is not.
+#[test]
+fn a_failed_attempt_is_followed_by_one_without_a_check() {
+    let mut case = begun_as("web/0", NewOperation { deterministic: false, ..new_operation() });
+    call(&mut case, "web/0", OperationAction::Release { fence: 1 }).unwrap();
+    let next = |case: &mut Case, state: State| {
+        call(case, "web/0", acquire(false, PayloadState::Intact)).unwrap();
+        assert_eq!(operation(case).state, state);
+    };
+    next(&mut case, State::Verifying);
+    let not_applied = OperationAction::Verify { fence: 2, observed: Observed::NotApplied };
+    call(&mut case, "web/0", not_applied).unwrap();
+    call(&mut case, "web/0", fail(2, Class::Transient)).unwrap();
+    next(case.at(9), State::Running);
+}
+
+#[test]
+fn an_operation_keeps_its_last_transitions() {
+    let mut case = begun("web/0", "");
+    for fence in 1..=OPERATION_EVENTS_MAX as u64 {
+        call(&mut case, "web/0", OperationAction::Release { fence }).unwrap();
+        call(&mut case, "web/0", acquire(false, PayloadState::Intact)).unwrap();
+    }
+    let history = &operation(&case).history;
+    assert_eq!(history.len(), OPERATION_EVENTS_MAX);
+    let fences = [history.first(), history.last()].map(|event| event.unwrap().fence);
+    assert_eq!(fences, [33, 65]);
 }
