@@ -242,6 +242,7 @@ fn a_latched_status_begins_when_a_worse_level_was_observed_or_when_it_is_release
         (70, Level::Active, 65, (Level::Blocked, 60, 61)),
         (80, Level::Error, 81, (Level::Error, 80, 81)),
     ];
+    let mut before = (None, 0);
     for (now, level, observed, (shown, since, observed_then)) in steps {
         let new = NewStatus { observe_time: Some(time(observed)), ..new_status("", level, None) };
         let report = Command::Replace(case::reporter("web/0"), None, vec![new]);
@@ -249,5 +250,50 @@ fn a_latched_status_begins_when_a_worse_level_was_observed_or_when_it_is_release
         let status = case.status("web/0", "", Kind::Pull).unwrap();
         assert_eq!((status.report.level, status.since), (shown, time(since)), "at {now}");
         assert_eq!(status.observe_time, Some(time(observed_then)), "at {now}");
+        let updated = if before.0 == Some(shown) { before.1 } else { now };
+        assert_eq!(status.update_time, time(updated), "at {now}");
+        before = (Some(shown), updated);
+    }
+}
+
+/// Once enough pull sets in a row lack a flapping status, it is calm and gone at once.
+#[test]
+fn a_flapping_status_that_leaves_with_a_pull_set_ends_its_flapping() {
+    let mut case = Case::new();
+    case.run(configure(Vec::new(), true));
+    let set = |levels: Vec<Level>| {
+        let set = levels.into_iter().map(|level| new_status("", level, None));
+        Command::Replace(case::reporter("web/0"), None, set.collect())
+    };
+    for n in 0..9 {
+        case.run(set(vec![[Level::Active, Level::Blocked][n % 2]]));
+    }
+    assert!(case.status("web/0", "", Kind::Pull).unwrap().flapping().is_some());
+    for _ in 0..20 {
+        if case.status("web/0", "", Kind::Pull).is_some() {
+            case.run(set(Vec::new()));
+        }
+    }
+    assert_eq!(case.status("web/0", "", Kind::Pull), None);
+    let last = case.last.unwrap();
+    let told = last.events.iter().filter(|event| event.subject.is_some());
+    let told: Vec<_> = told.map(|event| (event.from, event.to, event.cause)).collect();
+    assert_eq!(told, [(Some(Level::Blocked), None, Cause::FlappingEnded)]);
+}
+
+#[test]
+fn the_last_words_of_a_damped_status_end_with_the_incarnation() {
+    let register = || Command::Register(case::newcomer("web/0", None), None);
+    for damped in [false, true] {
+        let mut case = Case::new();
+        case.run(configure(Vec::new(), damped));
+        case.run(register());
+        case.run(case::push("web/0", Level::Waiting, None));
+        let reporter = Reporter::new(UnitName::new("web/0").unwrap(), Some(1));
+        case.run(Command::AnnounceStop(reporter));
+        case.run(case::push("web/0", Level::Maintenance, None));
+        assert!(case.status("web/0", "", Kind::Push).unwrap().while_stopping, "{damped}");
+        case.run(register());
+        assert_eq!(case.status("web/0", "", Kind::Push), None, "{damped}");
     }
 }
