@@ -21,6 +21,7 @@ use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
 use bellwether::domain::unit::Reporter;
 
+use crate::case::newcomer;
 use crate::world::app_name;
 
 fn id(id: &str, digest: u64) -> RequestId {
@@ -134,4 +135,53 @@ fn when_the_application_is_full_the_unit_with_most_ids_loses_its_oldest() {
     app.ask(&[report("web/5", id("f", 0)), report("web/6", id("g", 0))]);
     let known = app.known(&["mine", "d", "e", "other", "third", "fourth", "f", "g"]);
     assert_eq!(known, BTreeSet::from(["e", "other", "third", "fourth", "f", "g"]));
+}
+
+/// The unit that loses an id is found after the new ids are counted, and without those that its
+/// unit loses by its own limit.
+#[test]
+fn the_new_ids_of_a_unit_count_before_one_is_dropped() {
+    let full = |ids_max, per_unit_max, ids: &[(&str, &'static str)]| {
+        let mut app = App::new(Limits {
+            request_ids_max: ids_max,
+            request_ids_per_unit_max: per_unit_max,
+            ..Limits::default()
+        });
+        ids.iter().for_each(|(unit, name)| {
+            app.ask(&[report(unit, id(name, 0))]);
+        });
+        app
+    };
+    let ask = |unit, name| report(unit, id(name, 0));
+    // An id that a unit loses by its own limit makes room.
+    let mut app = full(4, 2, &[("a/0", "a"), ("a/0", "b"), ("b/0", "c"), ("b/0", "d")]);
+    app.ask(&[ask("a/0", "e")]);
+    assert_eq!(app.known(&["a", "b", "c", "d", "e"]), BTreeSet::from(["b", "c", "d", "e"]));
+    // Of two units with two ids each, the one with two more loses its own.
+    let mut app = full(4, 4, &[("a/0", "a"), ("a/0", "b"), ("b/0", "c"), ("b/0", "d")]);
+    app.ask(&[ask("b/0", "e"), ask("b/0", "f")]);
+    assert_eq!(app.known(&["a", "b", "c", "d", "e", "f"]), BTreeSet::from(["a", "b", "e", "f"]));
+    // Both units are at their limit of three then, so that the oldest id of the two is dropped.
+    let ids = [("b/0", "d"), ("a/0", "a"), ("b/0", "e"), ("a/0", "b"), ("a/0", "c"), ("c/0", "f")];
+    let mut app = full(6, 3, &ids);
+    app.ask(&[ask("a/0", "g"), ask("b/0", "h")]);
+    let known = app.known(&["a", "b", "c", "d", "e", "f", "g", "h"]);
+    assert_eq!(known, BTreeSet::from(["b", "c", "e", "f", "g", "h"]));
+}
+
+#[test]
+fn the_fence_over_the_limit_is_the_first_to_go() {
+    let mut app = App::new(Limits { request_ids_max: 2, units_max: 2, ..Limits::default() });
+    let ask = |command| Request { id: None, command };
+    let mut forgotten = Vec::new();
+    for name in ["web/0", "web/1", "web/2", "web/3"] {
+        app.ask(&[ask(Command::Register(newcomer(name, None), None))]);
+        let removal = Command::RemoveUnit(UnitName::new(name).unwrap());
+        let (transition, _) = app.ask(&[ask(removal)]);
+        forgotten.extend(transition.writes.iter().filter_map(|write| match write {
+            Write::Request(id, None) => Some(id.to_string()),
+            _ => None,
+        }));
+    }
+    assert_eq!(forgotten, ["\u{1}removed web/0", "\u{1}removed web/1"]);
 }
