@@ -9,6 +9,7 @@ use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::delete::delete;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
+use bellwether::domain::index::Index;
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
 use bellwether::domain::level::Level;
@@ -222,6 +223,19 @@ fn the_level_unknown_is_the_same_reported_or_not() {
     assert_eq!(state.head().summary.since, Timestamp::new(1000));
     run(&mut state, 9, &[Command::RemoveUnit(unit("web/0"))]);
     assert_eq!(state.head().summary.since, Timestamp::new(1000));
+}
+
+/// Else it would grow with each unit that ever was.
+#[test]
+fn an_index_without_contributions_is_empty() {
+    let mut state = empty();
+    run(&mut state, 1, &[report("web/0", "", Level::Active, None)]);
+    let rank = state.ranked().next().unwrap().clone();
+    let mut index = Index::default();
+    index.insert(rank.clone());
+    assert_ne!(index, Index::default());
+    index.remove(&rank);
+    assert_eq!(index, Index::default());
 }
 
 /// Its new expiry must be stored, so the revision moves; but no event is added.

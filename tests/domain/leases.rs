@@ -3,7 +3,7 @@
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::command::{Command, NewStatus};
-use bellwether::domain::history::Cause;
+use bellwether::domain::history::{Cause, Change};
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
 use bellwether::domain::level::Level;
@@ -354,4 +354,14 @@ fn a_leader_decided_outside_becomes_one_with_its_first_write() {
     }
     let refused = case.ask(claim_for("web/1", None)).unwrap_err();
     assert!(matches!(refused, Rejected::LeaderIsExternal(_)), "{refused}");
+}
+
+#[test]
+fn the_history_names_the_leader_before_and_after_and_its_epoch() {
+    let mut case = led();
+    case.run(Command::StepBack(reporter("web/0")));
+    let events = case.last.unwrap().events;
+    let told: Vec<Change> = events.into_iter().flat_map(|event| event.changes).collect();
+    let expected = [("leader", "web/0", ""), ("leader", "", "web/1"), ("lease_epoch", "", "2")];
+    assert_eq!(told, expected.map(|(field, from, to)| Change::new(field, from, to)));
 }
