@@ -156,3 +156,16 @@ fn the_keys_of_the_data_are_bounded() {
     run(&mut case, of(&keys[1..]));
     assert_eq!(counted(&case).1, DATA_KEYS_MAX as u64);
 }
+
+/// As after the limit was lowered: what frees something, or takes no more, is accepted.
+#[test]
+fn data_over_the_limit_of_all_applications_are_replaced_but_do_not_grow() {
+    let mut case = led();
+    run(&mut case, set([("a", 10)]));
+    case.limits.total.data_bytes = 5;
+    let instead = |key, length| DataPatch { delete: delete(&["a"]).delete, ..set([(key, length)]) };
+    let refused = case.ask(update(instead("b", 11))).unwrap_err();
+    assert!(matches!(refused, Rejected::LimitExceeded(_)), "{refused}");
+    run(&mut case, instead("b", 10));
+    assert_eq!(counted(&case), (2, 1, 11));
+}
