@@ -9,10 +9,11 @@ use bellwether::domain::apply::apply;
 use bellwether::domain::bytes::Bytes;
 use bellwether::domain::command::{Command, Request};
 use bellwether::domain::data::DataPatch;
-use bellwether::domain::data_loss::mark_uncertain;
+use bellwether::domain::data_loss::{mark_uncertain, uncertain_head};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::leadership::Claim;
+use bellwether::domain::level::Level;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{OperationId, UnitName};
 use bellwether::domain::operation::command::{
@@ -25,6 +26,7 @@ use bellwether::domain::revision::Revision;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::Reporter;
 
+use crate::case::{self, Case};
 use crate::world::app_name;
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -153,8 +155,22 @@ fn a_data_loss_moves_the_leader_to_a_new_epoch() {
 
 #[test]
 fn another_master_moves_the_leader_to_a_new_epoch() {
-    let mut state = led();
-    state.epoch_floor = 1 << 20;
-    commit(&mut state, (1_500, 0), None).unwrap();
-    check_that_the_epoch_rose(state, 0, 1 << 20);
+    // The other master may have given out the same epoch.
+    for floor in [1, 1 << 20] {
+        let mut state = led();
+        state.epoch_floor = floor;
+        commit(&mut state, (1_500, 0), None).unwrap();
+        check_that_the_epoch_rose(state, 0, floor);
+    }
+}
+
+#[test]
+fn a_head_after_a_data_loss_waits_since_the_loss_or_since_before() {
+    for (level, since) in [(Level::Active, 9), (Level::Waiting, 1)] {
+        let mut case = Case::new();
+        case.run(case::push("web/0", level, None));
+        let summary = uncertain_head(case.state.head().clone(), 1, 0, case::time(9)).summary;
+        assert_eq!((summary.level, &*summary.reason), (Level::Waiting, "Uncertain"));
+        assert_eq!(summary.since, case::time(since), "{level:?}");
+    }
 }
