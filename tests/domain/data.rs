@@ -81,6 +81,16 @@ fn an_update_counts_what_it_changes_and_nothing_else() {
 }
 
 #[test]
+fn a_key_that_is_deleted_twice_counts_once() {
+    let mut case = led();
+    run(&mut case, set([("a", 10), ("b", 10)]));
+    assert_eq!(run(&mut case, delete(&["a", "a"])).removed, 1);
+    assert_eq!(counted(&case), (2, 1, 11));
+    run(&mut case, delete(&["b", "b"]));
+    assert_eq!(counted(&case), (3, 0, 0));
+}
+
+#[test]
 fn an_update_with_an_etag_is_for_that_version_alone() {
     let mut case = led();
     for length in 1..=16 {

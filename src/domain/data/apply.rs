@@ -42,7 +42,9 @@ pub(in crate::domain) fn update_data(
         return Err(EtagMismatch { current }.into());
     }
     let deleted = patch.delete.iter().map(|key| (key.clone(), Bytes::default()));
-    let all = deleted.chain(patch.set.iter().map(|(key, value)| (key.clone(), value.clone())));
+    let set = patch.set.iter().map(|(key, value)| (key.clone(), value.clone()));
+    // A key that is named twice counts once.
+    let all: BTreeMap<Arc<str>, Bytes> = deleted.chain(set).collect();
     let mut changes: BTreeMap<Arc<str>, Option<Bytes>> = BTreeMap::new();
     let (mut keys, mut bytes) = (draft.head.data.keys, draft.head.data.bytes);
     for (key, value) in all {
