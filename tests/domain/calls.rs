@@ -8,11 +8,11 @@ use bellwether::domain::operation::command::{
     NewOperation, Observed, OperationAction, OperationCommand, PayloadState,
 };
 use bellwether::domain::operation::refused::Refused;
-use bellwether::domain::operation::{Failure, Kind, Operation, Payload, Reason, State};
+use bellwether::domain::operation::{Operation, Reason, State};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
 
-use crate::case::{Case, seconds, time, unit};
+use crate::case::{Case, failure, new_operation, seconds, time, unit};
 
 fn id() -> OperationId {
     OperationId::new("up-v2").unwrap()
@@ -37,38 +37,8 @@ fn begun_as(by: &str, new: NewOperation) -> Case {
     case
 }
 
-fn new_operation() -> NewOperation {
-    NewOperation {
-        unit: unit(""),
-        kind: Kind::Upgrade,
-        from_version: "v1".into(),
-        target_version: "v2".into(),
-        payload: Payload::default(),
-        bytes: None,
-        deterministic: true,
-        reversible: false,
-        attempts_max: 3,
-        interruptions_max: 0,
-        deadline: Some(time(100)),
-        lease_duration: seconds(10),
-        supersede: false,
-        note: "".into(),
-    }
-}
-
 fn fail(fence: u64, class: Class) -> OperationAction {
-    let text = || "".into();
-    let failure = Failure {
-        class,
-        component: text(),
-        target: text(),
-        system: text(),
-        code: text(),
-        domain: text(),
-        reason: text(),
-        message: "no".into(),
-    };
-    OperationAction::Fail { fence, failure, touched: true, retry_after: None }
+    OperationAction::Fail { fence, failure: failure(class), touched: true, retry_after: None }
 }
 
 fn acquire(verify: bool, payload: PayloadState) -> OperationAction {

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
+use bellwether::domain::classify::finding::Class;
 use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::level::Level;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{PartName, UnitName};
+use bellwether::domain::operation::command::NewOperation;
+use bellwether::domain::operation::{Failure, Kind as OperationKind, Payload};
 use bellwether::domain::policy::ConfigPatch;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
@@ -157,4 +160,39 @@ pub fn pull(name: &str, keys: &[&str]) -> Command {
 
 pub fn configure(patch: ConfigPatch) -> Command {
     Command::Configure(Box::new(patch))
+}
+
+/// Returns an upgrade of the application.
+pub fn new_operation() -> NewOperation {
+    NewOperation {
+        unit: unit(""),
+        kind: OperationKind::Upgrade,
+        from_version: "v1".into(),
+        target_version: "v2".into(),
+        payload: Payload::default(),
+        bytes: None,
+        deterministic: true,
+        reversible: false,
+        attempts_max: 3,
+        interruptions_max: 0,
+        deadline: Some(time(100)),
+        lease_duration: seconds(10),
+        supersede: false,
+        note: "".into(),
+    }
+}
+
+/// Returns a failure of a class that says no more.
+pub fn failure(class: Class) -> Failure {
+    let text = || "".into();
+    Failure {
+        class,
+        component: text(),
+        target: text(),
+        system: text(),
+        code: text(),
+        domain: text(),
+        reason: text(),
+        message: "no".into(),
+    }
 }

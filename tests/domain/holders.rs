@@ -20,13 +20,13 @@ use bellwether::domain::operation::command::{
     NewOperation, OperationAction, OperationCommand, PayloadState,
 };
 use bellwether::domain::operation::refused::Refused;
-use bellwether::domain::operation::{Kind, Operation, Payload, State};
+use bellwether::domain::operation::{Operation, State};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::Reporter;
 
-use crate::case::{self, Case};
+use crate::case::{self, Case, new_operation};
 use crate::world::app_name;
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -38,22 +38,13 @@ fn id() -> OperationId {
 }
 
 fn begin() -> OperationAction {
-    OperationAction::Begin(Box::new(NewOperation {
-        unit: UnitName::application(),
-        kind: Kind::Upgrade,
-        from_version: "v1".into(),
-        target_version: "v2".into(),
-        payload: Payload::default(),
-        bytes: None,
-        deterministic: true,
-        reversible: false,
-        attempts_max: 3,
+    let new = NewOperation {
         interruptions_max: 3,
         deadline: None,
         lease_duration: LEASE,
-        supersede: false,
-        note: "".into(),
-    }))
+        ..new_operation()
+    };
+    OperationAction::Begin(Box::new(new))
 }
 
 /// Commits a command, after what a data loss and time change.

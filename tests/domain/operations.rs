@@ -20,7 +20,7 @@ use bellwether::domain::operation::command::{
     NewOperation, Observed, OperationAction, OperationCommand, PayloadState,
 };
 use bellwether::domain::operation::refused::Refused;
-use bellwether::domain::operation::{Failure, Kind, Operation, Payload, State};
+use bellwether::domain::operation::{Kind, Operation, Payload, State};
 use bellwether::domain::rank::Rank;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
@@ -30,6 +30,7 @@ use bellwether::domain::transition::{Transition, Write};
 use bellwether::domain::unit::Unit;
 use proptest::prelude::*;
 
+use crate::case::failure;
 use crate::world::app_name;
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -109,20 +110,6 @@ fn own_unit(operation: u8) -> UnitName {
         3 => UnitName::new("web/1").unwrap(),
         4.. => UnitName::new("web/2").unwrap(),
         _ => UnitName::application(),
-    }
-}
-
-fn failure(class: u8) -> Failure {
-    let text = || "".into();
-    Failure {
-        class: Class::ALL[usize::from(class)],
-        component: text(),
-        target: text(),
-        system: text(),
-        code: text(),
-        domain: text(),
-        reason: text(),
-        message: "no".into(),
     }
 }
 
@@ -220,7 +207,7 @@ impl Stage {
             Asked::Complete => OperationAction::Complete { fence },
             Asked::Fail { class, touched, pushback } => OperationAction::Fail {
                 fence,
-                failure: failure(*class),
+                failure: failure(Class::ALL[usize::from(*class)]),
                 touched: *touched,
                 retry_after: pushback.then_some(Duration::from_secs(7)),
             },
