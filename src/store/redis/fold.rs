@@ -102,6 +102,10 @@ impl Shared {
     }
 
     pub(super) async fn fold(&self, app: &AppName, index: &Blocks) -> Result<(), ReadError> {
+        // A fold of removals alone leaves an index without blocks. Redis refuses to read no fields.
+        if index.names().next().is_none() {
+            return Ok(());
+        }
         let bucket = self.keys.bucket_of(app);
         let tag = Tag(bucket).to_string();
         let ask = read::ask_blocks(&self.keys, bucket, app, index);

@@ -88,6 +88,26 @@ async fn many_statuses_are_one_field() {
     assert!(!fields(&server, "web").await.contains_key("b"));
 }
 
+/// Blocks that only remove statuses are folded into none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fold_of_removals_leaves_no_block() {
+    let Some(server) = RedisServer::start().await else { return };
+    let (own, store) = open_here(&server).await;
+    let mut web = Driver::new(&store, "web").await;
+    web.run(mk_set("w/0", 0..16, "many")).await;
+    web.run(mk_set("w/0", 0..0, "none")).await;
+    for _ in 0..2 {
+        fold(&own, &server, "web").await;
+        let found = fields(&server, "web").await;
+        assert_eq!(names(&found), BTreeSet::from(["b", "q", "uw/0", "w"]));
+        assert_eq!(&*found["b"], b"1 2 2 0");
+        web.check().await;
+    }
+    web.report("w/0", "one").await;
+    assert_eq!(&*fields(&server, "web").await["b"], b"1 2 3 1");
+    web.check().await;
+}
+
 /// A version from before blocks compares the count of quiet commits as text. After the conflict it
 /// loads the application, and refuses the fields that it does not know.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
