@@ -83,6 +83,9 @@ impl Workers {
         let (access, mut incoming) = Access::open(request);
         let (answers, answered) = mpsc::channel(TOLD_MAX);
         let (ended, end) = oneshot::channel();
+        // The first message of the stream names it, and no answer comes before.
+        let app = Arc::new(OnceLock::new());
+        let named = app.clone();
         let (sessions, rules) = (self.sessions.clone(), self.rules.clone());
         // A separate task, so that work in progress is finished when the worker disconnects.
         let served = async move {
@@ -90,7 +93,8 @@ impl Workers {
             let opened = open(&sessions, &access, &mut incoming).await;
             let status = match opened {
                 Ok((app, opened)) => {
-                    serve(opened, &app, &rules, account.as_deref(), incoming, &answers).await.err()
+                    named.get_or_init(|| app);
+                    serve(opened, &rules, account.as_deref(), incoming, answers).await.err()
                 }
                 Err(status) => Some(status),
             };
@@ -99,7 +103,10 @@ impl Workers {
         };
         tokio::spawn(served.in_current_span());
         let end = stream::once(end).filter_map(async |status| status.ok().flatten().map(Err));
-        Ok(Response::new(Box::pin(ReceiverStream::new(answered).map(Ok).chain(end))))
+        let answers = ReceiverStream::new(answered);
+        let answers = answers
+            .filter_map(move |word| ready(app.get().map(|app| Ok(convert::outbound(word, app)))));
+        Ok(Response::new(Box::pin(answers.chain(end))))
     }
 }
 
@@ -182,11 +189,10 @@ async fn open(
 /// Serves one stream to its end. Returns `Ok` if the worker said goodbye or disconnected.
 async fn serve(
     opened: (Session, Welcome),
-    app: &AppName,
     rules: &ErrorRules,
     account: Option<&Account>,
     incoming: Streaming<Received>,
-    answers: &mpsc::Sender<v1::ConnectResponse>,
+    answers: mpsc::Sender<Outbound<ApiError>>,
 ) -> Result<(), Status> {
     let reporter = opened.0.reporter();
     // A stream that cannot be read has ended; the error is for a worker that still reads.
@@ -201,7 +207,7 @@ async fn serve(
             }
             (None, Received::Other(message)) => convert::inbound(&reporter, rules, message),
         });
-    let ended = run(opened, inbound, app, answers).await;
+    let ended = run(opened, inbound, answers).await;
     ended.map_err(Status::from).and_then(|()| unread.into_inner().map_or(Ok(()), Err))
 }
 
@@ -235,22 +241,11 @@ fn refused_as(account: Option<&Account>, seq: u64) -> Option<Inbound<ApiError>> 
 async fn run(
     (session, welcome): (Session, Welcome),
     inbound: impl Stream<Item = Inbound<ApiError>> + Unpin + Send,
-    app: &AppName,
-    answers: &mpsc::Sender<v1::ConnectResponse>,
+    answers: mpsc::Sender<Outbound<ApiError>>,
 ) -> Result<(), ApiError> {
-    let (tell, mut outbound) = mpsc::channel(TOLD_MAX);
     // The channel is empty, so the first message fits.
-    let _ = tell.try_send(Outbound::Welcome(Box::new(welcome)));
-    // Ends when the worker has disconnected, because its messages have no receiver then.
-    let translate = async move {
-        while let Some(word) = outbound.recv().await {
-            if answers.send(convert::outbound(word, app)).await.is_err() {
-                return;
-            }
-        }
-    };
-    let (end, ()) = tokio::join!(session.run(inbound, tell), translate);
-    match end {
+    let _ = answers.try_send(Outbound::Welcome(Box::new(welcome)));
+    match session.run(inbound, answers).await {
         End::Goodbye | End::Closed => Ok(()),
         End::Silent(ttl) => Err(ApiError::silent(ttl)),
         End::Superseded { app, unit, given, current } => {
