@@ -61,7 +61,6 @@ pub fn delete(
     };
     let orphans = orphans(&state.operations, now);
     let head = Head {
-        revision,
         update_time: now,
         next_event: old.next_event + 1,
         lease_epoch: old.lease_epoch,

@@ -1,6 +1,5 @@
 //! Names: validated once, valid by type afterwards.
 
-use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -217,12 +216,6 @@ impl PartName {
 
     /// Returns the text.
     pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Borrow<str> for PartName {
-    fn borrow(&self) -> &str {
         &self.0
     }
 }

@@ -11,7 +11,7 @@ use crate::domain::limits::FAULT_SOFT_AFTER;
 use crate::domain::name::{AppName, OperationId, UnitName};
 use crate::domain::operation::Operation;
 use crate::domain::policy::Config;
-use crate::domain::rank::{Origin, Rank};
+use crate::domain::rank::Rank;
 use crate::domain::request::Remembered;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::time::Timestamp;
@@ -478,12 +478,5 @@ impl AppState {
         let mut scratch = self.clone();
         scratch.rebuild();
         scratch.ranked().cloned().collect()
-    }
-}
-
-impl Rank {
-    /// Returns whether the contribution is a reported status.
-    pub fn is_reported(&self) -> bool {
-        matches!(self.origin, Origin::Reported(_))
     }
 }

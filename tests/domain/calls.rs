@@ -14,16 +14,27 @@ use bellwether::domain::request::Outcome;
 
 use crate::case::{Case, failure, new_operation, seconds, time, unit};
 
-fn id() -> OperationId {
+pub fn id() -> OperationId {
     OperationId::new("up-v2").unwrap()
 }
 
-fn operation(case: &Case) -> &Operation {
+pub fn operation(case: &Case) -> &Operation {
     case.state.operations().get(&id()).unwrap()
 }
 
-fn call(case: &mut Case, by: &str, action: OperationAction) -> Result<Outcome, Rejected> {
-    case.ask(Command::Operate(OperationCommand { id: id(), by: unit(by), action }))
+pub fn call(case: &mut Case, by: &str, action: OperationAction) -> Result<Outcome, Rejected> {
+    call_on(case, id().as_str(), by, action)
+}
+
+/// Calls another operation than the one of the case.
+pub fn call_on(
+    case: &mut Case,
+    id: &str,
+    by: &str,
+    action: OperationAction,
+) -> Result<Outcome, Rejected> {
+    let id = OperationId::new(id).unwrap();
+    case.ask(Command::Operate(OperationCommand { id, by: unit(by), action }))
 }
 
 /// Begins the operation of a unit, or of the application; an operator leaves it to a worker.
@@ -31,22 +42,22 @@ fn begun(by: &str, of: &str) -> Case {
     begun_as(by, NewOperation { unit: unit(of), ..new_operation() })
 }
 
-fn begun_as(by: &str, new: NewOperation) -> Case {
+pub fn begun_as(by: &str, new: NewOperation) -> Case {
     let mut case = Case::new();
     call(&mut case, by, OperationAction::Begin(Box::new(new))).unwrap();
     case
 }
 
-fn fail(fence: u64, class: Class) -> OperationAction {
+pub fn fail(fence: u64, class: Class) -> OperationAction {
     OperationAction::Fail { fence, failure: failure(class), touched: true, retry_after: None }
 }
 
-fn acquire(verify: bool, payload: PayloadState) -> OperationAction {
+pub fn acquire(verify: bool, payload: PayloadState) -> OperationAction {
     OperationAction::Acquire { verify, payload }
 }
 
 /// The states in which a call finds the operation.
-const FOUND: [&str; 14] = [
+pub const FOUND: [&str; 14] = [
     "ready",
     "running",
     "verifying",
@@ -63,7 +74,7 @@ const FOUND: [&str; 14] = [
     "removed",
 ];
 
-fn found(state: &str) -> Case {
+pub fn found(state: &str) -> Case {
     let release = || OperationAction::Release { fence: 1 };
     let actions = match state {
         "ready" | "running" | "late" | "removed" => Vec::new(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
 use bellwether::domain::classify::finding::Class;
+use bellwether::domain::classify::own::OwnRule;
 use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
@@ -116,6 +117,31 @@ pub fn seconds(count: u64) -> Duration {
 /// Returns the given time in seconds.
 pub fn time(seconds: u64) -> Timestamp {
     Timestamp::new(seconds * 1000)
+}
+
+/// Returns an application in which statuses pass to successors.
+pub fn handing_over() -> Case {
+    let mut case = Case::new();
+    let hand_over = Some(Some("".into()));
+    case.run(configure(ConfigPatch { hand_over, ..ConfigPatch::default() }));
+    case
+}
+
+/// Returns a custom rule without conditions: each error meets it.
+pub fn rule_for_all(name: &str, class: Class) -> OwnRule {
+    OwnRule {
+        name: name.into(),
+        system: None,
+        code: None,
+        origin: None,
+        outcome: None,
+        domain: None,
+        reason: None,
+        message: None,
+        class,
+        explanation: "".into(),
+        remedy: "act".into(),
+    }
 }
 
 /// Returns a sender outside of any session, without an incarnation.

@@ -21,12 +21,14 @@ use bellwether::domain::status::report::Report;
 use bellwether::domain::status::{Kind, Status, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::Transition;
+use bellwether::domain::unit::silence::lose_unit;
 use bellwether::domain::unit::{Newcomer, Reporter};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::case::{self, Case, new_status, time};
+use crate::properties::results;
 use crate::world::app_name;
 
 const CALM_AFTER: u64 = 60_000;
@@ -296,4 +298,58 @@ fn the_last_words_of_a_damped_status_end_with_the_incarnation() {
         case.run(register());
         assert_eq!(case.status("web/0", "", Kind::Push), None, "{damped}");
     }
+}
+
+#[test]
+fn a_latched_status_is_compared_with_its_last_report_under_the_policy_of_today() {
+    let mut case = Case::new();
+    case.run(configure(vec![Latch { scope: Scope::All, good_count: 2 }], false));
+    for level in [Level::Blocked, Level::Waiting] {
+        let set = vec![new_status("", level, None)];
+        case.run(Command::Replace(case::reporter("web/0"), None, set));
+    }
+    let shown = |case: &Case| case.status("web/0", "", Kind::Pull).unwrap().report.level;
+    assert_eq!(shown(&case), Level::Blocked);
+    // A policy under which waiting is worse than blocked.
+    let policy = Some(Policy::Custom([
+        Level::Error,
+        Level::Waiting,
+        Level::Blocked,
+        Level::Maintenance,
+        Level::Active,
+        Level::Terminated,
+        Level::Unknown,
+    ]));
+    case.run(case::configure(ConfigPatch { policy, ..ConfigPatch::default() }));
+    assert_eq!(shown(&case), Level::Waiting);
+}
+
+#[test]
+fn a_status_that_is_no_longer_damped_forgets_its_swings() {
+    let mut case = Case::new();
+    case.run(configure(Vec::new(), true));
+    for level in [Level::Active, Level::Blocked, Level::Active] {
+        case.run(case::push("web/0", level, None));
+    }
+    let status = |case: &Case| case.status("web/0", "", Kind::Push).unwrap();
+    assert!(results(&status(&case)).contains(&true));
+    assert_eq!(status(&case).held, None);
+    case.run(configure(Vec::new(), false));
+    assert!(!results(&status(&case)).contains(&true));
+}
+
+/// Two changes in one commit are not none.
+#[test]
+fn a_set_of_a_lost_unit_without_its_latched_status_is_a_change() {
+    let mut case = Case::new();
+    case.run(configure(vec![Latch { scope: Scope::All, good_count: 2 }], false));
+    let set = |levels: &[Level]| {
+        let set = levels.iter().map(|level| new_status("", *level, None));
+        Command::Replace(case::reporter("web/0"), None, set.collect())
+    };
+    case.run(set(&[Level::Blocked]));
+    case.commit(|draft| lose_unit(draft, &UnitName::new("web/0").unwrap()));
+    let told = case.at(5).run(set(&[]));
+    assert!(told.changed);
+    assert!(case.status("web/0", "", Kind::Pull).unwrap().held.is_some());
 }

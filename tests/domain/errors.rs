@@ -198,3 +198,16 @@ fn a_retry_is_planned_in_a_second_that_is_not_full() {
         assert_eq!((planned.retry_time, planned.ask_time), (Some(time(at)), Some(time(at))));
     }
 }
+
+/// An error that a worker reported after it announced its stop is about the stop.
+#[test]
+fn a_new_incarnation_is_not_asked_to_retry_what_failed_while_the_one_before_stopped() {
+    let mut case = Case::new();
+    case.run(connect());
+    case.run(Command::AnnounceStop(reporter("web/0")));
+    case.run(error("peer", Class::Dependency, Some(5000)));
+    case.at(6).pass();
+    assert_eq!(case.unit("web/0").callbacks.len(), 1);
+    case.run(Command::Connect(newcomer("web/0", None), session(1)));
+    assert_eq!((fault(&case, "peer"), case.unit("web/0").callbacks.len()), (None, 0));
+}

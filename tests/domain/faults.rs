@@ -7,7 +7,6 @@ use std::time::Duration;
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
 use bellwether::domain::classify::finding::{Class, ErrorOrigin, Evidence, Hints};
-use bellwether::domain::classify::own::OwnRule;
 use bellwether::domain::classify::{Rules, classify};
 use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::draft::Draft;
@@ -27,6 +26,7 @@ use bellwether::domain::unit::presence::{ReplicaId, SessionId};
 use bellwether::domain::unit::{Newcomer, Reporter};
 use proptest::prelude::*;
 
+use crate::case::rule_for_all;
 use crate::world::{Stored, app_name, ranked};
 
 const UNITS: [&str; 2] = ["web/0", "web/1"];
@@ -391,19 +391,7 @@ pub fn mk_error(class: Class, pushback: Option<u16>) -> NewError {
         retry_after: pushback.map(|millis| Duration::from_millis(millis.into())),
         hints: Hints::default(),
     };
-    let rule = OwnRule {
-        name: "as-asked".into(),
-        system: None,
-        code: None,
-        origin: None,
-        outcome: None,
-        domain: None,
-        reason: None,
-        message: None,
-        class,
-        explanation: "".into(),
-        remedy: "act".into(),
-    };
+    let rule = rule_for_all("as-asked", class);
     let pair = bellwether::domain::classify::own::GonePair { domain: "".into(), reason: "".into() };
     let rules = Rules { own: vec![rule], gone: std::iter::once(pair).collect() };
     NewError {

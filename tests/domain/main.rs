@@ -7,10 +7,12 @@
 //! the order of messages, [`damping`] latches and damping, [`faults`] open errors, [`operations`]
 //! work in flight, [`holders`] leaders and holders after a data loss, [`elections`] leadership,
 //! [`requests`] request ids, [`totals`] limits on all applications together; [`bounds`] contains
-//! single edge cases. [`case`] commits command by command; its cases are in [`calls`],
-//! [`data`], [`errors`], [`leases`], [`passing`], [`units`].
+//! single edge cases. [`case`] commits command by command; its cases are in [`batches`],
+//! [`calls`], [`data`], [`deletion`], [`errors`], [`lapses`], [`leases`], [`passing`], [`quotas`],
+//! [`records`], [`rules`], [`silence`], [`successors`], [`texts`], [`units`], [`work`].
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
+mod batches;
 mod bounds;
 mod calls;
 mod case;
@@ -18,19 +20,28 @@ mod changes;
 mod commands;
 mod damping;
 mod data;
+mod deletion;
 mod elections;
 mod errors;
 mod faults;
 mod holders;
 mod holds;
 mod incarnations;
+mod lapses;
 mod leases;
 mod lifecycle;
 mod model;
 mod operations;
 mod passing;
 mod properties;
+mod quotas;
+mod records;
 mod requests;
+mod rules;
+mod silence;
+mod successors;
+mod texts;
 mod totals;
 mod units;
+mod work;
 mod world;

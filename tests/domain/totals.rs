@@ -252,3 +252,15 @@ fn a_long_history_counts_no_more_than_what_is_kept_of_it() {
     }
     assert!(1000 < at_most && at_most < 3000, "{at_most}");
 }
+
+#[test]
+fn a_limit_of_a_namespace_counts_its_other_applications() {
+    let limits = Limits { namespace: all(10), ..Limits::default() };
+    for (units, is_refused) in [(9, false), (10, true)] {
+        let state = AppState::empty(app_name(), Revision(0));
+        let mut draft = Draft::new(&state, &limits, Timestamp::new(1));
+        draft.beside_in_namespace(Usage { units, ..Usage::default() });
+        let answer = apply(&mut draft, &Request { id: None, command: register("web/0") });
+        assert_eq!(answer.is_err(), is_refused, "{units}: {answer:?}");
+    }
+}

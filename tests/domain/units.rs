@@ -3,7 +3,6 @@
 use bellwether::domain::command::Command;
 use bellwether::domain::level::Level;
 use bellwether::domain::name::UnitName;
-use bellwether::domain::policy::ConfigPatch;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::Kind;
@@ -14,8 +13,8 @@ use bellwether::domain::unit::silence::lose_unit;
 use bellwether::domain::unit::{Reporter, Topic};
 
 use crate::case::{
-    Case, configure, new_status, newcomer, part, pull, push, reporter, seconds, session, stateless,
-    time, unit,
+    Case, handing_over, new_status, newcomer, part, pull, push, reporter, seconds, session,
+    stateless, time, unit,
 };
 
 fn topic() -> Topic {
@@ -137,9 +136,7 @@ fn another_silence_of_a_unit_is_no_visible_change() {
 /// Returns an application in which `web-a` has departed at 21 s, with 30 s for a successor: it has
 /// pushed a status whose ttl is over, and pulled two.
 fn departed() -> Case {
-    let mut case = Case::new();
-    let hand_over = Some(Some("".into()));
-    case.run(configure(ConfigPatch { hand_over, ..ConfigPatch::default() }));
+    let mut case = handing_over();
     case.run(Command::Register(stateless("web-a"), None));
     case.run(push("web-a", Level::Waiting, Some(10)));
     case.run(pull("web-a", &["", "db"]));
@@ -214,4 +211,35 @@ fn a_cancelled_callback_is_a_change_that_comes_once() {
     assert!(case.run(call_off()).changed);
     assert!(case.unit("web/0").callbacks.is_empty());
     assert!(!case.run(call_off()).changed);
+}
+
+#[test]
+fn a_callback_is_due_at_its_time() {
+    let mut case = Case::new();
+    case.run(push("web/0", Level::Active, None));
+    case.run(call_back("web/0", 40));
+    for (now, due) in [(39, false), (40, true)] {
+        case.at(now).pass();
+        assert_eq!(case.unit("web/0").callbacks[&topic()].due, due, "at {now}");
+    }
+}
+
+#[test]
+fn an_announced_stop_is_a_change_that_comes_once() {
+    let mut case = Case::new();
+    case.run(push("web/0", Level::Active, None));
+    let stop = || Command::AnnounceStop(reporter("web/0"));
+    assert!(case.run(stop()).changed);
+    assert!(!case.run(stop()).changed);
+    case.commit(|draft| lose_unit(draft, &unit("web/0")));
+    assert!(case.run(stop()).changed, "the unit is back");
+}
+
+#[test]
+fn a_clear_that_removes_nothing_changes_nothing() {
+    let mut case = Case::new();
+    case.run(Command::Connect(newcomer("web/0", None), session(0)));
+    let sender = Reporter { session: Some(session(0)), ..reporter("web/0") };
+    let told = case.run(clear(sender));
+    assert_eq!((told.changed, told.removed), (false, 0));
 }

@@ -38,12 +38,12 @@ pub(in crate::domain) fn take_result(
     if let Some(new) = &new
         && is_repeat(&old, new)
     {
-        let repeated = Arc::new(Status { swings: new.swings, ..old.clone() });
+        let (before, swings) = (old.swings, new.swings);
         if let Some(until) = new.expire_time {
-            draft.refresh(&key, &repeated, until);
+            draft.refresh(&key, &Arc::new(old), until);
         }
-        if new.swings != old.swings {
-            note_swings(draft, &key, new.swings);
+        if swings != before {
+            note_swings(draft, &key, swings);
         }
         return false;
     }

@@ -21,10 +21,6 @@ pub(in crate::domain) struct Contacts {
 }
 
 impl Contacts {
-    pub(super) fn is_empty(&self) -> bool {
-        self.memory_only == MemoryOnly::default() && self.swings.is_empty()
-    }
-
     /// Adds a contact of a unit.
     pub(in crate::domain) fn add(&mut self, unit: &UnitName) {
         if self.memory_only.units.last() != Some(unit) {

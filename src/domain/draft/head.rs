@@ -58,11 +58,6 @@ impl<'a> HeadDraft<'a> {
         self.visible
     }
 
-    /// Returns whether nothing has changed so far.
-    pub(super) fn is_untouched(&self) -> bool {
-        !self.visible && !self.quiet
-    }
-
     /// Returns the revision that the draft will have if it changes a visible value.
     pub(in crate::domain) fn next_revision(&self) -> Revision {
         match self.visible {

@@ -86,11 +86,6 @@ impl<'a> Draft<'a> {
         self.usage.set_beside_in_namespace(others);
     }
 
-    /// Returns whether the draft has no changes yet.
-    pub fn is_untouched(&self) -> bool {
-        self.head.is_untouched() && self.requests.is_empty() && self.contacts.is_empty()
-    }
-
     pub(in crate::domain) fn status(&self, key: &StatusKey) -> Option<&Arc<Status>> {
         match self.statuses.get(key) {
             Some(drafted) => drafted.after.as_ref(),

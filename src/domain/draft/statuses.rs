@@ -29,7 +29,7 @@ impl Draft<'_> {
         self.key_counts.change(&key, old.is_some(), status.is_some());
         if !key.unit.is_application() {
             let recount = self.recount(&key, old.as_deref(), status.as_deref());
-            if self.unit(&key.unit).is_none_or(|unit| recount.changes(unit)) {
+            if self.unit(&key.unit).is_some_and(|unit| recount.changes(unit)) {
                 self.units.change(&key.unit, |unit| recount.apply(unit));
             }
         }
@@ -45,7 +45,7 @@ impl Draft<'_> {
     ) {
         let old = self.status(&key).cloned();
         let recount = self.recount(&key, old.as_deref(), Some(&status));
-        if self.unit(&key.unit).is_none_or(|unit| recount.changes(unit)) {
+        if self.unit(&key.unit).is_some_and(|unit| recount.changes(unit)) {
             self.units.change(&key.unit, |unit| recount.apply(unit));
         }
         self.overlay(key, old, Some(status));
@@ -63,7 +63,9 @@ impl Draft<'_> {
     ) {
         let until = status.expire_time.map_or(until, |known| known.max(until));
         let written = status.expire_time_written.unwrap_or_default();
-        if until.since(written) < status.unwritten_max() {
+        // A record that this draft writes anyway has the deadline itself.
+        let is_early = until.since(written) < status.unwritten_max();
+        if is_early && !self.statuses.contains(key) {
             self.contacts.move_deadline(key, until);
             return;
         }

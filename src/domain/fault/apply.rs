@@ -16,7 +16,8 @@ use crate::domain::request::Effect;
 use crate::domain::status::apply::ReportError;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::callback::{call_back, call_off};
-use crate::domain::unit::contact::{admit, check_reporter, is_contact, note_contact, unit_exists};
+use crate::domain::unit::contact::{admit, check_reporter, is_contact, note_contact};
+use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::refused::{IdentityError, LookupError};
 use crate::domain::unit::{Reporter, Topic};
 
@@ -187,14 +188,10 @@ pub(in crate::domain) fn move_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>) 
 
 /// Asks the worker to retry. Returns when to ask again, or `None` if the unit has no session.
 fn ask_to_retry(draft: &mut Draft<'_>, key: &FaultKey, fault: &Fault) -> Option<Timestamp> {
-    let unit = draft.unit(&key.unit).filter(|unit| unit.session().is_some())?.clone();
+    draft.unit(&key.unit).filter(|unit| unit.session().is_some())?;
     let topic = Topic { component: key.component.clone(), target: (&*key.target).into() };
-    let others = unit.callbacks.len() - usize::from(unit.callbacks.contains_key(&topic));
-    if others < crate::domain::limits::CALLBACKS_PER_UNIT_MAX {
-        // Cannot fail: the unit exists and is within its limit of callbacks.
-        let id = &fault.error.operation_id;
-        let _ = call_back(draft, &key.unit, &topic, draft.now, id);
-    }
+    // Refused if the unit has as many other callbacks as it may have. The next request may pass.
+    let _ = call_back(draft, &key.unit, &topic, draft.now, &fault.error.operation_id);
     Some(place(draft, draft.now.after(draft.limits.faults.retry_max), None))
 }
 

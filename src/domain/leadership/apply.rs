@@ -16,9 +16,8 @@ use crate::domain::name::UnitName;
 use crate::domain::quota::check_quota;
 use crate::domain::request::Effect;
 use crate::domain::unit::Reporter;
-use crate::domain::unit::contact::{
-    admit, check_known_reporter, exists, note_contact, unit_exists,
-};
+use crate::domain::unit::contact::{admit, check_known_reporter, note_contact};
+use crate::domain::unit::lookup::{exists, unit_exists};
 use crate::domain::unit::presence::SessionId;
 use crate::domain::unit::refused::ReporterError;
 

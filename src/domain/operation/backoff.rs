@@ -61,4 +61,11 @@ mod tests {
         let slow = wait(&one, Class::Throttled, 0, 1);
         assert!(Duration::from_secs(4) <= slow, "{slow:?}");
     }
+
+    #[test]
+    fn a_wait_is_up_to_a_fifth_longer_or_shorter() {
+        let ids = (0..5000).map(|n| OperationId::new(&n.to_string()).unwrap());
+        let waits: Vec<_> = ids.map(|id| wait(&id, Class::Transient, 0, 1).as_millis()).collect();
+        assert_eq!((waits.iter().min(), waits.iter().max()), (Some(&800), Some(&1200)));
+    }
 }

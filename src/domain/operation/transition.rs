@@ -296,7 +296,6 @@ impl Operation {
     /// Moves to another state, and adds the transition to the history.
     pub(in crate::domain) fn enter(&mut self, call: Call<'_>, state: State, reason: Reason) {
         self.remember(call, Some(self.state), state, reason);
-        let was_held = self.lease.is_some();
         (self.state, self.reason, self.update_time) = (state, reason, call.now);
         match state {
             State::Running | State::Verifying | State::Cancelling => {
@@ -306,7 +305,7 @@ impl Operation {
         }
         match state {
             State::Running => self.cut_off = false,
-            State::Interrupted if was_held => self.cut_off = true,
+            State::Interrupted => self.cut_off = true,
             State::Succeeded => (self.attempts_failed, self.interruptions) = (0, 0),
             _ => {}
         }

@@ -27,11 +27,6 @@ impl<'a> RequestDraft<'a> {
         self.written.get(id).or_else(|| self.base.answer(id, self.now))
     }
 
-    /// Returns whether the draft adds no answer.
-    pub(in crate::domain) fn is_empty(&self) -> bool {
-        self.written.is_empty()
-    }
-
     /// Adds an answer.
     pub(in crate::domain) fn put(&mut self, id: Arc<str>, answer: Remembered) {
         self.written.insert(id, answer);

@@ -6,7 +6,7 @@ use crate::domain::name::UnitName;
 use crate::domain::quota::within;
 use crate::domain::request::Effect;
 use crate::domain::time::Timestamp;
-use crate::domain::unit::contact::unit_exists;
+use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::refused::CallbackError;
 use crate::domain::unit::{Callback, Topic};
 

@@ -1,6 +1,5 @@
 //! Contact with a unit: the check of a sender, and the marks that its contact removes.
 
-use crate::domain::app::ApplicationNotFound;
 use crate::domain::draft::Draft;
 use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::leadership::succession::{leave_lease, welcome_candidate};
@@ -9,29 +8,10 @@ use crate::domain::name::UnitName;
 use crate::domain::status::Kind;
 use crate::domain::unit::departure::Departure;
 use crate::domain::unit::last_words::end_last_words;
+use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::presence::Presence;
-use crate::domain::unit::refused::{IdentityError, LookupError, ReporterError, UnitNotFound};
+use crate::domain::unit::refused::{IdentityError, ReporterError};
 use crate::domain::unit::{Reporter, Unit};
-
-/// Rejects a command for an application that does not exist.
-pub(in crate::domain) fn exists(draft: &Draft<'_>) -> Result<(), ApplicationNotFound> {
-    match draft.head.deleted && !draft.head.is_visible() {
-        true => Err(ApplicationNotFound),
-        false => Ok(()),
-    }
-}
-
-/// Rejects a command for a unit that does not exist.
-pub(in crate::domain) fn unit_exists(
-    draft: &Draft<'_>,
-    name: &UnitName,
-) -> Result<(), LookupError> {
-    exists(draft)?;
-    match draft.unit(name) {
-        Some(_) => Ok(()),
-        None => Err(UnitNotFound { unit: name.clone() }.into()),
-    }
-}
 
 /// Checks the sender of a report: it is valid, and its unit may come back if it was removed. One
 /// look at the unit answers both.

@@ -59,12 +59,11 @@ impl<'a> UnitDraft<'a> {
         self.written.insert(name, unit);
     }
 
-    /// Changes the record of a unit, which begins if it does not exist.
+    /// Changes the record of a unit that exists.
     pub(in crate::domain) fn change(&mut self, name: &UnitName, change: impl FnOnce(&mut Unit)) {
         let written = self.written.entry(name.clone());
         let unit = written.or_insert_with(|| self.base.get(name).map(|unit| (**unit).clone()));
-        self.count += usize::from(unit.is_none());
-        change(unit.get_or_insert_default());
+        unit.as_mut().map(change);
     }
 
     /// Returns whether the draft writes or removes a unit.

@@ -6,6 +6,7 @@ use crate::domain::draft::Draft;
 use crate::domain::fault::FaultKey;
 use crate::domain::history::Cause;
 use crate::domain::name::UnitName;
+use crate::domain::unit::callback::call_off;
 use crate::domain::unit::{Topic, Unit};
 
 /// Removes what a unit reported after it announced its stop: a new incarnation begins.
@@ -23,18 +24,8 @@ pub(in crate::domain) fn end_last_words(draft: &mut Draft<'_>, name: &UnitName) 
     let faults = draft.faults.keys_of(name, None).into_iter();
     let last = |key: &Arc<FaultKey>| draft.faults.get(key).is_some_and(|f| f.while_stopping);
     for key in faults.filter(last).collect::<Vec<_>>() {
-        call_off(draft, name, &key);
+        let topic = Topic { component: key.component.clone(), target: (&*key.target).into() };
+        call_off(draft, name, &topic);
         draft.put_fault(key, None);
     }
-}
-
-/// Cancels the request to retry that belongs to a fault.
-fn call_off(draft: &mut Draft<'_>, name: &UnitName, key: &FaultKey) {
-    let topic = Topic { component: key.component.clone(), target: (&*key.target).into() };
-    let Some(mut unit) = draft.unit(name).filter(|u| u.callbacks.contains_key(&topic)).cloned()
-    else {
-        return;
-    };
-    unit.callbacks.remove(&topic);
-    draft.put_unit(name.clone(), Some(unit));
 }

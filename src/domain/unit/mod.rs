@@ -10,6 +10,7 @@ pub(in crate::domain) mod contact;
 pub mod departure;
 pub(in crate::domain) mod draft;
 pub(in crate::domain) mod last_words;
+pub(in crate::domain) mod lookup;
 pub mod presence;
 pub mod refused;
 pub(in crate::domain) mod remove;

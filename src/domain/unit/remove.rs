@@ -7,7 +7,7 @@ use crate::domain::leadership::succession::leave_lease;
 use crate::domain::name::UnitName;
 use crate::domain::operation::apply::abandon_operations_of;
 use crate::domain::request::Effect;
-use crate::domain::unit::contact::unit_exists;
+use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::refused::LookupError;
 
 /// Removes a unit with its statuses and faults, and fences its incarnation.

@@ -1,0 +1,26 @@
+//! Whether an application and a unit exist.
+
+use crate::domain::app::ApplicationNotFound;
+use crate::domain::draft::Draft;
+use crate::domain::name::UnitName;
+use crate::domain::unit::refused::{LookupError, UnitNotFound};
+
+/// Rejects a command for an application that does not exist.
+pub(in crate::domain) fn exists(draft: &Draft<'_>) -> Result<(), ApplicationNotFound> {
+    match draft.head.deleted && !draft.head.is_visible() {
+        true => Err(ApplicationNotFound),
+        false => Ok(()),
+    }
+}
+
+/// Rejects a command for a unit that does not exist.
+pub(in crate::domain) fn unit_exists(
+    draft: &Draft<'_>,
+    name: &UnitName,
+) -> Result<(), LookupError> {
+    exists(draft)?;
+    match draft.unit(name) {
+        Some(_) => Ok(()),
+        None => Err(UnitNotFound { unit: name.clone() }.into()),
+    }
+}

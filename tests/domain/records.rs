@@ -1,0 +1,125 @@
+//! Single cases of values: how they are counted, and how an older record is read.
+
+use std::time::Duration;
+
+use bellwether::domain::history::Cause;
+use bellwether::domain::level::Level;
+use bellwether::domain::policy::{Config, ConfigPatch, Latch, Policy, Scope};
+use bellwether::domain::summary::Totals;
+use bellwether::domain::usage::Usage;
+use serde_json::{Value, json};
+
+use crate::case::{Case, configure, part, push, seconds, time, unit};
+
+#[test]
+fn usage_is_added_and_subtracted_count_by_count() {
+    let of = |n: u64| Usage {
+        units: n,
+        statuses: 2 * n,
+        faults: 3 * n,
+        operations: 4 * n,
+        data_bytes: 5 * n,
+        record_bytes: 6 * n,
+        history_bytes: 7 * n,
+    };
+    assert_eq!(of(10).plus(of(1)), of(11));
+    assert_eq!(of(10).minus(of(1)), of(9));
+    assert_eq!(of(1).minus(of(2)), of(0));
+}
+
+#[test]
+fn a_moment_before_the_first_is_the_first() {
+    assert_eq!(time(10).before(seconds(3)), time(7));
+    assert_eq!(time(1).before(Duration::MAX), time(0));
+}
+
+#[test]
+fn four_levels_are_unwell() {
+    let mut totals = Totals::default();
+    for (n, level) in Level::ALL.into_iter().enumerate() {
+        totals.contributions[level as usize] = 1 << n;
+    }
+    let unwell = [Level::Waiting, Level::Maintenance, Level::Blocked, Level::Error];
+    let expected: u32 = unwell.map(|level| totals.contributions[level as usize]).iter().sum();
+    assert_eq!(totals.unwell(), expected);
+}
+
+#[test]
+fn counts_from_before_a_level_are_read_without_it() {
+    let mut totals = Totals::default();
+    totals.contributions[1] = 7;
+    let mut record = serde_json::to_value(&totals).unwrap();
+    let counts = record["contributions"].as_array_mut().unwrap();
+    counts.truncate(2);
+    assert_eq!(serde_json::from_value::<Totals>(record.clone()).unwrap(), totals);
+    record["contributions"] = json!(vec![0; 99]);
+    let refused = serde_json::from_value::<Totals>(record).unwrap_err().to_string();
+    assert!(refused.contains("a level of a later version"), "{refused}");
+}
+
+#[test]
+fn an_order_from_before_a_level_has_it_where_juju_has_it() {
+    use Level::{Active, Blocked, Error, Maintenance, Terminated, Unknown, Waiting};
+    let read = |levels: &[Level]| {
+        let record = json!({ "Custom": levels });
+        serde_json::from_value::<Policy>(record)
+    };
+    let all = [Active, Terminated, Unknown, Error, Blocked, Maintenance, Waiting];
+    let without: Vec<Level> =
+        all.into_iter().filter(|l| !matches!(l, Terminated | Unknown)).collect();
+    assert_eq!(read(&without).unwrap(), Policy::Custom(all));
+    let last = [Blocked, Active, Terminated, Unknown, Maintenance, Waiting];
+    let first = [Error, Blocked, Active, Terminated, Unknown, Maintenance, Waiting];
+    assert_eq!(read(&last).unwrap(), Policy::Custom(first));
+    let twice = [&all[..], &[Active]].concat();
+    let refused = read(&twice).unwrap_err().to_string();
+    assert!(refused.contains("8 levels in an order of 7"), "{refused}");
+}
+
+#[test]
+fn a_configuration_from_before_a_setting_has_its_default() {
+    let Value::Object(mut record) = serde_json::to_value(Config::default()).unwrap() else {
+        panic!("an object");
+    };
+    for setting in ["collect_interval", "hand_over", "latches", "damping", "lease_duration"] {
+        assert!(record.remove(setting).is_some(), "{setting}");
+    }
+    let read: Config = serde_json::from_value(Value::Object(record)).unwrap();
+    assert_eq!(read, Config::default());
+}
+
+#[test]
+fn the_history_names_each_setting_that_changes() {
+    let mut case = Case::new();
+    let latch = |component| Latch { scope: Scope::Component(part(component)), good_count: 3 };
+    case.run(configure(ConfigPatch {
+        policy: Some(Policy::Strict),
+        external_leader: Some(Some(unit("web/7"))),
+        latches: Some(vec![latch(""), latch("db")]),
+        ..ConfigPatch::default()
+    }));
+    let events = &case.last.as_ref().unwrap().events;
+    let event = events.iter().find(|event| event.cause == Cause::Configured).unwrap();
+    let changes = event.changes.iter().map(|c| format!("{}: {} to {}", c.field, c.from, c.to));
+    assert_eq!(
+        changes.collect::<Vec<_>>(),
+        [
+            "policy: juju to strict",
+            "external_leader:  to web/7",
+            "latches:  to unit after 3, db after 3",
+        ]
+    );
+}
+
+#[test]
+fn the_events_of_a_commit_are_numbered_after_those_before() {
+    let mut case = Case::new();
+    let mut next = 0;
+    for level in [Level::Active, Level::Blocked, Level::Active] {
+        case.run(push("web/0", level, None));
+        let last = case.last.as_ref().unwrap();
+        assert!(1 < last.events.len());
+        assert_eq!(last.first_event(), next);
+        next += last.events.len() as u64;
+    }
+}
