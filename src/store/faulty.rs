@@ -15,8 +15,8 @@ use crate::domain::unit::presence::ReplicaId;
 
 use super::conformance::driver::{Driver, mk_report};
 use super::{
-    Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, ReadError, Space,
-    Store, Version,
+    Applied, Broadcast, Bucket, Change, CommitError, Epoch, NumberedEvent, Observer, Position,
+    ReadError, Space, Store, Version,
 };
 
 /// A store that forwards each call to another store, and refuses, delays or loses it if the test
@@ -31,6 +31,7 @@ pub struct FaultyStore {
     forgets_replicas: AtomicBool,
     data_losses: AtomicU32,
     observers: Mutex<Vec<Arc<dyn Observer>>>,
+    log: Arc<Mutex<Log>>,
     loads: AtomicUsize,
     commits: AtomicUsize,
     conflicts: AtomicUsize,
@@ -49,6 +50,7 @@ impl FaultyStore {
             forgets_replicas: AtomicBool::default(),
             data_losses: AtomicU32::default(),
             observers: Mutex::default(),
+            log: Arc::default(),
             loads: AtomicUsize::default(),
             commits: AtomicUsize::default(),
             conflicts: AtomicUsize::default(),
@@ -85,6 +87,17 @@ impl FaultyStore {
     /// Omits the beats of other processes while `forgets` is set.
     pub fn forget_replicas(&self, forgets: bool) {
         self.forgets_replicas.store(forgets, Ordering::SeqCst);
+    }
+
+    /// Keeps the changes of the log back while `held` is set, and then delivers them in order.
+    pub fn hold_log(&self, held: bool) {
+        let mut log = self.log.lock().unwrap();
+        log.is_held = held;
+        if !held {
+            for (observer, change) in log.waiting.drain(..) {
+                observer.on_change(&change);
+            }
+        }
     }
 
     /// Counts a data loss and notifies the observers. The data stay.
@@ -128,6 +141,45 @@ impl FaultyStore {
     async fn admit(&self) -> Result<(), CommitError> {
         let _ = self.hangs.subscribe().wait_for(|hangs| !hangs).await;
         self.is_there().map_err(|_| unavailable(Applied::No))
+    }
+}
+
+/// The changes that are kept back, each with its observer.
+#[derive(Default)]
+struct Log {
+    is_held: bool,
+    waiting: Vec<(Arc<dyn Observer>, Change)>,
+}
+
+/// Forwards what the other store reports, unless the log is held.
+struct Follower {
+    observer: Arc<dyn Observer>,
+    log: Arc<Mutex<Log>>,
+}
+
+impl Observer for Follower {
+    fn on_change(&self, change: &Change) {
+        let mut log = self.log.lock().unwrap();
+        match log.is_held {
+            true => log.waiting.push((self.observer.clone(), change.clone())),
+            false => self.observer.on_change(change),
+        }
+    }
+
+    fn on_prune(&self, bucket: Bucket, up_to: Position) {
+        self.observer.on_prune(bucket, up_to);
+    }
+
+    fn on_data_loss(&self, bucket: Bucket, epoch: Epoch) {
+        self.observer.on_data_loss(bucket, epoch);
+    }
+
+    fn on_epoch_floor(&self, bucket: Bucket, floor: u64) {
+        self.observer.on_epoch_floor(bucket, floor);
+    }
+
+    fn on_broadcast(&self, broadcast: &Broadcast) {
+        self.observer.on_broadcast(broadcast);
     }
 }
 
@@ -203,7 +255,7 @@ impl Store for FaultyStore {
 
     fn follow(&self, observer: Arc<dyn Observer>) {
         self.observers.lock().unwrap().push(observer.clone());
-        self.inner.follow(observer);
+        self.inner.follow(Arc::new(Follower { observer, log: self.log.clone() }));
     }
 
     async fn events(

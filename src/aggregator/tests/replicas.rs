@@ -97,6 +97,64 @@ async fn commits_of_another_replica_are_replayed_without_a_read() {
     assert_eq!(store.loads(), loads);
 }
 
+/// While one replica collects the requests of a commit, its log delivers the commit of the other. A
+/// decision on the state before would lose its race.
+#[tokio::test(start_paused = true)]
+async fn a_replica_decides_on_what_its_log_has_delivered() {
+    let store = mk_shared();
+    let [one, other] = two(&store);
+    let app = mk_app("web");
+    for replica in [&one, &other] {
+        replica.apply(&app, mk_report("web/0", Level::Active, "0", None)).await.unwrap();
+    }
+    let conflicts = store.conflicts();
+    for count in 1..20 {
+        let report = |unit| mk_report(unit, Level::Active, &format!("{count} of x"), None);
+        let (told, also) =
+            tokio::join!(one.apply(&app, report("web/0")), other.apply(&app, report("web/1")));
+        assert_ne!(told.unwrap().revision, also.unwrap().revision);
+    }
+    assert_eq!(store.conflicts(), conflicts);
+}
+
+/// Returns two replicas, each with its own way to the store, and what both know: `web/0` is active.
+/// The log of the second one is held from then on, and the first one knows that `web/0` is blocked.
+async fn with_an_old_copy(app: &AppName) -> ([Aggregator; 2], Arc<FaultyStore>) {
+    let memory = MemoryStore::new(Retention::default()).shared();
+    let stores = [FaultyStore::over(memory.another()), FaultyStore::over(memory)];
+    let [one, other] = stores.each_ref().map(|store| start(store.clone()));
+    one.apply(app, mk_report("web/0", Level::Active, "up", None)).await.unwrap();
+    summary(&other, app, Revision(1)).await;
+    stores[1].hold_log(true);
+    one.apply(app, mk_report("web/0", Level::Blocked, "down", None)).await.unwrap();
+    assert_eq!(summary(&other, app, Revision(1)).await.level, Level::Active);
+    let [_, held] = stores;
+    ([one, other], held)
+}
+
+/// By its copy, the report only repeats what is stored.
+#[tokio::test(start_paused = true)]
+async fn a_replica_with_an_old_copy_answers_what_is_in_force() {
+    let app = mk_app("web");
+    let ([one, other], held) = with_an_old_copy(&app).await;
+    let report = mk_report("web/0", Level::Active, "up", None);
+    let told = other.apply(&app, report).await.unwrap();
+    assert_eq!((told.changed, told.revision), (true, Revision(3)));
+    held.hold_log(false);
+    for replica in [one, other] {
+        assert_eq!(summary(&replica, &app, told.revision).await.level, Level::Active);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_reads_its_copies_again_when_its_log_may_lack_changes() {
+    let app = mk_app("web");
+    let ([_, other], held) = with_an_old_copy(&app).await;
+    held.repeat_data_loss();
+    let read = tokio::time::timeout(Duration::from_secs(60), summary(&other, &app, Revision(2)));
+    assert_eq!(read.await.unwrap().level, Level::Blocked);
+}
+
 /// A heartbeat of an operation does not move the revision, so the other replica is not notified;
 /// its next commit must not assume that it has the newest state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
