@@ -16,14 +16,14 @@ use crate::telemetry::PanicPlace;
 /// Runs the task of an application to its end.
 pub(super) async fn run(inner: Arc<Inner>, mut application: Box<Application>) {
     let (app, shared) = (application.name.clone(), application.shared.clone());
-    // What a panic leaves inconsistent is the state of this task, which is dropped with it.
+    // A panic can leave only the state of this task inconsistent. The next task loads a new state.
     let Err(panic) = AssertUnwindSafe(application.run()).catch_unwind().await else { return };
     inner.metrics.panic(PanicPlace::Application);
     tracing::error!(
         namespace = app.namespace(),
         application = app.application(),
         panic = text(panic.as_ref()),
-        "the task of an application panicked; the next request starts it again from the store"
+        "the task of an application panicked; the next request starts another from the store"
     );
     shared.progress(Progress::Failed(Error::Failed));
     let mut active = lock(&inner.active);

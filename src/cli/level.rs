@@ -44,19 +44,19 @@ impl From<LevelWord> for Level {
     }
 }
 
-/// Returns the level that a word names, in lower case.
+/// Returns the level of a word. Only lower-case words are accepted.
 pub fn parse(text: &str) -> Option<Level> {
     LevelWord::from_str(text, false).ok().map(Level::from)
 }
 
-/// Returns the words of all levels, as typed.
+/// Returns the words of all levels.
 pub fn words() -> Vec<&'static str> {
     LevelWord::value_variants().iter().map(|typed| word(Level::from(*typed).into())).collect()
 }
 
-/// Returns the word for a level; `unknown` for a level of a newer server.
+/// Returns the word of a wire number: `-` for 0, `unknown` for a number that this version lacks.
 pub fn word(level: i32) -> &'static str {
-    // The order of the domain is that of the wire, where 0 is a level that was not given.
+    // `Level::ALL` is in wire order, and wire numbers begin at 1. 0 means that no level was given.
     let known = level::Level::ALL.into_iter().zip(1..).find(|(_, number)| *number == level);
     match known {
         Some((known, _)) => known.word(),

@@ -2,7 +2,7 @@
 //! mistake.
 //!
 //! ```toml
-//! [[gone]]                        # from its owner this says that the target is gone
+//! [[gone]]                        # if the owner of a target sends this pair, the target is gone
 //! domain = "compute.example"
 //! reason = "NO_SUCH_INSTANCE"
 //!
@@ -181,7 +181,7 @@ fn check(text: &str, file: File) -> (Rules, Vec<String>) {
     for rule in file.rule.iter().take(RULES_MAX) {
         let name = &rule.get_ref().name;
         if !names.insert(name.get_ref()) {
-            check.note(name, format!("name {:?} is taken by a rule before", name.get_ref()));
+            check.note(name, format!("name {:?} is taken by an earlier rule", name.get_ref()));
         }
         rules.own.extend(own_rule(&mut check, rule, &rules.gone));
     }
@@ -221,14 +221,14 @@ fn own_rule(
     })
 }
 
-/// Checks the fields that a rule compares: system, reason, message.
+/// Checks the name and the texts of a rule, and that the rule has a condition.
 fn check_words(check: &mut Check<'_>, spanned: &Spanned<FileRule>) {
     let rule = spanned.get_ref();
     if let Some(system) = rule.system.as_ref().filter(|system| !is_system(system.get_ref())) {
         let given = system.get_ref();
         let text = format!(
-            "system {given:?} is no name; grpc, http, python, helm, redis and io have tables, \
-             others are lower-case words"
+            "system {given:?} is invalid: use 1 to 63 of a-z, 0-9, `.`, `_` and `-`; grpc, http, \
+             python, helm, redis and io have tables"
         );
         check.note(system, text);
     }
@@ -240,7 +240,7 @@ fn check_words(check: &mut Check<'_>, spanned: &Spanned<FileRule>) {
         check.note(&rule.name, text);
     }
     if let Some(message) = rule.message.as_ref().filter(|message| message.get_ref().is_empty()) {
-        check.note(message, "message is empty, which every message contains; leave it out");
+        check.note(message, "message is empty and matches every error; remove it");
     }
     let with_place = [&rule.system, &rule.origin, &rule.outcome, &rule.reason, &rule.message];
     let looks_at = with_place.iter().any(|given| given.is_some())

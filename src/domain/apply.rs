@@ -16,7 +16,7 @@ use crate::domain::rejected::Rejected;
 use crate::domain::request::{Effect, Outcome};
 use crate::domain::status::apply::{clear, replace, report, report_all};
 use crate::domain::status::confirm::confirm;
-use crate::domain::unit::begin::{connect, depart, disconnect, orphan, reconnect, register};
+use crate::domain::unit::begin::{connect, depart, disconnect, end_sessions, reconnect, register};
 use crate::domain::unit::callback::{call_back, call_off};
 use crate::domain::unit::remove::remove_unit;
 use crate::domain::unit::stop::announce_stop;
@@ -77,7 +77,7 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
             call_back(draft, unit, topic, *at, operation_id)?
         }
         Command::CallOff { unit, topic } => call_off(draft, unit, topic),
-        Command::Orphan { replica, ttl } => orphan(draft, *replica, *ttl),
+        Command::EndSessions { replica, ttl } => end_sessions(draft, *replica, *ttl),
         Command::Operate(command) => operate(draft, command)?,
     };
     let Effect { changed, removed, incarnation, fence, lease_epoch, data_version } = effect;

@@ -167,8 +167,8 @@ pub enum Command {
         /// The topic.
         topic: Topic,
     },
-    /// A replica is gone, and with it the sessions that it held.
-    Orphan {
+    /// Ends the sessions of a replica that is gone.
+    EndSessions {
         /// The replica.
         replica: ReplicaId,
         /// Time that its units have to connect elsewhere.
@@ -211,7 +211,7 @@ impl Command {
             | Command::RemoveUnit(unit)
             | Command::TransferLeadership(unit) => Some(unit),
             Command::Operate(command) => Some(&command.by),
-            Command::Configure(_) | Command::Orphan { .. } => None,
+            Command::Configure(_) | Command::EndSessions { .. } => None,
         }
     }
 }

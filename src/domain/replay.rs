@@ -72,7 +72,8 @@ impl AppState {
         state.units = units.map(|(name, unit)| (name, Box::new(unit))).collect();
         for unit in state.units.values_mut() {
             unit.last_seen_written = unit.last_seen;
-            // A store in memory has the record of the commit itself, with the bound of its writer.
+            // The memory store returns units as they were committed, with the `not_before` of the
+            // writer. Other stores do not store this field.
             unit.not_before = None;
         }
         for (mut key, mut status) in records.statuses {
@@ -102,9 +103,10 @@ impl AppState {
         state
     }
 
-    /// Extends deadlines after an outage of the server: from `from` on, a status gets one ttl, a
-    /// silent unit `lost_after`, a leader the length of its lease. The outage is not the units'
-    /// failure. The leader's status keeps its expiry, because it does not depend on a report.
+    /// Extends deadlines after an outage of the server, for which no unit is responsible: from
+    /// `from` on, a status gets one ttl, a silent unit `lost_after`, a unit that promised contact
+    /// its ttl, a leader the length of its lease. The waits of damping, faults and operations start
+    /// anew. The override keeps its expiry, because it does not depend on a report.
     pub fn grant_grace(&mut self, from: Timestamp) {
         let Config { default_ttl, damping, .. } = &*self.head.config;
         let calm = from.after(damping.calm_after);
@@ -139,9 +141,10 @@ impl AppState {
         self.collect_due();
     }
 
-    /// Extends deadlines for repeats that other replicas received: a stored deadline is older than
-    /// the last repeat by less than [`Status::unwritten_max`]; the same applies to the last contact
-    /// of units.
+    /// Extends deadlines, because other replicas may have received repeats that they did not write.
+    /// The deadline of a status after its last repeat is later than the stored one by less than
+    /// [`Status::unwritten_max`]. The deadline of a unit after its last contact has the same bound,
+    /// with its own `unwritten_max`.
     pub fn allow_for_repeats(&mut self) {
         for unit in self.units.values_mut() {
             if let Presence::Promised(ttl) = unit.presence {
@@ -232,7 +235,8 @@ impl AppState {
         own_ranks(&self.head).for_each(|rank| self.index.insert(rank));
     }
 
-    /// Returns the written units that contribute themselves, before or after.
+    /// Returns the written units that are lost or uncertain, or have an operation, before or after
+    /// the transition.
     fn ranked_before_or_after(&self, transition: &Transition) -> BTreeSet<UnitName> {
         let ranked = transition.writes.iter().filter_map(|write| match write {
             Write::Unit(name, unit) => {
@@ -372,8 +376,8 @@ impl AppState {
         }
     }
 
-    /// Handles every entry that has come up: drops outdated ones, and moves those that a repeat has
-    /// moved.
+    /// Updates the entries of `due` whose time has come, in order: drops an entry without deadline,
+    /// moves an entry with a later deadline, and stops at the first entry that is still due.
     fn settle_due(&mut self, now: Timestamp) {
         let mut moved = Vec::new();
         while let Some((at, due)) = self.due.first().cloned() {

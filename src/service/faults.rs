@@ -6,10 +6,11 @@ use crate::domain::name::UnitName;
 use crate::proto::v1;
 use crate::service::convert;
 
-/// Maximum bytes of the holds in an explanation, besides its other lists.
+/// Maximum bytes of the holds in an explanation. Its other lists have limits of their own.
 const HOLDS_BYTES_MAX: usize = 256 << 10;
 
-/// Returns a page of faults of one unit, or with `""` of all units, and the start of the next page.
+/// Returns a page of the faults of one unit, or with `""` of all units. If more faults follow, also
+/// returns the last key of the page, after which the next page begins.
 pub(super) fn page(
     state: &AppState,
     unit: &UnitName,

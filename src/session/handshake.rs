@@ -125,7 +125,7 @@ impl Inner {
     }
 
     /// Writes an open session to the store again, after a data loss of the store or after another
-    /// replica orphaned it. Returns whether the store accepted the session: it does not if the unit
+    /// replica ended it. Returns whether the store accepted the session: it does not if the unit
     /// has opened a newer one.
     pub(super) async fn assert_session(&self, entry: &Arc<Entry>) -> bool {
         if entry.over().is_some() || !self.table.holds(entry) {

@@ -6,7 +6,7 @@
 //!                          |                      |         heartbeats cost none
 //!  collect --> Registry ---'              committed after a delay
 //!  store --changes--> StoreObserver --> Registry: taken over elsewhere, asked from elsewhere
-//!  store <--beats--- Peers: replicas that are gone, and the units that they leave orphaned
+//!  store <--beats--- Peers: replicas that are gone, and the units whose sessions they held
 //! ```
 //!
 //! Every change that a session makes is a compare-and-set commit. Once the unit holds a newer

@@ -217,7 +217,7 @@ impl Inner {
             // An older session of this replica, whose commit arrived late.
             Some(Some(older))
                 if older.replica == self.replica && older.number < entry.session.number => {}
-            // Another replica orphaned this session, although it is open.
+            // Another replica ended this session, although it is open.
             Some(None) if incarnation == entry.incarnation => {
                 self.known.add(Chore::Assert(entry.clone()));
             }

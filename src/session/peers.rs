@@ -63,7 +63,7 @@ impl Inner {
         for (replica, apps) in held {
             tracing::warn!(replica = replica.0, applications = apps.len(), "replica is gone");
             for app in apps {
-                let command = Command::Orphan { replica, ttl: self.session_ttl() };
+                let command = Command::EndSessions { replica, ttl: self.session_ttl() };
                 // A failed commit is repeated in the next round.
                 let _ = self.aggregator.apply(&app, Request { id: None, command }).await;
             }

@@ -32,7 +32,8 @@ use super::news::LeadershipUpdate;
 use super::registry::Permit;
 use super::{Inner, spread};
 
-/// Workers a second that a rollout sends to the other replicas.
+/// Workers per second that reconnect to the other replicas while this server drains. With more
+/// workers than fit into [`RECONNECT_AFTER_MAX`], the rate is higher.
 const RECONNECTS_PER_SECOND: u32 = 200;
 /// The longest reconnect delay for a drained worker.
 const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10);
@@ -42,9 +43,10 @@ pub struct Session {
     inner: Arc<Inner>,
     entry: Arc<Entry>,
     ends: Option<Ends>,
-    /// Time of the worker's last message, by the liveness clock.
+    /// Start of the worker's silence, by the liveness clock. The time that the session spends on
+    /// messages and updates does not count as silence.
     last_contact: Duration,
-    /// The end is committed, or needs no commit any more.
+    /// `depart` has committed the end, or `finish` handles it. Then `drop` does nothing.
     ended: bool,
     _place: Permit,
     _token: TaskTrackerToken,
@@ -354,7 +356,7 @@ impl Session {
         if !outcomes.iter().any(is_over) || !self.inner.assert_session(&self.entry).await {
             return outcomes;
         }
-        // Another replica orphaned this session, although it is open.
+        // The store had closed or lost this session, and `assert_session` has written it again.
         self.apply(&requests).await
     }
 
@@ -370,14 +372,14 @@ impl Session {
         self.entry.reporter()
     }
 
-    /// Removes the unit for good.
+    /// Commits the departure of the unit. A unit whose statuses wait for a successor remains.
     async fn depart(&mut self) {
         // First, so that the observer does not take the removal for a takeover.
         self.leave();
         let ttl = self.inner.session_ttl();
         let command = Command::Depart { reporter: self.reporter(), ttl };
         let request = Request { id: None, command };
-        // If this fails, the unit shows as disconnected without a goodbye.
+        // If this fails, `finish` disconnects the unit, as after a goodbye without `removed`.
         let departed = self.inner.aggregator.apply(&self.entry.app, request).await;
         self.ended |= departed.is_ok();
     }

@@ -22,10 +22,10 @@ use super::{Broadcast, Position};
 /// The number of kinds of records.
 pub const KINDS: u8 = 11;
 
-/// Decodes bytes as a record of this kind.
+/// Decodes bytes as a record of the kind `kind % KINDS`. Accepts bytes that contain no record.
 ///
 /// # Panics
-/// If the record is another one after it was encoded and decoded again.
+/// If the bytes contain a record, and the record changes when it is encoded and decoded again.
 pub fn record(kind: u8, bytes: &[u8]) {
     match kind % KINDS {
         0 => decoded::<Unit>(bytes),
@@ -42,7 +42,7 @@ pub fn record(kind: u8, bytes: &[u8]) {
     }
 }
 
-/// Returns a record with this body and a header that is right.
+/// Returns a record with this body, the current format and the checksum of the body.
 pub fn sealed(body: &[u8]) -> Vec<u8> {
     encode_sealed(body)
 }

@@ -1,8 +1,7 @@
 //! The signals that are exported over OTLP, and their exporters.
 //!
 //! The SDK reads endpoints, headers, timeouts, batch sizes and samplers from the standard `OTEL_*`
-//! variables, so nothing here sets them. The SDK does not read whether to export at all; this
-//! module does.
+//! variables. This module reads the variables that turn the export of each signal on or off.
 
 use opentelemetry_otlp::{ExporterBuildError, LogExporter, MetricExporter, SpanExporter};
 
@@ -20,8 +19,8 @@ pub(super) struct Exports {
 }
 
 impl Exports {
-    /// Reads the settings. Nothing is exported unless an endpoint is named: with localhost:4317,
-    /// the default of the specification, every test and every laptop would try to connect there.
+    /// Reads the settings. A signal is exported only if its endpoint is set. The default of the
+    /// specification is ignored: every test and every laptop would connect to localhost:4317.
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         // By the specification an empty variable counts as unset.
         let variable = |name: &str| {
@@ -60,7 +59,8 @@ fn exports(signal: Signal, variable: &impl Fn(&str) -> Option<String>) -> Result
     if either("ENDPOINT").is_none() {
         return Ok(false);
     }
-    // An error at the start: gRPC frames sent to an HTTP port would never arrive.
+    // The exporters always use gRPC. Any other protocol is an error at the start of the process,
+    // because an HTTP port rejects gRPC.
     match either("PROTOCOL") {
         Some((variable, value)) if value != "grpc" => Err(Error::Protocol { variable, value }),
         _ => Ok(true),

@@ -25,10 +25,11 @@
 //! 2. A bookmark as soon as no change is left: the reader checks its copy by count and digest.
 //! 3. Every later change.
 //!
-//! A replica that is behind the token first waits, for at most [`Limits::catch_up_max`]. A token of
-//! another store or filter, from before a data loss or from before pruned tombstones is refused, or
-//! the watch ends with [`Expired`]. The reader then watches without a token: it receives every
-//! member by name, then `SnapshotComplete`, and drops whatever the snapshot does not contain.
+//! If this replica is behind the token, the watch waits for it, and ends with [`Expired`] after
+//! [`Limits::catch_up_max`]. A token is refused if it is from another store or filter, or older
+//! than a data loss or than pruned tombstones; a watch that waits ends if its token becomes so. The
+//! reader then watches without a token: it receives every member by name, then `SnapshotComplete`,
+//! and drops whatever the snapshot does not contain.
 //!
 //! A data loss of the store ends only a watch that still waits for its token. Others receive the
 //! differences as ordinary changes at greater positions. Older tokens are refused because their
@@ -105,8 +106,8 @@ pub enum Start {
 pub struct Hub {
     limits: Limits,
     clock: StoreClock,
-    /// The changes that have reached the groups. Each woken watcher reads it, so it is not behind
-    /// the lock that lists hold.
+    /// The cursors up to which all changes have reached the groups. Each woken watcher reads them,
+    /// so they have a lock of their own: lists hold the lock of `state`.
     reached: RwLock<Reached>,
     /// Notified by each change, for watchers that wait until this replica reaches their token.
     arrived: Arc<Listeners>,
@@ -151,8 +152,8 @@ impl Hub {
         }
     }
 
-    /// Sets the store's time, so that `stable_for` knows the age of levels from before this
-    /// process. Without it such a level is as old as the hub's knowledge of it.
+    /// Sets the time of the store. It gives `stable_for` the age of levels that are older than this
+    /// process. Without it, their age counts from the first change of the application in this hub.
     #[must_use]
     pub fn with_time(mut self, now: Timestamp) -> Hub {
         self.clock = StoreClock::reads(now, Instant::now());
@@ -238,7 +239,7 @@ impl Hub {
         self.locked().groups.len()
     }
 
-    /// Returns the number of filters that changes were compared with since the start: the cost that
+    /// Returns how many times a change was compared with a filter since the start: the cost that
     /// watchers add to commits.
     pub fn groups_visited(&self) -> u64 {
         self.locked().groups_visited

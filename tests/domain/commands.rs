@@ -121,7 +121,7 @@ fn coming_or_going() -> impl Strategy<Value = Command> {
         ),
         2 => (reporter(), patience()).prop_map(|(reporter, ttl)| Command::Depart { reporter, ttl }),
         1 => (replica(), patience())
-            .prop_map(|(replica, ttl)| Command::Orphan { replica, ttl }),
+            .prop_map(|(replica, ttl)| Command::EndSessions { replica, ttl }),
         2 => (unit(), topic(), at(), select(vec!["", "op"])).prop_map(
             |(unit, topic, at, operation)| Command::CallBack {
                 unit,

@@ -125,7 +125,9 @@ impl Model {
             Command::Disconnect { unit, session, ttl, silent } => {
                 Ok((self.disconnect(unit.as_str(), *session, *ttl, *silent, now), 0))
             }
-            Command::Orphan { replica, ttl } => Ok((self.orphan(*replica, *ttl, now), 0)),
+            Command::EndSessions { replica, ttl } => {
+                Ok((self.end_sessions(*replica, *ttl, now), 0))
+            }
             Command::Depart { reporter, ttl } => {
                 self.known(reporter.unit.as_str())?;
                 self.depart(reporter, *ttl, now, limits)
@@ -169,7 +171,7 @@ impl Model {
         true
     }
 
-    pub fn orphan(&mut self, replica: ReplicaId, ttl: Duration, now: u64) -> bool {
+    pub fn end_sessions(&mut self, replica: ReplicaId, ttl: Duration, now: u64) -> bool {
         let mut moved = false;
         for unit in &mut self.units {
             if matches!(unit.presence, Presence::Connected(s) if s.replica == replica) {

@@ -89,8 +89,8 @@ fn a_session_within_one_commit_begins_a_new_promise() {
     world.step(&commit(vec![Command::Register(newcomer(), Some(ttl))]));
     world.step(&Step::Restart { graced: false });
     assert_eq!(world.state.next_due(), Some(Timestamp::new(1000 + 30_000 + 10_000)));
-    let orphan = Command::Orphan { replica: session.replica, ttl };
-    world.step(&commit(vec![Command::Connect(newcomer(), session), orphan]));
+    let end_sessions = Command::EndSessions { replica: session.replica, ttl };
+    world.step(&commit(vec![Command::Connect(newcomer(), session), end_sessions]));
     assert_eq!(world.state.next_due(), Some(Timestamp::new(1000 + 30_000)));
 }
 

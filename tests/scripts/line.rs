@@ -126,7 +126,7 @@ impl Line {
             },
             "stop" => Command::AnnounceStop(self.reporter()),
             "depart" => Command::Depart { reporter: self.reporter(), ttl: self.ttl() },
-            "orphan" => Command::Orphan { replica: replica(self.word(1)), ttl: self.ttl() },
+            "orphan" => Command::EndSessions { replica: replica(self.word(1)), ttl: self.ttl() },
             _ => return None,
         })
     }

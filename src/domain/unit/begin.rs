@@ -194,7 +194,7 @@ pub(in crate::domain) fn disconnect(
 
 /// Handles the loss of a replica: its units get `ttl` to connect elsewhere. Handles at most
 /// [`EXPIRED_PER_COMMIT_MAX`] units; the caller repeats for the rest.
-pub(in crate::domain) fn orphan(
+pub(in crate::domain) fn end_sessions(
     draft: &mut Draft<'_>,
     replica: ReplicaId,
     ttl: Duration,

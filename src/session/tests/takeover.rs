@@ -36,8 +36,8 @@ async fn a_replica_taken_for_dead_asserts_its_sessions() {
     let [one, other] = Replica::two();
     let mut worker = one.worker("web/0").await;
     worker.keep_alive();
-    let orphan = Command::Orphan { replica: one.store.replica(), ttl: secs(30) };
-    other.apply("web", orphan.clone()).await;
+    let end_sessions = Command::EndSessions { replica: one.store.replica(), ttl: secs(30) };
+    other.apply("web", end_sessions.clone()).await;
     // A report before the assertion is accepted.
     let seq = worker.report(Level::Blocked, "no volume").await;
     worker.acknowledged(seq).await;
@@ -46,7 +46,7 @@ async fn a_replica_taken_for_dead_asserts_its_sessions() {
     // The same if the store is unavailable at that moment.
     let commits = one.store.commits();
     one.store.set_away(true);
-    other.apply("web", orphan).await;
+    other.apply("web", end_sessions).await;
     tokio::time::sleep(secs(10)).await;
     assert!(!other.is_connected("web/0").await);
     assert_eq!(one.store.commits(), commits);

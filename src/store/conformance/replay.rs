@@ -274,7 +274,7 @@ fn coming_or_going(dice: &mut Dice, reporter: Reporter, status: NewStatus) -> Co
         0..=2 => Command::Connect(who, session),
         3 => Command::Register(who, None),
         4 => Command::Disconnect { unit: who.unit, session, ttl, silent: true },
-        5 => Command::Orphan { replica, ttl },
+        5 => Command::EndSessions { replica, ttl },
         6 => Command::Depart { reporter, ttl },
         _ => Command::ReportAll(reporter, vec![(Kind::Push, status.clone()), (Kind::Pull, status)]),
     }

@@ -1,4 +1,5 @@
-//! Answers the server's questions, each in its own task, so that a slow one delays nothing.
+//! Answers the server's questions, in one task for each component: a slow answer delays only later
+//! questions about the same component.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::proto::v1::StatusReport;
 
-/// Questions about one component that one run answers together; a server merges them as well.
+/// Maximum number of questions that share one call. Beyond it, the oldest question is dropped.
 const TOGETHER_MAX: usize = 16;
 
 /// A question of the server for the pull set.
@@ -24,7 +25,7 @@ pub struct CollectRequest {
     pub component: Option<String>,
     /// Whether to compute the statuses again instead of answering from a cache.
     pub recompute: bool,
-    /// A later answer still replaces the set, but no call waits for it.
+    /// The time limit of the answer; `None`: not given. A later answer still replaces the set.
     pub deadline: Option<Instant>,
 }
 
