@@ -6,7 +6,7 @@ CARGO ?= cargo
 ARGS ?=
 MUTATOR_TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/mutator
 
-.PHONY: help run test check check-long linearizability fix bench bench-core graph instructions tools fmt-check \
+.PHONY: help run test check check-long linearizability fix bench profile bench-core graph instructions tools fmt-check \
 	clippy doc proto chart deny advisories release packages-test book pictures simulate fuzz model planted-faults \
 	mutants mutator
 
@@ -86,6 +86,10 @@ graph: tools ## Draw throughput and delay of rows 1, 2, 3 and 6 as the load grow
 	@tools/install bench
 	$(CARGO) build --locked --profile dist -p bellwether -p bellwether-bench --bins
 	$(CARGO) run --locked --profile dist -p bellwether-bench -- graph --out docs/images/load.svg $(ARGS)
+
+profile: ## Show where the server spends a row (ARGS="streams --store memory --alone"); needs perf, Debian's linux-perf
+	$(CARGO) build --locked --profile dist -p bellwether -p bellwether-bench --bins
+	tools/profile -- $(ARGS)
 
 bench-core: ## Time the core alone, as an application grows (ARGS="..." narrows)
 	$(CARGO) bench --locked -p bellwether-bench --bench core -- $(ARGS)
