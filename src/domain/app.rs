@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::data::{Data, DataHead};
 use crate::domain::fault::set::Faults;
@@ -42,6 +42,7 @@ pub struct Head {
     pub update_time: Timestamp,
     /// The configuration. Shared, like the summary: a draft starts with a copy of the head, and a
     /// commit changes the one rarely and replaces the other as a whole.
+    #[serde(deserialize_with = "shared_config")]
     pub config: Arc<Config>,
     /// The status that the leader set for the application as a whole.
     pub application_status: Option<ApplicationStatus>,
@@ -87,6 +88,10 @@ pub struct Head {
     pub kept: Option<Kept>,
 }
 
+fn shared_config<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Config>, D::Error> {
+    Config::deserialize(from).map(Config::shared)
+}
+
 impl Head {
     /// Returns the head of an unknown application; its next revision follows `revision`.
     pub fn empty(revision: Revision) -> Head {
@@ -94,7 +99,7 @@ impl Head {
             revision,
             create_time: Timestamp::default(),
             update_time: Timestamp::default(),
-            config: Arc::default(),
+            config: Config::default().shared(),
             application_status: None,
             lease_epoch: 0,
             summary: Arc::default(),

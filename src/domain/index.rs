@@ -1,56 +1,74 @@
 //! The index of an application's contributions by strength: a report costs O(log n).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, btree_set};
+use std::collections::BinaryHeap;
 use std::iter::Peekable;
-use std::slice;
 
 use crate::domain::name::UnitName;
 use crate::domain::rank::Rank;
+use crate::domain::sorted::{self, Place, Sorted};
 
 /// Contributions by unit, and the strongest of each unit in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Index {
-    units: BTreeMap<UnitName, Ranks>,
-    strongest: BTreeSet<Rank>,
+    units: Sorted<UnitRanks>,
+    strongest: Sorted<Rank>,
+}
+
+/// The contributions of one unit, the strongest first. There is at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct UnitRanks {
+    unit: UnitName,
+    ranks: Sorted<Rank>,
 }
 
 impl Index {
     /// Adds a contribution.
     pub fn insert(&mut self, rank: Rank) {
-        let ranks = self.units.entry(rank.key.unit.clone()).or_default();
+        let unit = &rank.key.unit;
+        let place = self.place_of(unit).unwrap_or_else(|place| {
+            let ranks = Sorted::default();
+            self.units.insert(place, UnitRanks { unit: unit.clone(), ranks })
+        });
+        let Some(UnitRanks { ranks, .. }) = self.units.get_mut(place) else { return };
         match ranks.first() {
             Some(first) if *first < rank => {}
             Some(first) => {
-                self.strongest.remove(first);
-                self.strongest.insert(rank.clone());
+                remove(&mut self.strongest, first);
+                insert(&mut self.strongest, rank.clone());
             }
-            None => {
-                self.strongest.insert(rank.clone());
-            }
+            None => insert(&mut self.strongest, rank.clone()),
         }
-        ranks.insert(rank);
+        insert(ranks, rank);
     }
 
     /// Removes a contribution.
     pub fn remove(&mut self, rank: &Rank) {
-        let Some(ranks) = self.units.get_mut(&rank.key.unit) else {
-            return;
-        };
-        ranks.remove(rank);
-        if self.strongest.remove(rank)
+        let Ok(place) = self.place_of(&rank.key.unit) else { return };
+        let Some(UnitRanks { ranks, .. }) = self.units.get_mut(place) else { return };
+        remove(ranks, rank);
+        if remove(&mut self.strongest, rank)
             && let Some(next) = ranks.first()
         {
-            self.strongest.insert(next.clone());
+            insert(&mut self.strongest, next.clone());
         }
         if ranks.is_empty() {
-            self.units.remove(&rank.key.unit);
+            self.units.remove(place);
         }
+    }
+
+    fn place_of(&self, unit: &UnitName) -> Result<Place, Place> {
+        self.units.search(|known| known.unit.cmp(unit))
+    }
+
+    fn ranks_of(&self, unit: &UnitName) -> Option<&Sorted<Rank>> {
+        let place = self.place_of(unit).ok()?;
+        self.units.from(place).next().map(|known| &known.ranks)
     }
 
     /// Returns the contributions of one unit, the strongest first.
     pub fn of_unit(&self, unit: &UnitName) -> impl Iterator<Item = &Rank> {
-        self.units.get(unit).into_iter().flat_map(Ranks::iter)
+        self.ranks_of(unit).into_iter().flat_map(Sorted::iter)
     }
 
     /// Returns the strongest contribution of each unit, in order.
@@ -65,50 +83,29 @@ impl Index {
     }
 }
 
-/// The contributions of one unit, the strongest first. In a vector, because most units have a few:
-/// the first element of a tree takes the memory of eleven. Quotas bound what an insertion moves.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Ranks(Vec<Rank>);
-
-impl Ranks {
-    fn insert(&mut self, rank: Rank) {
-        let Err(place) = self.0.binary_search(&rank) else {
-            return;
-        };
-        if self.0.len() == self.0.capacity() {
-            // A vector grows to twice its size by itself, which is half empty for most of its life.
-            self.0.reserve_exact(1 + self.0.len() / 8);
-        }
-        self.0.insert(place, rank);
+fn insert(ranks: &mut Sorted<Rank>, rank: Rank) {
+    if let Err(place) = ranks.search(|known| known.cmp(&rank)) {
+        ranks.insert(place, rank);
     }
+}
 
-    fn remove(&mut self, rank: &Rank) {
-        if let Ok(place) = self.0.binary_search(rank) {
-            self.0.remove(place);
-        }
-    }
+/// Returns whether the contribution was there.
+fn remove(ranks: &mut Sorted<Rank>, rank: &Rank) -> bool {
+    let place = ranks.search(|known| known.cmp(rank));
+    place.map(|place| ranks.remove(place)).is_ok()
+}
 
-    fn first(&self) -> Option<&Rank> {
-        self.0.first()
-    }
-
-    /// Returns the next weaker contribution.
-    fn after(&self, rank: &Rank) -> Option<&Rank> {
-        self.0.get(self.0.partition_point(|known| known <= rank))
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn iter(&self) -> slice::Iter<'_, Rank> {
-        self.0.iter()
+/// Returns the next weaker contribution.
+fn after<'a>(ranks: &'a Sorted<Rank>, rank: &Rank) -> Option<&'a Rank> {
+    match ranks.search(|known| known.cmp(rank)) {
+        Ok(place) => ranks.from(place).nth(1),
+        Err(place) => ranks.from(place).next(),
     }
 }
 
 /// The iterator of [`Index::ranked`].
 pub struct Ranked<'a> {
-    firsts: Peekable<btree_set::Iter<'a, Rank>>,
+    firsts: Peekable<sorted::Iter<'a, Rank>>,
     /// The next contribution of each unit whose strongest was returned.
     further: BinaryHeap<Reverse<&'a Rank>>,
     index: &'a Index,
@@ -124,8 +121,8 @@ impl<'a> Iterator for Ranked<'a> {
             (None, Some(_)) => self.further.pop()?.0,
             _ => self.firsts.next()?,
         };
-        let ranks = self.index.units.get(&next.key.unit)?;
-        if let Some(other) = ranks.after(next) {
+        let ranks = self.index.ranks_of(&next.key.unit)?;
+        if let Some(other) = after(ranks, next) {
             self.further.push(Reverse(other));
         }
         Some(next)

@@ -47,6 +47,7 @@ pub mod contribution;
 pub mod derive;
 pub mod index;
 pub mod rank;
+mod sorted;
 pub mod summary;
 
 // Commands and their way into a transition.

@@ -236,7 +236,7 @@ async fn keep(
     statuses: u64,
     connections: usize,
 ) -> anyhow::Result<f64> {
-    // The same number exists before, with their applications: the process keeps up to 64 MiB of
+    // The same number exists before, with their applications: the process keeps up to 16 MiB of
     // pages of the file in memory for any amount of data, and these are no cost of a status.
     let channels = channels(address, connections)?;
     report_all(&channels, 0..statuses, 0).await?;

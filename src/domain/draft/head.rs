@@ -73,7 +73,7 @@ impl<'a> HeadDraft<'a> {
 
     pub(in crate::domain) fn set_config(&mut self, config: Config) -> Arc<Config> {
         self.visible = true;
-        std::mem::replace(&mut self.after.config, Arc::new(config))
+        std::mem::replace(&mut self.after.config, config.shared())
     }
 
     pub(in crate::domain) fn set_lease(&mut self, lease: Option<Lease>) {

@@ -3,6 +3,7 @@
 pub(in crate::domain) mod apply;
 pub(in crate::domain) mod changes;
 
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde::de::Error as _;
@@ -229,6 +230,8 @@ impl Default for Config {
     }
 }
 
+static DEFAULT: LazyLock<Arc<Config>> = LazyLock::new(Arc::default);
+
 /// A change of the configuration: sets the fields that are `Some`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[allow(clippy::option_option)] // `Some(None)` clears, `None` keeps
@@ -260,6 +263,15 @@ pub struct ConfigPatch {
 }
 
 impl Config {
+    /// Returns the configuration to share. Most applications have the default, and share it with
+    /// each other.
+    pub(in crate::domain) fn shared(self) -> Arc<Config> {
+        match self == **DEFAULT {
+            true => DEFAULT.clone(),
+            false => Arc::new(self),
+        }
+    }
+
     /// Returns this configuration with a change applied.
     #[must_use]
     pub fn patched(&self, patch: &ConfigPatch) -> Config {

@@ -1,20 +1,21 @@
 //! The statuses of an application: with fast lookup by key, and in the order of their keys. A
 //! report looks up one status among possibly many; only lists need the order.
 
-// The hash map is only for lookups; iteration uses the ordered set.
+// The hash map is only for lookups; iteration uses the sorted keys.
 #![allow(clippy::disallowed_types)]
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::domain::name::{PartName, UnitName};
+use crate::domain::sorted::{Place, Sorted};
 use crate::domain::status::{ByKey, Status, StatusKey};
 
 /// The statuses of an application, by key and in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statuses {
     by_key: HashMap<Arc<StatusKey>, Arc<Status>, ByKey>,
-    order: BTreeSet<Arc<StatusKey>>,
+    order: Sorted<Arc<StatusKey>>,
 }
 
 impl Statuses {
@@ -43,14 +44,22 @@ impl Statuses {
         if let Some(known) = self.by_key.get_mut(key) {
             return Some(std::mem::replace(known, status));
         }
-        self.order.insert(key.clone());
+        if let Err(place) = self.place_of(key) {
+            self.order.insert(place, key.clone());
+        }
         self.by_key.insert(key.clone(), status)
     }
 
     /// Removes a status.
     pub fn remove(&mut self, key: &StatusKey) -> Option<Arc<Status>> {
-        self.order.remove(key);
+        if let Ok(place) = self.place_of(key) {
+            self.order.remove(place);
+        }
         self.by_key.remove(key)
+    }
+
+    fn place_of(&self, key: &StatusKey) -> Result<Place, Place> {
+        self.order.search(|known| (**known).cmp(key))
     }
 
     /// Returns all statuses, in order.
@@ -68,7 +77,8 @@ impl Statuses {
         &'s self,
         first: &StatusKey,
     ) -> impl Iterator<Item = (&'s Arc<StatusKey>, &'s Arc<Status>)> + use<'s> {
-        let keys = self.order.range::<StatusKey, _>(first..);
+        let (Ok(place) | Err(place)) = self.place_of(first);
+        let keys = self.order.from(place);
         keys.filter_map(|key| Some((key, self.by_key.get(key)?)))
     }
 

@@ -24,9 +24,9 @@ use super::tables::Tables;
 
 /// The name of the file in the data directory.
 const FILE_NAME: &str = "bellwether.redb";
-/// The size of the page cache. Applications in use are cached above the store, so this cache serves
-/// writes.
-const CACHE_BYTES: usize = 64 << 20;
+/// The size of the page cache. Active applications are in memory above the store, so this cache
+/// only saves reads of the applier.
+const CACHE_BYTES: usize = 16 << 20;
 
 /// Opens a database file. Tests replace it with a disk that fails.
 pub(super) type OpenFile =
