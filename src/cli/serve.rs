@@ -125,9 +125,13 @@ fn is_open(config: &Config) -> bool {
 /// Logs that the server serves callers without an identity.
 fn log_open(addresses: &Addresses) {
     match addresses.grpc.ip().is_loopback() {
-        true => tracing::info!("every caller on this machine is served: no caller is known"),
+        true => {
+            tracing::info!("no identities are configured: every caller on this machine is served")
+        }
         false => {
-            tracing::warn!("every caller is served: --insecure is set, and no caller is known");
+            tracing::warn!(
+                "no identities are configured, and --insecure is set: every caller is served"
+            );
         }
     }
 }

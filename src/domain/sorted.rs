@@ -227,9 +227,13 @@ mod tests {
     #[test]
     fn the_chunks_have_little_room_to_grow() {
         let mut sorted = Sorted::default();
-        insert(&mut sorted, 0);
-        assert_eq!(sorted.chunks()[0].capacity(), 1);
-        assert!((1..10_000).all(|number| insert(&mut sorted, number % 100 * 100 + number / 100)));
+        for number in 0..CHUNK_MAX {
+            insert(&mut sorted, number as u16 * 100);
+            let [chunk] = sorted.chunks() else { panic!("{sorted:?}") };
+            assert!(chunk.capacity() <= 1 + number + number / 8, "{}", chunk.capacity());
+        }
+        sorted = Sorted::default();
+        assert!((0..10_000).all(|number| insert(&mut sorted, number % 100 * 100 + number / 100)));
         let room: usize = sorted.chunks().iter().map(Vec::capacity).sum();
         assert!(room <= 10_000 * 9 / 8, "{room}");
         assert!(sorted.chunks().len() <= 10_000 / HALF);

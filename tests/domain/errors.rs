@@ -132,6 +132,19 @@ fn a_success_is_contact_and_one_change_with_what_it_ends() {
 }
 
 #[test]
+fn a_component_is_held_by_the_fault_that_holds_it_longest() {
+    let mut case = Case::new();
+    case.run(error("passes", Class::Transient, None));
+    case.at(2).run(error("b", Class::Blocked, None));
+    case.run(error("c", Class::Blocked, None));
+    case.at(3).run(error("a", Class::Blocked, None));
+    let held = unit("web/0");
+    let holds = case.state.holds_of(&held);
+    let found: Vec<_> = holds.iter().map(|(name, (key, _))| (*name, &*key.target)).collect();
+    assert_eq!(found, [(&part("db"), "b")]);
+}
+
+#[test]
 fn a_released_hold_is_retried_at_once() {
     let mut case = Case::new();
     case.run(connect());

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::history::Cause;
 use bellwether::domain::level::Level;
 use bellwether::domain::policy::{Config, ConfigPatch, Latch, Policy, Scope};
+use bellwether::domain::replay::Records;
 use bellwether::domain::summary::Totals;
 use bellwether::domain::usage::Usage;
 use serde_json::{Value, json};
 
-use crate::case::{Case, configure, part, push, seconds, time, unit};
+use crate::case::{Case, configure, part, pull, push, seconds, time, unit};
+use crate::world::app_name;
 
 #[test]
 fn usage_is_added_and_subtracted_count_by_count() {
@@ -86,6 +89,30 @@ fn a_configuration_from_before_a_setting_has_its_default() {
     }
     let read: Config = serde_json::from_value(Value::Object(record)).unwrap();
     assert_eq!(read, Config::default());
+}
+
+/// An earlier version, which may share the store, writes heads without these counts.
+#[test]
+fn a_head_without_counts_is_read_and_counted() {
+    let mut case = Case::new();
+    case.run(configure(ConfigPatch { policy: Some(Policy::Strict), ..ConfigPatch::default() }));
+    case.run(push("web/0", Level::Active, None));
+    case.run(pull("web/0", &["", "db"]));
+    let head = case.state.head().clone();
+    let mut record = serde_json::to_value(&head).unwrap();
+    assert_eq!(serde_json::from_value::<Head>(record.clone()).unwrap(), head);
+
+    record["kept"] = Value::Null;
+    let uncounted: Head = serde_json::from_value(record).unwrap();
+    assert_eq!((uncounted.kept, uncounted.usage().statuses), (None, 3));
+    let web = unit("web/0");
+    let statuses = case.state.statuses_of(&web, None);
+    let statuses = statuses.map(|(key, status)| ((**key).clone(), (**status).clone())).collect();
+    let units = vec![(web.clone(), case.unit("web/0").clone())];
+    let records = Records { units, statuses, ..Records::of_head(uncounted) };
+    let counted = AppState::load(app_name(), records).head().kept.unwrap();
+    let expected = head.kept.unwrap();
+    assert_eq!((counted.statuses, counted.record_bytes), (3, expected.record_bytes));
 }
 
 #[test]

@@ -20,13 +20,8 @@ pub struct Statuses {
 
 impl Statuses {
     /// Returns the number of statuses.
-    pub fn len(&self) -> usize {
+    pub(in crate::domain) fn len(&self) -> usize {
         self.by_key.len()
-    }
-
-    /// Returns whether there is no status.
-    pub fn is_empty(&self) -> bool {
-        self.by_key.is_empty()
     }
 
     /// Returns one status.
