@@ -243,6 +243,11 @@ mod tests {
     fn an_element_is_changed_in_its_place() {
         let mut sorted = Sorted::default();
         assert!((0..300).all(|number| insert(&mut sorted, 2 * number)));
+        // The place of an element that is the first of its chunk after a split.
+        let mut full = Sorted::default();
+        let halves = (0..HALF as u16).chain(1000..1000 + HALF as u16);
+        assert!(halves.into_iter().chain([500]).all(|number| insert(&mut full, number)));
+        assert_eq!(full.chunks()[1][0], 500);
         let place = sorted.search(|known| known.cmp(&500)).unwrap();
         *sorted.get_mut(place).unwrap() = 501;
         assert_eq!(elements_from(&sorted, 499)[..2], [501, 502]);

@@ -1,20 +1,21 @@
 //! Single cases of open errors: what ends one, what an operator does with a hold, and the bounds.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bellwether::domain::apply::apply;
 use bellwether::domain::classify::finding::Class;
 use bellwether::domain::command::{Command, Request};
-use bellwether::domain::fault::{Fault, FaultKey, NewError, Resolution};
+use bellwether::domain::fault::{Fault, FaultKey, NewError, Resolution, Stage};
 use bellwether::domain::history::{Cause, StatusEvent};
 use bellwether::domain::level::Level;
-use bellwether::domain::limits::{CALLBACKS_PER_UNIT_MAX, FaultSettings, Limits};
+use bellwether::domain::limits::{CALLBACKS_PER_UNIT_MAX, FAULT_SOFT_AFTER, FaultSettings, Limits};
 use bellwether::domain::quota::LimitExceeded;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::unit::silence::lose_unit;
 use bellwether::domain::unit::{Reporter, Topic};
 
-use crate::case::{Case, newcomer, part, push, reporter, session, time, unit};
+use crate::case::{Case, newcomer, part, push, reporter, seconds, session, time, unit};
 use crate::faults::mk_error;
 
 fn error(target: &str, class: Class, pushback: Option<u16>) -> Command {
@@ -223,4 +224,133 @@ fn a_new_incarnation_is_not_asked_to_retry_what_failed_while_the_one_before_stop
     assert_eq!(case.unit("web/0").callbacks.len(), 1);
     case.run(Command::Connect(newcomer("web/0", None), session(1)));
     assert_eq!((fault(&case, "peer"), case.unit("web/0").callbacks.len()), (None, 0));
+}
+
+fn settings(soft: (u32, u64), hard: (u32, u64)) -> FaultSettings {
+    FaultSettings {
+        soft_count: soft.0,
+        soft_after: seconds(soft.1),
+        hard_count: hard.0,
+        hard_after: seconds(hard.1),
+        ..FaultSettings::default()
+    }
+}
+
+#[test]
+fn a_fault_has_the_stage_of_its_age_or_of_its_attempts() {
+    let staged = |limits: FaultSettings, times: &[u64]| {
+        let mut case = Case::new();
+        case.limits.faults = limits;
+        let found = times.iter().map(|at| {
+            case.at(*at).run(error("peer", Class::Transient, None));
+            let fault = fault(&case, "peer").unwrap();
+            (fault.stage, fault.stage_ends, fault.reason())
+        });
+        found.collect::<Vec<_>>()
+    };
+    let by_age = staged(settings((100, 30), (200, 60)), &[1, 30, 31, 60, 61]);
+    let quiet = (Stage::Quiet, Some(time(31)), "Retrying");
+    let waiting = (Stage::Waiting, Some(time(61)), "Retrying");
+    let unreachable = (Stage::Unreachable, None, "Unreachable");
+    assert_eq!(by_age, [quiet, quiet, waiting, waiting, unreachable]);
+
+    let by_attempts = staged(settings((2, 900), (4, 901)), &[1, 2, 3, 4]);
+    let waiting = (Stage::Waiting, Some(time(902)), "Retrying");
+    let quiet = (Stage::Quiet, Some(time(901)), "Retrying");
+    assert_eq!(by_attempts, [quiet, waiting, waiting, unreachable]);
+
+    let mut case = Case::new();
+    case.run(error("peer", Class::Interrupted, None));
+    assert_eq!(fault(&case, "peer").unwrap().reason(), "Interrupted");
+}
+
+#[test]
+fn a_weaker_error_is_counted_while_the_hold_continues() {
+    let mut case = Case::new();
+    case.run(error("disk", Class::Blocked, None));
+    case.at(5).run(error("disk", Class::Transient, None));
+    let held = fault(&case, "disk").unwrap();
+    assert_eq!((held.class(), held.count, held.last), (Class::Blocked, 2, time(5)));
+}
+
+#[test]
+fn an_error_with_an_action_for_a_person_is_counted() {
+    for (action, count) in [("", 0), ("add a disk", 1)] {
+        let mut case = Case::new();
+        let mut error = mk_error(Class::Blocked, None);
+        error.action = action.into();
+        error.finding.remedy = "".into();
+        case.run(error_of("disk", error));
+        assert_eq!(case.state.head().summary.totals.asking, count, "{action:?}");
+    }
+}
+
+#[test]
+fn the_texts_of_an_error_are_counted() {
+    let counted = |message: &str| {
+        let mut case = Case::new();
+        let mut error = mk_error(Class::Transient, None);
+        error.evidence.message = message.into();
+        case.run(error_of("peer", error));
+        let shown = fault(&case, "peer").unwrap().shown.len() as u64;
+        (case.state.head().kept.unwrap().record_bytes, shown)
+    };
+    let (short, long) = (counted("no"), counted(&"no".repeat(50)));
+    assert_eq!(long.0 - short.0, 98 + long.1 - short.1);
+}
+
+#[test]
+fn the_stage_of_a_fault_ends_later_after_an_outage() {
+    let mut case = Case::new();
+    case.run(error("early", Class::Transient, None));
+    case.at(2000).run(error("late", Class::Transient, None));
+    let late = fault(&case, "late").unwrap().stage_ends;
+    case.state.grant_grace(time(1000));
+    let ends = |target| fault(&case, target).unwrap().stage_ends;
+    assert_eq!((ends("early"), ends("late")), (Some(time(1000).after(FAULT_SOFT_AFTER)), late));
+}
+
+/// The errors are written in the commit that resolves some of them.
+#[test]
+fn a_success_resolves_the_errors_of_its_component_in_the_same_commit() {
+    let resolve_in = |component: &str| Command::ResolveError {
+        reporter: reporter("web/0"),
+        component: Some(part(component)),
+        target: None,
+        generation: "".into(),
+    };
+    let elsewhere = Command::ReportError {
+        reporter: reporter("web/0"),
+        component: part("net"),
+        target: "peer".into(),
+        error: mk_error(Class::Transient, None).into(),
+    };
+    let mut case = Case::new();
+    case.run(error("disk", Class::Transient, None));
+    let told = case.at(2).commit(|draft| {
+        let mut run = |command| apply(draft, &Request { id: None, command }).unwrap();
+        run(error("disk", Class::Transient, None));
+        run(error("new", Class::Transient, None));
+        run(elsewhere);
+        run(resolve_in("db"))
+    });
+    assert_eq!(told.removed, 2);
+    let left: Vec<_> = case.state.faults().iter().map(|(key, _)| key.component.clone()).collect();
+    assert_eq!(left, [part("net")]);
+}
+
+#[test]
+fn a_waiting_error_of_a_lost_unit_contributes_no_more() {
+    let mut case = Case::new();
+    case.limits.faults = settings((1, 900), (4, 901));
+    case.run(connect());
+    case.run(error("peer", Class::Transient, None));
+    assert_eq!(fault(&case, "peer").unwrap().level(), Some(Level::Waiting));
+    let ranked = |case: &Case| case.state.ranked().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(ranked(&case).len(), 1);
+    case.run(error("gone", Class::Fatal, None));
+    case.commit(|draft| lose_unit(draft, &unit("web/0")));
+    assert_eq!(ranked(&case), case.state.contributions_from_scratch());
+    let faults: Vec<_> = ranked(&case).into_iter().filter_map(|rank| rank.fault).collect();
+    assert_eq!(faults.iter().map(|key| &*key.target).collect::<Vec<_>>(), ["gone"]);
 }

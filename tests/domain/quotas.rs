@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bellwether::domain::apply::apply;
+use bellwether::domain::command::Request;
 use bellwether::domain::command::{Command, NewStatus};
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::level::Level;
@@ -103,4 +105,25 @@ fn a_text_over_the_limit_of_bytes_is_replaced_by_one_of_the_same_length() {
     refuses(case.ask(says("eleven")), "record_bytes_total_max");
     case.run(says("four"));
     case.run(push("web/0", Level::Active, None));
+}
+
+/// The count of the keys of a component is kept for the commit.
+#[test]
+fn the_keys_of_a_component_are_bounded_within_a_commit() {
+    let mut case = Case::new();
+    case.limits.keys_per_component_max = 2;
+    let report = |key| Command::Report(reporter("web/0"), Kind::Push, status_of("db", key));
+    let clear = |key| Command::Clear {
+        reporter: reporter("web/0"),
+        component: Some(part("db")),
+        key: Some(part(key)),
+        kind: None,
+    };
+    case.commit(|draft| {
+        let mut ask = |command| apply(draft, &Request { id: None, command });
+        for accepted in [report("a"), report("b"), report("b"), clear("a"), report("c")] {
+            ask(accepted).unwrap();
+        }
+        refuses(ask(report("d")), "keys_per_component_max");
+    });
 }

@@ -1,17 +1,22 @@
 //! Single cases of values: how they are counted, and how an older record is read.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether::domain::app::{AppState, Head};
+use bellwether::domain::command::{Command, NewStatus};
 use bellwether::domain::history::Cause;
 use bellwether::domain::level::Level;
 use bellwether::domain::policy::{Config, ConfigPatch, Latch, Policy, Scope};
 use bellwether::domain::replay::Records;
+use bellwether::domain::status::report::{Details, Report, advice};
+use bellwether::domain::status::{Freshness, Kind};
 use bellwether::domain::summary::Totals;
 use bellwether::domain::usage::Usage;
 use serde_json::{Value, json};
 
-use crate::case::{Case, configure, part, pull, push, seconds, time, unit};
+use crate::case::{Case, configure, new_status, part, pull, push, reporter, seconds, time, unit};
 use crate::world::app_name;
 
 #[test]
@@ -149,4 +154,105 @@ fn the_events_of_a_commit_are_numbered_after_those_before() {
         assert_eq!(last.first_event(), next);
         next += last.events.len() as u64;
     }
+}
+
+/// Returns a report with a reason and a label.
+fn detailed(message: &str, reason: &str, label: &str) -> Report {
+    let labels = BTreeMap::from([("k".into(), label.into())]);
+    let details = Details { reason: reason.into(), labels, ..Details::default() };
+    let ttl = Some(seconds(10));
+    Report { level: Level::Waiting, message: message.into(), ttl, ..Report::default() }
+        .with(details)
+}
+
+fn pushed(report: Report) -> Command {
+    let status = NewStatus { report: Arc::new(report), ..new_status("", Level::Waiting, None) };
+    Command::Report(reporter("web/0"), Kind::Push, status)
+}
+
+#[test]
+fn a_report_is_stored_with_its_details_and_counted_by_its_texts() {
+    let report = detailed("no disk", "DiskFull", "value");
+    let record = serde_json::to_value(&report).unwrap();
+    assert_eq!(serde_json::from_value::<Report>(record).unwrap(), report);
+    let bytes = |label| {
+        let mut case = Case::new();
+        case.run(pushed(detailed("no disk", "DiskFull", label)));
+        case.state.head().kept.unwrap().record_bytes
+    };
+    assert_eq!(bytes("value") - bytes("v"), 4);
+    assert_eq!(bytes("v") - bytes(""), 1);
+}
+
+#[test]
+fn a_reason_is_in_camel_case() {
+    let is_advised = |reason| !advice(&detailed("no", reason, "")).is_empty();
+    for good in ["", "D", "DiskFull", "Http404"] {
+        assert!(!is_advised(good), "{good}");
+    }
+    for bad in ["diskFull", "Disk full", "Disk-full", "4Disks"] {
+        assert!(is_advised(bad), "{bad}");
+    }
+}
+
+#[test]
+fn an_event_has_the_reason_and_says_whether_the_status_is_stale() {
+    let mut case = Case::new();
+    let events = |case: &Case| {
+        let events = &case.last.as_ref().unwrap().events;
+        let told = events.iter().filter(|event| event.to.is_some());
+        told.map(|e| (e.subject.is_some(), e.reason.to_string(), e.freshness)).collect::<Vec<_>>()
+    };
+    case.run(pushed(detailed("no disk", "DiskFull", "")));
+    let full = || "DiskFull".to_string();
+    assert_eq!(
+        events(&case),
+        [(true, full(), Freshness::Fresh), (false, full(), Freshness::Fresh)]
+    );
+    let bytes: usize = case
+        .last
+        .as_ref()
+        .unwrap()
+        .events
+        .iter()
+        .map(|event| 128 + event.message.len() + event.reason.len())
+        .sum();
+    assert_eq!(case.state.head().kept.unwrap().history_bytes, bytes as u64);
+    case.at(12).pass();
+    assert_eq!(events(&case)[0], (true, full(), Freshness::Stale));
+}
+
+/// The summary has another event if the words of its message are others.
+#[test]
+fn messages_that_differ_from_their_first_word_on_are_not_the_same() {
+    let mut case = Case::new();
+    case.run(pushed(detailed("a-b", "", "")));
+    case.run(pushed(detailed("x+b", "", "")));
+    let events = &case.last.as_ref().unwrap().events;
+    assert!(events.iter().any(|event| event.cause == Cause::Derived && &*event.message == "x+b"));
+}
+
+#[test]
+fn the_history_is_counted_and_bounded() {
+    let counted = |case: &Case| case.state.head().kept.unwrap().history_bytes;
+    // Each commit has two events of 131 bytes: of the status, and of the application.
+    let mut case = Case::new();
+    case.limits.events_max = 3;
+    for message in ["m1", "m2", "m3"] {
+        case.run(pushed(detailed(message, "R", "")));
+    }
+    assert_eq!(counted(&case), 3 * 131, "an event over the limit drops another");
+
+    let mut case = Case::new();
+    case.run(pushed(detailed("m1", "R", "")));
+    case.limits.total.history_bytes = 2 * 131 + 1;
+    case.run(pushed(detailed("m2", "R", "")));
+    let texts = |case: &Case| {
+        let events = &case.last.as_ref().unwrap().events;
+        events.iter().map(|event| event.message.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&case), ["m2", ""], "the history is at its limit after the first event");
+    case.limits.total.history_bytes = counted(&case);
+    case.run(pushed(detailed("m3", "R", "")));
+    assert_eq!(texts(&case), ["", ""]);
 }

@@ -3,9 +3,11 @@
 use bellwether::domain::classify::finding::Class;
 use bellwether::domain::operation::command::{NewOperation, OperationAction, PayloadState};
 use bellwether::domain::operation::{Failure, Operation};
+use bellwether::domain::rank::Origin;
+use bellwether::domain::unit::silence::lose_unit;
 
-use crate::calls::{FOUND, acquire, begun_as, call, call_on, found, id, operation};
-use crate::case::{Case, failure, new_operation, time};
+use crate::calls::{FOUND, acquire, begun_as, call, call_on, fail, found, id, operation};
+use crate::case::{Case, failure, new_operation, time, unit};
 
 /// Returns level, reason and message, the action, and the next step with its time.
 fn texts(operation: &Operation) -> String {
@@ -184,3 +186,36 @@ with a holder that is no unit
   maintenance OperationRunning: upgrading to v2
   next: its holder continues; interrupted if silent until then, at 11000 ms
 ";
+
+#[test]
+fn an_operation_with_an_action_for_a_person_is_counted() {
+    for (state, count) in [("running", 0), ("blocked", 1)] {
+        assert_eq!(found(state).state.head().summary.totals.asking, count, "{state}");
+    }
+}
+
+#[test]
+fn the_deadline_ends_no_operation_that_is_blocked_or_finished() {
+    for state in ["blocked", "succeeded"] {
+        let mut case = found(state);
+        let before = operation(&case).state;
+        case.at(200).pass();
+        assert_eq!(operation(&case).state, before, "{state}");
+    }
+}
+
+#[test]
+fn only_the_failed_operation_of_a_lost_unit_contributes() {
+    let new = || NewOperation { unit: unit("web/0"), ..new_operation() };
+    for (fails, count) in [(false, 0), (true, 1)] {
+        let mut case = begun(new());
+        if fails {
+            operate(&mut case, "web/0", vec![fail(1, Class::Fatal)]);
+        }
+        let of_operations =
+            |case: &Case| case.state.ranked().filter(|r| r.origin == Origin::Operation).count();
+        assert_eq!(of_operations(&case), 1);
+        case.commit(|draft| lose_unit(draft, &unit("web/0")));
+        assert_eq!(of_operations(&case), count, "fails: {fails}");
+    }
+}

@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn statuses_keep_their_places_if_the_order_allows_it() {
-        let cases: [(&[u16], &[u16]); 7] = [
+        let cases: [(&[u16], &[u16]); 8] = [
             (&[], &[]),
             (&[0, 0, 0], &[1, 2, 3]),
             (&[1, 2, 3], &[1, 2, 3]),
@@ -88,6 +88,7 @@ mod tests {
             (&[2, 0, 3], &[2, 3, 4]),
             // Turned round.
             (&[3, 2, 1], &[3, 4, 5]),
+            (&[NUMBER_MAX], &[NUMBER_MAX]),
         ];
         for (known, expected) in cases {
             assert_eq!(numbers(known), expected, "{known:?}");
