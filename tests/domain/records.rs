@@ -156,9 +156,9 @@ fn the_events_of_a_commit_are_numbered_after_those_before() {
     }
 }
 
-/// Returns a report with a reason and a label.
+/// Returns a report with a reason, and a label of the key `kk`.
 fn detailed(message: &str, reason: &str, label: &str) -> Report {
-    let labels = BTreeMap::from([("k".into(), label.into())]);
+    let labels = BTreeMap::from([("kk".into(), label.into())]);
     let details = Details { reason: reason.into(), labels, ..Details::default() };
     let ttl = Some(seconds(10));
     Report { level: Level::Waiting, message: message.into(), ttl, ..Report::default() }
