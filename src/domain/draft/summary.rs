@@ -242,17 +242,10 @@ impl Draft<'_> {
     }
 
     fn count(&self, totals: &mut Totals, unit: &Reranked) {
-        let before = self.base.index.of_unit(&unit.unit);
-        let gone = before.filter(|rank| match rank.origin {
-            Origin::Reported(_) => unit.keys.contains(&rank.key),
-            Origin::Fault => unit.has_fault_of(rank),
-            _ => unit.whole,
-        });
-        // Unless the whole unit is affected, this looks up only the drafted keys, not every rank of
-        // the unit.
         if unit.whole {
-            gone.for_each(|rank| totals.remove(rank));
+            self.base.index.of_unit(&unit.unit).for_each(|rank| totals.remove(rank));
         } else {
+            // Looks up only the drafted keys instead of every rank of the unit.
             let old = unit.keys.iter().filter_map(|key| self.base.rank_of(key));
             old.for_each(|rank| totals.remove(&rank));
             let old = unit.faults.iter().filter_map(|key| self.base.rank_of_fault(key));

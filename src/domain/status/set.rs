@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::domain::name::{PartName, UnitName};
-use crate::domain::sorted::{Place, Sorted};
+use crate::domain::sorted::Sorted;
 use crate::domain::status::{ByKey, Status, StatusKey};
 
 /// The statuses of an application, by key and in order.
@@ -39,22 +39,14 @@ impl Statuses {
         if let Some(known) = self.by_key.get_mut(key) {
             return Some(std::mem::replace(known, status));
         }
-        if let Err(place) = self.place_of(key) {
-            self.order.insert(place, key.clone());
-        }
+        self.order.insert(key.clone());
         self.by_key.insert(key.clone(), status)
     }
 
     /// Removes a status.
     pub fn remove(&mut self, key: &StatusKey) -> Option<Arc<Status>> {
-        if let Ok(place) = self.place_of(key) {
-            self.order.remove(place);
-        }
+        self.order.remove(key);
         self.by_key.remove(key)
-    }
-
-    fn place_of(&self, key: &StatusKey) -> Result<Place, Place> {
-        self.order.search(|known| (**known).cmp(key))
     }
 
     /// Returns all statuses, in order.
@@ -72,9 +64,7 @@ impl Statuses {
         &'s self,
         first: &StatusKey,
     ) -> impl Iterator<Item = (&'s Arc<StatusKey>, &'s Arc<Status>)> + use<'s> {
-        let (Ok(place) | Err(place)) = self.place_of(first);
-        let keys = self.order.from(place);
-        keys.filter_map(|key| Some((key, self.by_key.get(key)?)))
+        self.order.from(first).filter_map(|key| Some((key, self.by_key.get(key)?)))
     }
 
     /// Returns the statuses of one unit, or of one of its components, in the same order.
