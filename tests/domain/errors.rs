@@ -213,6 +213,53 @@ fn a_retry_is_planned_in_a_second_that_is_not_full() {
     }
 }
 
+/// The retry of a repeated error takes the place of the one before.
+#[test]
+fn a_repeated_error_may_be_retried_in_the_same_second() {
+    let mut case = Case::new();
+    let faults = FaultSettings { retries_per_second_max: 1, ..FaultSettings::default() };
+    case.limits = Limits { faults, ..Limits::default() };
+    for _ in 0..3 {
+        case.run(error("a", Class::Transient, Some(5000)));
+        assert_eq!(fault(&case, "a").unwrap().retry_time, Some(time(6)));
+    }
+}
+
+#[test]
+fn a_hold_is_released_once_in_the_commit_of_its_error() {
+    let mut case = Case::new();
+    case.run(error("disk", Class::Blocked, None));
+    let told = case.at(2).commit(|draft| {
+        let mut run = |command| apply(draft, &Request { id: None, command }).unwrap();
+        run(error("disk", Class::Blocked, None));
+        run(release("db", Resolution::Retry))
+    });
+    assert_eq!(told.removed, 1);
+}
+
+/// As after the limits were lowered.
+#[test]
+fn a_released_fault_that_is_unreachable_at_once_has_no_further_stage() {
+    let mut case = Case::new();
+    case.run(error("peer", Class::Transient, None));
+    assert!(fault(&case, "peer").unwrap().stage_ends.is_some());
+    case.limits.faults = settings((1, 0), (1, 0));
+    case.at(2).run(release("db", Resolution::Retry));
+    let fault = fault(&case, "peer").unwrap();
+    assert_eq!((fault.stage, fault.stage_ends), (Stage::Unreachable, None));
+}
+
+#[test]
+fn the_level_of_an_error_that_was_weaker_begins_when_it_decides() {
+    let mut case = Case::new();
+    case.run(error("peer", Class::Dependency, None));
+    assert_eq!(case.state.head().summary.since, time(1));
+    case.at(5).run(push("web/1", Level::Error, None));
+    case.at(9).run(Command::RemoveUnit(unit("web/1")));
+    let summary = &case.state.head().summary;
+    assert_eq!((summary.level, summary.since), (Level::Waiting, time(9)));
+}
+
 /// An error that a worker reported after it announced its stop is about the stop.
 #[test]
 fn a_new_incarnation_is_not_asked_to_retry_what_failed_while_the_one_before_stopped() {
@@ -351,6 +398,8 @@ fn a_waiting_error_of_a_lost_unit_contributes_no_more() {
     case.run(error("gone", Class::Fatal, None));
     case.commit(|draft| lose_unit(draft, &unit("web/0")));
     assert_eq!(ranked(&case), case.state.contributions_from_scratch());
+    let count: u32 = case.state.head().summary.totals.contributions.iter().sum();
+    assert_eq!(count as usize, ranked(&case).len());
     let faults: Vec<_> = ranked(&case).into_iter().filter_map(|rank| rank.fault).collect();
     assert_eq!(faults.iter().map(|key| &*key.target).collect::<Vec<_>>(), ["gone"]);
 }

@@ -365,3 +365,18 @@ fn the_history_names_the_leader_before_and_after_and_its_epoch() {
     let expected = [("leader", "web/0", ""), ("leader", "", "web/1"), ("lease_epoch", "", "2")];
     assert_eq!(told, expected.map(|(field, from, to)| Change::new(field, from, to)));
 }
+
+#[test]
+fn the_level_that_the_leader_sets_begins_when_it_was_observed_or_when_it_decides() {
+    let since = |case: &Case| (case.shown().0, case.state.head().summary.since);
+    let mut case = led();
+    let epoch = case.at(20).run(claim_for("web/0", Some(100))).lease_epoch;
+    let leader = || led_by("web/0", epoch);
+    case.run(says(leader(), Level::Waiting, Some(15), None));
+    assert_eq!(since(&case), (Level::Waiting, time(15)));
+    case.run(says(leader(), Level::Maintenance, Some(16), None));
+    assert_eq!(since(&case), (Level::Maintenance, time(16)));
+    case.at(25).run(push("web/1", Level::Error, None));
+    case.at(30).run(Command::RemoveUnit(unit("web/1")));
+    assert_eq!(since(&case), (Level::Maintenance, time(30)));
+}

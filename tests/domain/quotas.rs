@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::Request;
-use bellwether::domain::command::{Command, NewStatus};
+use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::level::Level;
 use bellwether::domain::limits::OWN_STATUSES_MAX;
@@ -107,11 +106,13 @@ fn a_text_over_the_limit_of_bytes_is_replaced_by_one_of_the_same_length() {
     case.run(push("web/0", Level::Active, None));
 }
 
-/// The count of the keys of a component is kept for the commit.
+/// The count of the keys of a component is kept for the commit. The statuses of another component
+/// are as many as a component may have: with fewer the keys are not counted.
 #[test]
 fn the_keys_of_a_component_are_bounded_within_a_commit() {
     let mut case = Case::new();
     case.limits.keys_per_component_max = 2;
+    case.run(set_of("net", &["a", "b"]));
     let report = |key| Command::Report(reporter("web/0"), Kind::Push, status_of("db", key));
     let clear = |key| Command::Clear {
         reporter: reporter("web/0"),

@@ -18,7 +18,7 @@ use bellwether::domain::request::Outcome;
 use bellwether::domain::unit::Topic;
 
 use crate::calls::{acquire, begun_as, call, call_on, fail, found, id, operation};
-use crate::case::{Case, new_operation, push, time, unit};
+use crate::case::{Case, new_operation, push, reporter, time, unit};
 
 fn begin(of: &str) -> OperationAction {
     OperationAction::Begin(NewOperation { unit: unit(of), ..new_operation() }.into())
@@ -183,12 +183,13 @@ fn finished_operations_are_forgotten_oldest_first_those_of_units_apart() {
 #[test]
 fn finished_operations_are_forgotten_at_their_age() {
     let kept = OPERATION_KEPT.as_secs();
-    for (now, is_kept) in [(kept, true), (kept + 1, false)] {
+    let cases = ["", "web/0"].map(|of| [(of, kept, true), (of, kept + 1, false)]);
+    for (of, now, is_kept) in cases.concat() {
         let mut case = Case::new();
-        done(&mut case, "done", "");
+        done(&mut case, "done", of);
         let new = NewOperation { deadline: None, ..new_operation() };
         call_on(case.at(now), "next", "web/0", OperationAction::Begin(new.into())).unwrap();
-        assert_eq!(known(&case).contains(&"done"), is_kept, "at {now}");
+        assert_eq!(known(&case).contains(&"done"), is_kept, "{of:?} at {now}");
     }
 }
 
@@ -261,4 +262,16 @@ fn a_former_master_has_assigned_each_fence_up_to_its_last() {
     case.state.epoch_floor = operation(&case).fence;
     case.commit(|draft| bellwether::domain::data_loss::mark_uncertain(draft, 0));
     assert_eq!(operation(&case).state, State::Interrupted);
+}
+
+#[test]
+fn the_operation_of_the_leader_decides_among_equal_ones() {
+    for leader in ["web/0", "web/1"] {
+        let mut case = Case::new();
+        case.run(Command::ClaimLeadership(reporter(leader), None));
+        call_on(&mut case, "a", "web/0", begin("web/0")).unwrap();
+        call_on(&mut case, "b", "web/1", begin("web/1")).unwrap();
+        let winner = case.state.head().summary.winner.as_ref().unwrap();
+        assert_eq!(winner.unit.as_str(), leader);
+    }
 }
