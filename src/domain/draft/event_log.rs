@@ -18,7 +18,7 @@ impl Draft<'_> {
         if let (Some(old), Some(new)) = (old, new) {
             let same = old.report.level == new.report.level
                 && old.stale == new.stale
-                && old.report.details().reason == new.report.details().reason
+                && old.report.reason() == new.report.reason()
                 && same_text(&old.report.message, &new.report.message);
             if same {
                 return;

@@ -49,13 +49,19 @@ impl Report {
     /// Returns the report with these details, and without those that it had.
     #[must_use]
     pub fn with(self, details: Details) -> Report {
-        let details = (details != *NO_DETAILS).then(|| Box::new(details));
+        let details = (!details.is_empty()).then(|| Box::new(details));
         Report { details, ..self }
     }
 
     /// Returns the details; they are empty if none were given.
     pub fn details(&self) -> &Details {
         self.details.as_deref().unwrap_or(&NO_DETAILS)
+    }
+
+    /// Returns the machine-readable cause, if one was given.
+    pub(in crate::domain) fn reason(&self) -> Option<&str> {
+        let reason = &self.details.as_ref()?.reason;
+        (!reason.is_empty()).then_some(reason)
     }
 
     /// Returns the bytes of the texts.
@@ -67,6 +73,19 @@ impl Report {
         let texts = [&self.message, short_message, reason, check, action];
         let labels = labels.iter().map(|(key, value)| key.len() + value.len());
         texts.into_iter().map(|text| text.len()).chain(labels).sum::<usize>() as u64
+    }
+}
+
+impl Details {
+    /// Returns whether nothing is set. It compares no texts: a comparison of two empty ones takes
+    /// over 100 ns with AVX-512. glibc then loads nothing from their address, which is no memory,
+    /// and the processor handles the fault that it suppresses.
+    fn is_empty(&self) -> bool {
+        let Details { short_message, reason, check, action, priority, precedence, labels } = self;
+        let texts = [short_message, reason, check, action];
+        texts.iter().all(|text| text.is_empty())
+            && (*priority, *precedence) == (0, 0)
+            && labels.is_empty()
     }
 }
 
@@ -137,4 +156,40 @@ pub fn advice(report: &Report) -> Vec<String> {
         advice.push(format!("`reason` is for programs: write {reason:?} in CamelCase"));
     }
     advice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_are_kept_if_one_of_them_is_set() {
+        let text = || Box::<str>::from("x");
+        let some = [
+            Details { short_message: text(), ..Details::default() },
+            Details { reason: text(), ..Details::default() },
+            Details { check: text(), ..Details::default() },
+            Details { action: text(), ..Details::default() },
+            Details { priority: -1, ..Details::default() },
+            Details { precedence: 1, ..Details::default() },
+            Details { labels: BTreeMap::from([(text(), Box::default())]), ..Details::default() },
+        ];
+        for details in some {
+            let report = Report::default().with(details.clone());
+            assert_eq!(report.details(), &details);
+            assert!(report.details.is_some(), "{details:?}");
+        }
+        assert_eq!(Report::default().with(Details::default()), Report::default());
+    }
+
+    #[test]
+    fn an_empty_reason_is_none() {
+        let with = |reason: &str| {
+            let details = Details { reason: reason.into(), priority: 1, ..Details::default() };
+            Report::default().with(details)
+        };
+        assert_eq!(Report::default().reason(), None);
+        assert_eq!(with("").reason(), None);
+        assert_eq!(with("DiskFull").reason(), Some("DiskFull"));
+    }
 }
