@@ -13,7 +13,7 @@ use crate::domain::policy::ConfigPatch;
 use crate::domain::request::{Fingerprint, Outcome, Remembered, RequestId};
 use crate::domain::revision::Revision;
 use crate::domain::status::report::Report;
-use crate::domain::status::{Kind, StatusKey};
+use crate::domain::status::{KeyParts, Kind};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::{ReplicaId, SessionId};
 use crate::domain::unit::{Newcomer, Reporter, Topic};
@@ -230,7 +230,7 @@ pub struct NewStatus {
 }
 
 impl NewStatus {
-    pub(in crate::domain) fn key_of(&self, unit: &UnitName, kind: Kind) -> StatusKey {
-        StatusKey::new(unit.clone(), self.component.clone(), self.key.clone(), kind)
+    pub(in crate::domain) fn key_of<'k>(&'k self, unit: &'k UnitName, kind: Kind) -> KeyParts<'k> {
+        KeyParts::new(unit, &self.component, &self.key, kind)
     }
 }

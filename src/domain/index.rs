@@ -22,32 +22,40 @@ pub struct Index {
 impl Index {
     /// Adds a contribution.
     pub fn insert(&mut self, rank: Rank) {
-        let unit = &rank.key.unit;
-        let ranks = match self.units.get_mut(unit) {
-            Some(ranks) => ranks,
-            None => self.units.entry(unit.clone()).or_default(),
-        };
-        let first = ranks.first();
-        if first.is_none_or(|first| rank < *first) {
-            if let Some(first) = first {
-                self.strongest.remove(first);
-            }
-            self.strongest.insert(rank.clone());
-        }
-        ranks.insert(rank);
+        let key = rank.key.clone();
+        self.replace(&key.unit, None, Some(rank));
     }
 
     /// Removes a contribution.
     pub fn remove(&mut self, rank: &Rank) {
-        let Some(ranks) = self.units.get_mut(&rank.key.unit) else { return };
-        ranks.remove(rank);
-        if self.strongest.remove(rank)
-            && let Some(next) = ranks.first()
-        {
-            self.strongest.insert(next.clone());
+        self.replace(&rank.key.unit, Some(rank), None);
+    }
+
+    /// Replaces a contribution of a unit, with one lookup of the unit.
+    pub fn replace(&mut self, unit: &UnitName, old: Option<&Rank>, new: Option<Rank>) {
+        let ranks = match self.units.get_mut(unit) {
+            Some(ranks) => ranks,
+            None => self.units.entry(unit.clone()).or_default(),
+        };
+        let before = ranks.first().cloned();
+        if let Some(old) = old {
+            ranks.remove(old);
+        }
+        if let Some(new) = new {
+            ranks.insert(new);
+        }
+        let (before, after) = (before.as_ref(), ranks.first());
+        // An equal contribution may differ in fields that are not compared.
+        if before == old || before != after {
+            if let Some(before) = before {
+                self.strongest.remove(before);
+            }
+            if let Some(after) = after {
+                self.strongest.insert(after.clone());
+            }
         }
         if ranks.is_empty() {
-            self.units.remove(&rank.key.unit);
+            self.units.remove(unit);
         }
     }
 
@@ -91,5 +99,72 @@ impl<'a> Iterator for Ranked<'a> {
             self.further.push(Reverse(other));
         }
         Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::level::Level;
+    use crate::domain::name::PartName;
+    use crate::domain::rank::Origin;
+    use crate::domain::status::place::Place;
+    use crate::domain::status::{Kind, StatusKey};
+    use crate::domain::time::Timestamp;
+
+    fn rank(unit: &str, severity: u8) -> Rank {
+        let unit = UnitName::new(unit).unwrap();
+        let key = StatusKey::new(unit, PartName::default(), PartName::default(), Kind::Push);
+        Rank {
+            precedence: 0,
+            severity,
+            priority: 0,
+            leads: false,
+            key: Arc::new(key),
+            place: Place::NONE,
+            since: Timestamp::default(),
+            origin: Origin::Reported(Kind::Push),
+            level: Level::Active,
+            asks: false,
+            flaps: false,
+            fault: None,
+        }
+    }
+
+    /// The rank of a contribution has fields that are not compared, and readers see them.
+    #[test]
+    fn an_equal_contribution_replaces_the_strongest_one() {
+        let mut index = Index::default();
+        let (old, new) = (rank("web/0", 1), Rank { asks: true, ..rank("web/0", 1) });
+        index.insert(old.clone());
+        index.insert(rank("web/0", 2));
+        index.replace(&old.key.unit, Some(&old), Some(new));
+        assert!(index.strongest().all(|rank| rank.asks));
+        assert!(index.of_unit(&old.key.unit).next().unwrap().asks);
+    }
+
+    #[test]
+    fn the_strongest_contribution_follows_replacements() {
+        let (mut index, unit) = (Index::default(), rank("web/0", 0).key.unit.clone());
+        let severities = |index: &Index| -> (Vec<u8>, Vec<u8>) {
+            let of_unit = index.of_unit(&unit).map(|rank| rank.severity);
+            (index.strongest().map(|rank| rank.severity).collect(), of_unit.collect())
+        };
+        let steps = [
+            (None, Some(3), vec![3], vec![3]),
+            (None, Some(5), vec![3], vec![3, 5]),
+            (Some(5), Some(1), vec![1], vec![1, 3]),
+            (Some(1), Some(4), vec![3], vec![3, 4]),
+            (Some(4), None, vec![3], vec![3]),
+            (Some(3), None, vec![], vec![]),
+        ];
+        for (old, new, strongest, of_unit) in steps {
+            let [old, new] = [old, new].map(|severity| severity.map(|s| rank("web/0", s)));
+            index.replace(&unit, old.as_ref(), new);
+            assert_eq!(severities(&index), (strongest, of_unit));
+        }
+        assert_eq!(index, Index::default());
     }
 }

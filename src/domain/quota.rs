@@ -8,7 +8,7 @@ use crate::domain::draft::Draft;
 use crate::domain::limits::{OWN_STATUSES_MAX, UNIT_OPERATIONS_OPEN_MAX};
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::operation::command::{OperationAction, OperationCommand};
-use crate::domain::status::{Kind, StatusKey, size_of};
+use crate::domain::status::{KeyParts, Kind, StatusKey, size_of};
 use crate::domain::usage::Usage;
 
 /// The command would exceed a limit.
@@ -76,10 +76,10 @@ pub(super) fn within(
 
 /// Checks the limits for statuses of a unit, together with the existing ones that stay. Counts
 /// only keys that would be new.
-pub(super) fn check_quota(
+pub(super) fn check_quota<'k>(
     draft: &Draft<'_>,
     unit: &UnitName,
-    keys: impl IntoIterator<Item = StatusKey>,
+    keys: impl IntoIterator<Item = KeyParts<'k>>,
     leaving: &BTreeSet<Arc<StatusKey>>,
 ) -> Result<(), LimitExceeded> {
     let known = draft.unit(unit);
@@ -87,7 +87,7 @@ pub(super) fn check_quota(
         check_unit_quota(draft)?;
     }
     let new = keys.into_iter().filter(|key| draft.status(key).is_none());
-    let added: BTreeSet<StatusKey> = new.collect();
+    let added: BTreeSet<StatusKey> = new.map(|key| key.with_name(unit)).collect();
     if added.is_empty() {
         return Ok(());
     }
@@ -114,9 +114,9 @@ pub(super) fn check_quota(
 }
 
 /// Checks the limits for a set of the application's own statuses, which replaces those that leave.
-pub(super) fn check_own_quota(
+pub(super) fn check_own_quota<'k>(
     draft: &Draft<'_>,
-    keys: impl IntoIterator<Item = StatusKey>,
+    keys: impl IntoIterator<Item = KeyParts<'k>>,
     leaving: &BTreeSet<Arc<StatusKey>>,
 ) -> Result<(), LimitExceeded> {
     let added = keys.into_iter().filter(|key| draft.status(key).is_none()).count();

@@ -224,8 +224,7 @@ impl AppState {
             // Its unit's freshness has not changed, so the current unit gives both ranks.
             let rank = |status: &Arc<Status>| self.rank_as(key, status);
             let (old, new) = (old.as_ref().and_then(rank), new.and_then(rank));
-            old.iter().for_each(|rank| self.index.remove(rank));
-            new.into_iter().for_each(|rank| self.index.insert(rank));
+            self.index.replace(&key.unit, old.as_ref(), new);
         }
         let new: Vec<Rank> = faults.filter_map(|key| self.rank_of_fault(key)).collect();
         new.into_iter().for_each(|rank| self.index.insert(rank));
@@ -417,24 +416,16 @@ impl AppState {
         fault_rank(&self.head, self.unit(&key.unit), key, fault)
     }
 
-    /// Returns the rank of a status, if it contributes.
-    pub(super) fn rank_of(&self, key: &Arc<StatusKey>) -> Option<Rank> {
-        self.rank_as(key, self.statuses.get(key)?)
-    }
-
-    fn rank_as(&self, key: &Arc<StatusKey>, status: &Arc<Status>) -> Option<Rank> {
+    /// Returns the rank of a status with this value, if it contributes.
+    pub(super) fn rank_as(&self, key: &Arc<StatusKey>, status: &Arc<Status>) -> Option<Rank> {
         status_rank(&self.head, self.unit(&key.unit), key, status)
     }
 
     fn index_unit(&mut self, name: &UnitName) {
-        let keys: Vec<_> = self.statuses_of(name, None).map(|(k, _)| k.clone()).collect();
-        for key in keys {
-            if let Some(rank) = self.rank_of(&key) {
-                self.index.insert(rank);
-            }
-        }
-        let faults = self.faults.of(name, None).map(|(key, _)| key);
-        let ranks: Vec<Rank> = faults.filter_map(|key| self.rank_of_fault(key)).collect();
+        let statuses = self.statuses_of(name, None);
+        let statuses = statuses.filter_map(|(key, status)| self.rank_as(key, status));
+        let faults = self.faults.of(name, None).filter_map(|(key, _)| self.rank_of_fault(key));
+        let ranks: Vec<Rank> = statuses.chain(faults).collect();
         ranks.into_iter().for_each(|rank| self.index.insert(rank));
         if let Some(unit) = self.units.get(name) {
             unit_ranks(&self.head, name, unit).for_each(|rank| self.index.insert(rank));

@@ -59,7 +59,7 @@ pub(in crate::domain) fn held_without(
     keys: &BTreeSet<Arc<StatusKey>>,
 ) -> BTreeSet<Arc<StatusKey>> {
     let stays = |key: &&Arc<StatusKey>| {
-        let may = draft.status(key).is_some_and(|status| may_hold(draft, key, status));
+        let may = draft.status(*key).is_some_and(|status| may_hold(draft, key, status));
         let status = may.then(|| with_swings(draft, key)).flatten();
         let config = &draft.head.config;
         status.is_some_and(|s| s.after_result(config, key, None, 0, draft.now).is_some())

@@ -13,7 +13,10 @@ mod summary;
 mod usage;
 
 use std::collections::BTreeSet;
+use std::hash::Hash;
 use std::sync::Arc;
+
+use indexmap::Equivalent;
 
 use crate::domain::app::{AppState, Due};
 use crate::domain::data::draft::DataDraft;
@@ -30,7 +33,7 @@ use crate::domain::name::{PartName, UnitName};
 use crate::domain::operation::draft::OperationDraft;
 use crate::domain::request::draft::RequestDraft;
 use crate::domain::status::draft::StatusDraft;
-use crate::domain::status::{Status, StatusKey};
+use crate::domain::status::{KeyParts, Status, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Transition, Write};
 use crate::domain::unit::Unit;
@@ -86,10 +89,26 @@ impl<'a> Draft<'a> {
         self.usage.set_beside_in_namespace(others);
     }
 
-    pub(in crate::domain) fn status(&self, key: &StatusKey) -> Option<&Arc<Status>> {
+    pub(in crate::domain) fn status(
+        &self,
+        key: &(impl Hash + Equivalent<Arc<StatusKey>>),
+    ) -> Option<&Arc<Status>> {
         match self.statuses.get(key) {
             Some(drafted) => drafted.after.as_ref(),
             None => self.base.statuses.get(key),
+        }
+    }
+
+    /// Returns a status and its key: the stored one if there is one, else a new one.
+    pub(in crate::domain) fn find(
+        &self,
+        key: KeyParts<'_>,
+    ) -> (Arc<StatusKey>, Option<Arc<Status>>) {
+        let drafted = self.statuses.find(&key).map(|(key, drafted)| (key, drafted.after.as_ref()));
+        let stored = || self.base.statuses.find(&key).map(|(key, status)| (key, Some(status)));
+        match drafted.or_else(stored) {
+            Some((key, status)) => (key.clone(), status.cloned()),
+            None => (Arc::new(key.with_name(self.units.known_name(key.unit()))), None),
         }
     }
 
@@ -107,7 +126,7 @@ impl<'a> Draft<'a> {
         let kept = self.base.statuses_of(unit, component).map(|(k, _)| k);
         let drafted = self.statuses.of(unit).map(|(k, _)| k);
         let keys = kept.chain(drafted.filter(|key| belongs(key)));
-        keys.filter(|key| self.status(key).is_some()).cloned().collect()
+        keys.filter(|key| self.status(*key).is_some()).cloned().collect()
     }
 
     /// Writes or removes a unit.

@@ -27,12 +27,7 @@ impl Draft<'_> {
         status: Option<Arc<Status>>,
     ) {
         self.key_counts.change(&key, old.is_some(), status.is_some());
-        if !key.unit.is_application() {
-            let recount = self.recount(&key, old.as_deref(), status.as_deref());
-            if self.unit(&key.unit).is_some_and(|unit| recount.changes(unit)) {
-                self.units.change(&key.unit, |unit| recount.apply(unit));
-            }
-        }
+        self.recount(&key, old.as_deref(), status.as_deref());
         self.head.mark_visible();
         self.overlay(key, old, status);
     }
@@ -44,10 +39,7 @@ impl Draft<'_> {
         status: Arc<Status>,
     ) {
         let old = self.status(&key).cloned();
-        let recount = self.recount(&key, old.as_deref(), Some(&status));
-        if self.unit(&key.unit).is_some_and(|unit| recount.changes(unit)) {
-            self.units.change(&key.unit, |unit| recount.apply(unit));
-        }
+        self.recount(&key, old.as_deref(), Some(&status));
         self.overlay(key, old, Some(status));
         self.head.mark_quiet();
     }
@@ -90,14 +82,18 @@ impl Draft<'_> {
         self.statuses.put(key, old, after);
     }
 
-    fn recount(&self, key: &StatusKey, old: Option<&Status>, new: Option<&Status>) -> Recount {
-        let unit = self.unit(&key.unit);
-        let outlives = |status: &Status| unit.is_some_and(|unit| unit.is_newer_than(key, status));
-        Recount {
-            old: old.map(|old| Counted::of(old, outlives(old))),
-            new: new.map(|new| Counted::of(new, outlives(new))),
+    /// Updates the counts of the unit of a status. The application itself has none.
+    fn recount(&mut self, key: &StatusKey, old: Option<&Status>, new: Option<&Status>) {
+        let Some(unit) = self.unit(&key.unit) else { return };
+        let counted = |status| Counted::of(status, unit.is_newer_than(key, status));
+        let recount = Recount {
+            old: old.map(counted),
+            new: new.map(counted),
             now: self.now,
             silence_ends: self.silence_from_now(),
+        };
+        if recount.changes(unit) {
+            self.units.change(&key.unit, |unit| recount.apply(unit));
         }
     }
 }

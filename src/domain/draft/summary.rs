@@ -29,6 +29,8 @@ struct Reranked {
     /// Whether the unit as a whole is affected, including contributions without a status: of a lost
     /// unit, or of the leader.
     whole: bool,
+    /// The ranks before the draft of `keys`; empty if the unit as a whole is affected.
+    before: Vec<Rank>,
     after: Ranks,
 }
 
@@ -171,20 +173,21 @@ impl Draft<'_> {
     }
 
     fn rerank(&self, unit: UnitName, reranks: bool) -> Reranked {
-        let had_rank = self.base.unit(&unit).is_some_and(Unit::has_rank);
-        let has_rank = self.unit(&unit).is_some_and(Unit::has_rank);
-        let whole = reranks || had_rank || has_rank;
-        let now = self.unit(&unit);
+        let (then, now) = (self.base.unit(&unit), self.unit(&unit));
+        let whole = reranks || then.is_some_and(Unit::has_rank) || now.is_some_and(Unit::has_rank);
         let rank =
             |key: &Arc<StatusKey>, status: &Arc<Status>| status_rank(&self.head, now, key, status);
-        let (mut keys, mut after) = (IndexSet::default(), Vec::new());
-        for (key, Drafted { before, after: status }) in self.statuses.of(&unit) {
-            let pair = before.as_ref().zip(status.as_ref());
-            if !whole && pair.is_some_and(|(before, after)| before.ranks_as(after)) {
+        let (mut keys, mut before, mut after) = (IndexSet::default(), Vec::new(), Vec::new());
+        for (key, Drafted { before: old, after: status }) in self.statuses.of(&unit) {
+            let pair = old.as_ref().zip(status.as_ref());
+            if !whole && pair.is_some_and(|(old, status)| old.ranks_as(status)) {
                 // Its rank is unchanged in the index.
                 continue;
             }
             keys.insert(key.clone());
+            if !whole {
+                before.extend(old.as_ref().and_then(|old| self.base.rank_as(key, old)));
+            }
             after.extend(status.as_ref().and_then(|status| rank(key, status)));
         }
         if whole {
@@ -199,7 +202,7 @@ impl Draft<'_> {
         if unit.is_application() {
             after.extend(own_ranks(&self.head));
         }
-        Reranked { unit, keys, faults, whole, after: Ranks(after) }
+        Reranked { unit, keys, faults, whole, before, after: Ranks(after) }
     }
 
     /// Returns the faults of a unit whose ranks are drafted, and adds their new ranks to `after`.
@@ -245,9 +248,8 @@ impl Draft<'_> {
         if unit.whole {
             self.base.index.of_unit(&unit.unit).for_each(|rank| totals.remove(rank));
         } else {
-            // Looks up only the drafted keys instead of every rank of the unit.
-            let old = unit.keys.iter().filter_map(|key| self.base.rank_of(key));
-            old.for_each(|rank| totals.remove(&rank));
+            // Only the drafted keys instead of every rank of the unit.
+            unit.before.iter().for_each(|rank| totals.remove(rank));
             let old = unit.faults.iter().filter_map(|key| self.base.rank_of_fault(key));
             old.for_each(|rank| totals.remove(&rank));
             if unit.unit.is_application() {

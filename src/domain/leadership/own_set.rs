@@ -20,7 +20,7 @@ use crate::domain::name::{PartName, UnitName};
 use crate::domain::quota::{check_own_quota, has_bytes_for};
 use crate::domain::request::Effect;
 use crate::domain::status::place::{self, Place};
-use crate::domain::status::{Kind, Status, StatusKey};
+use crate::domain::status::{KeyParts, Kind, Status};
 
 /// Replaces the set, or one component of it, on behalf of the leader.
 pub(in crate::domain) fn replace_application_statuses(
@@ -39,18 +39,19 @@ pub(in crate::domain) fn replace_application_statuses(
     has_bytes_for(draft, &own, set.iter().map(|new| (Kind::Pull, new)), &gone)?;
     let leads_anew = lead_outside(draft, claim);
     let removed = remove_own(draft, gone, Cause::LeaderCleared);
-    let place_of = |key| draft.status(&key).map_or(Place::NONE, |status| status.place);
+    let place_of =
+        |key: KeyParts<'_>| draft.status(&key).map_or(Place::NONE, |status| status.place);
     let known: Vec<Place> = keys().map(place_of).collect();
     let mut changed = leads_anew || 0 < removed;
     for (new, place) in set.iter().zip(place::assign(&known, component.is_some())) {
-        changed |= set_one(draft, Arc::new(new.key_of(&own, Kind::Pull)), new, place);
+        changed |= set_one(draft, new.key_of(&own, Kind::Pull), new, place);
     }
     Ok(Effect { changed, removed, ..Effect::default() })
 }
 
 /// Sets one status. A repeat moves only its end. Returns whether a visible value changed.
-fn set_one(draft: &mut Draft<'_>, key: Arc<StatusKey>, new: &NewStatus, place: Place) -> bool {
-    let old = draft.status(&key).cloned();
+fn set_one(draft: &mut Draft<'_>, key: KeyParts<'_>, new: &NewStatus, place: Place) -> bool {
+    let (key, old) = draft.find(key);
     let mut expire_time = new.report.ttl.map(|ttl| draft.now.after(ttl));
     if let Some(old) = old.as_ref().filter(|old| old.report == new.report) {
         if old.place == place {

@@ -13,7 +13,7 @@ use crate::domain::name::PartName;
 use crate::domain::quota::{LimitExceeded, check_quota, has_bytes, has_bytes_for};
 use crate::domain::request::Effect;
 use crate::domain::status::place::{self, Place};
-use crate::domain::status::{Kind, Status, StatusKey, size_of};
+use crate::domain::status::{KeyParts, Kind, Status, StatusKey, size_of};
 use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{
     admit, check_known_reporter, is_contact, may_return, note_contact,
@@ -36,10 +36,10 @@ pub(in crate::domain) fn report(
     new: &NewStatus,
 ) -> Result<Effect, ReportError> {
     admit(draft, reporter)?;
-    let key = Arc::new(new.key_of(draft.units.known_name(&reporter.unit), kind));
-    let old = draft.status(&key).cloned();
+    let parts = new.key_of(&reporter.unit, kind);
+    let (key, old) = draft.find(parts);
     if old.is_none() {
-        check_quota(draft, &reporter.unit, [(*key).clone()], &BTreeSet::new())?;
+        check_quota(draft, &reporter.unit, [parts], &BTreeSet::new())?;
     }
     has_bytes(draft, new.report.size(), || size_of(old.as_ref()))?;
     let mut changed = note_contact(draft, reporter);
@@ -97,7 +97,8 @@ pub(in crate::domain) fn replace(
     for key in held {
         changed |= take_result(draft, key, None);
     }
-    let place_of = |key| draft.status(&key).map_or(Place::NONE, |status| status.place);
+    let place_of =
+        |key: KeyParts<'_>| draft.status(&key).map_or(Place::NONE, |status| status.place);
     let known: Vec<Place> = keys().map(place_of).collect();
     for (new, place) in set.iter().zip(place::assign(&known, component.is_some())) {
         changed |= look_and_set(draft, reporter, Kind::Pull, new, place);
@@ -135,8 +136,7 @@ fn look_and_set(
     new: &NewStatus,
     place: Place,
 ) -> bool {
-    let key = Arc::new(new.key_of(draft.units.known_name(&reporter.unit), kind));
-    let old = draft.status(&key).cloned();
+    let (key, old) = draft.find(new.key_of(&reporter.unit, kind));
     set(draft, reporter, key, old, new, place)
 }
 

@@ -2,13 +2,14 @@
 //! of the reports.
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use indexmap::map::Entry;
+use indexmap::{Equivalent, IndexMap};
 
 use crate::domain::name::UnitName;
-use crate::domain::status::{ByKey, Status, StatusKey};
+use crate::domain::status::{ByKey, KeyParts, Status, StatusKey};
 
 /// A status that the draft writes or removes.
 pub(in crate::domain) struct Drafted {
@@ -28,8 +29,19 @@ pub(in crate::domain) struct StatusDraft {
 }
 
 impl StatusDraft {
-    pub(in crate::domain) fn get(&self, key: &StatusKey) -> Option<&Drafted> {
+    pub(in crate::domain) fn get(
+        &self,
+        key: &(impl Hash + Equivalent<Arc<StatusKey>>),
+    ) -> Option<&Drafted> {
         self.drafted.get(key)
+    }
+
+    /// Returns a drafted status with its key.
+    pub(in crate::domain) fn find(
+        &self,
+        key: &KeyParts<'_>,
+    ) -> Option<(&Arc<StatusKey>, &Drafted)> {
+        self.drafted.get_key_value(key)
     }
 
     /// Returns a status that the draft writes.

@@ -2,8 +2,9 @@
 //! in another map.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
+use indexmap::Equivalent;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::name::{PartName, UnitName};
@@ -31,11 +32,15 @@ pub struct StatusKey {
 static SEED: LazyLock<foldhash::fast::RandomState> =
     LazyLock::new(foldhash::fast::RandomState::default);
 
+fn hash_of(unit: &UnitName, component: &PartName, key: &PartName, kind: Kind) -> u32 {
+    SEED.hash_one((unit, component, key, kind)) as u32
+}
+
 impl StatusKey {
     /// Returns the key of these parts.
     pub fn new(unit: UnitName, component: PartName, key: PartName, kind: Kind) -> StatusKey {
-        let hash = SEED.hash_one((&unit, &component, &key, kind));
-        StatusKey { unit, component, key, kind, hash: hash as u32 }
+        let hash = hash_of(&unit, &component, &key, kind);
+        StatusKey { unit, component, key, kind, hash }
     }
 
     /// Returns the least key of a unit: the start of its statuses.
@@ -46,6 +51,54 @@ impl StatusKey {
     /// Returns the least key of a component of a unit.
     pub(in crate::domain) fn first_in(unit: &UnitName, component: PartName) -> StatusKey {
         StatusKey::new(unit.clone(), component, PartName::default(), Kind::Pull)
+    }
+}
+
+/// The key of a status that is looked up: a report of a known status copies none of its names.
+#[derive(Clone, Copy)]
+pub(in crate::domain) struct KeyParts<'k> {
+    unit: &'k UnitName,
+    component: &'k PartName,
+    key: &'k PartName,
+    kind: Kind,
+    hash: u32,
+}
+
+impl<'k> KeyParts<'k> {
+    pub(in crate::domain) fn new(
+        unit: &'k UnitName,
+        component: &'k PartName,
+        key: &'k PartName,
+        kind: Kind,
+    ) -> KeyParts<'k> {
+        KeyParts { unit, component, key, kind, hash: hash_of(unit, component, key, kind) }
+    }
+
+    /// Returns the key with this copy of the unit's name.
+    pub(in crate::domain) fn with_name(self, unit: &UnitName) -> StatusKey {
+        let KeyParts { component, key, kind, hash, .. } = self;
+        let (component, key) = (component.clone(), key.clone());
+        StatusKey { unit: unit.clone(), component, key, kind, hash }
+    }
+
+    pub(in crate::domain) fn unit(&self) -> &'k UnitName {
+        self.unit
+    }
+}
+
+impl Hash for KeyParts<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.hash);
+    }
+}
+
+impl Equivalent<Arc<StatusKey>> for KeyParts<'_> {
+    fn equivalent(&self, other: &Arc<StatusKey>) -> bool {
+        self.hash == other.hash
+            && self.key == &other.key
+            && self.component == &other.component
+            && self.unit == &other.unit
+            && self.kind == other.kind
     }
 }
 

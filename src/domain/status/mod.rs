@@ -8,8 +8,8 @@ pub mod place;
 pub mod report;
 pub mod set;
 
-pub(in crate::domain) use self::key::ByKey;
 pub use self::key::StatusKey;
+pub(in crate::domain) use self::key::{ByKey, KeyParts};
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,15 +1,19 @@
 //! The statuses of an application: with fast lookup by key, and in the order of their keys. A
 //! report looks up one status among possibly many; only lists need the order.
 
-// The hash map is only for lookups; iteration uses the sorted keys.
+// The hash map is only for lookups; iteration uses the sorted keys. Unlike the map of std, it finds
+// the parts of a key without a copy of them.
 #![allow(clippy::disallowed_types)]
 
-use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
+use indexmap::Equivalent;
 
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::sorted::Sorted;
-use crate::domain::status::{ByKey, Status, StatusKey};
+use crate::domain::status::{ByKey, KeyParts, Status, StatusKey};
 
 /// The statuses of an application, by key and in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,8 +29,16 @@ impl Statuses {
     }
 
     /// Returns one status.
-    pub fn get(&self, key: &StatusKey) -> Option<&Arc<Status>> {
+    pub fn get(&self, key: &(impl Hash + Equivalent<Arc<StatusKey>>)) -> Option<&Arc<Status>> {
         self.by_key.get(key)
+    }
+
+    /// Returns one status with its key.
+    pub(in crate::domain) fn find(
+        &self,
+        key: &KeyParts<'_>,
+    ) -> Option<(&Arc<StatusKey>, &Arc<Status>)> {
+        self.by_key.get_key_value(key)
     }
 
     /// Returns one status for a change.

@@ -8,7 +8,7 @@ use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::name::UnitName;
 use crate::domain::quota::check_quota;
-use crate::domain::status::{Kind, Status, StatusKey};
+use crate::domain::status::{KeyParts, Kind, Status, StatusKey};
 use crate::domain::unit::Unit;
 use crate::domain::unit::departure::Departure;
 use crate::domain::unit::presence::Presence;
@@ -79,8 +79,8 @@ pub(in crate::domain) fn hand_over(draft: &mut Draft<'_>, from: &UnitName, to: &
     let incarnation = draft.unit(to).map_or(0, |unit| unit.incarnation);
     let pushed = draft.keys_of(from, None).into_iter().filter(|key| outlives(draft, key));
     for key in pushed.collect::<Vec<_>>() {
-        let own = StatusKey::new(to.clone(), key.component.clone(), key.key.clone(), key.kind);
-        let has_quota = || check_quota(draft, to, [own.clone()], &BTreeSet::new()).is_ok();
+        let own = KeyParts::new(to, &key.component, &key.key, key.kind);
+        let has_quota = || check_quota(draft, to, [own], &BTreeSet::new()).is_ok();
         if draft.status(&own).is_some() || !has_quota() {
             continue;
         }
@@ -92,7 +92,8 @@ pub(in crate::domain) fn hand_over(draft: &mut Draft<'_>, from: &UnitName, to: &
             expire_time_written: status.expire_time,
             ..status.passed_to(incarnation)
         };
+        let own = Arc::new(own.with_name(to));
         draft.log_status(&own, None, Some(&passed), Cause::HandedOver);
-        draft.put_status(Arc::new(own), Some(Arc::new(passed)));
+        draft.put_status(own, Some(Arc::new(passed)));
     }
 }
