@@ -11,6 +11,8 @@ use std::path::Path;
 mod circles;
 #[path = "tidy/duplicates.rs"]
 mod duplicates;
+#[path = "tidy/yardstick.rs"]
+mod yardstick;
 
 /// Modules by layer, lowest first. A module imports only from lower layers, so two modules of one
 /// layer do not know each other. `src/lib.rs` shows the same table to the reader.
@@ -69,9 +71,7 @@ const DOMAIN_LOOKUPS: &[&str] = &["src/domain/index.rs", "src/domain/status/set.
 /// What precedes a module of tests, and one of tests for other crates.
 const TESTS: &[&str] = &["#[cfg(test)]", r#"#[cfg(any(test, feature = "testing"))]"#];
 
-const FILE_LINES_MEDIAN_MAX: usize = 150;
 const FILE_LINES_MAX: usize = 500;
-const FUNCTION_LINES_P90_MAX: usize = 40;
 const FUNCTION_LINES_MAX: usize = 70;
 const COLUMNS_MAX: usize = 100;
 
@@ -121,7 +121,6 @@ fn the_code_is_tidy() {
         errors.extend(CODE_RULES.iter().flat_map(|rule| rule(file)));
     }
     errors.extend(module_files(&files));
-    errors.extend(budgets(&code));
     let lib = fs::read_to_string(root.join("src/lib.rs")).expect("src/lib.rs is readable");
     errors.extend(layer_table(&lib));
     assert!(errors.is_empty(), "{} untidy:\n{}", errors.len(), errors.join("\n"));
@@ -416,29 +415,6 @@ fn module_files(files: &[Source]) -> Vec<String> {
     beside.collect()
 }
 
-/// What holds for the code as a whole, so that a few long files or functions are no matter.
-fn budgets(code: &[&Source]) -> Vec<String> {
-    let files = code.iter().map(|file| file.lines.len()).collect();
-    let functions =
-        code.iter().flat_map(|file| file.functions()).map(|(_, length)| length).collect();
-    let mut errors = Vec::new();
-    let median = percentile(files, 50);
-    if FILE_LINES_MEDIAN_MAX < median {
-        errors.push(format!("code: the median file has {median} lines"));
-    }
-    let p90 = percentile(functions, 90);
-    if FUNCTION_LINES_P90_MAX < p90 {
-        errors.push(format!("code: one function in ten has {p90} lines or more"));
-    }
-    errors
-}
-
-fn percentile(mut lengths: Vec<usize>, percent: usize) -> usize {
-    lengths.sort_unstable();
-    let rank = (lengths.len() * percent).div_ceil(100);
-    lengths.get(rank.max(1) - 1).copied().unwrap_or(0)
-}
-
 /// The table in `src/lib.rs` is `LAYERS`, so the picture that a reader sees is the rule.
 fn layer_table(lib: &str) -> Vec<String> {
     let expected = LAYERS.iter().enumerate().map(|(number, names)| {
@@ -576,10 +552,8 @@ fn each_length_is_measured() {
     let file = Source::new("src/store/a.rs", &long);
     let said = "src/store/a.rs:1: function of 71 lines";
     assert_eq!(function_length(&file), [said]);
-    assert_eq!(budgets(&[&file]), ["code: one function in ten has 71 lines or more"]);
     let file = Source::new("src/store/a.rs", &"//\n".repeat(501));
     assert_eq!(file_length(&file), ["src/store/a.rs: 501 lines"]);
-    assert_eq!(budgets(&[&file]), ["code: the median file has 501 lines"]);
     let file = Source::new("src/store/a.rs", &"é".repeat(101));
     assert_eq!(columns(&file), ["src/store/a.rs:1: wider than 100 columns"]);
     let short = "trait A {\n    fn a();\n    fn b() {}\n    pub(crate) const fn c() {\n    }\n}\n";
