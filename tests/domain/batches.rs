@@ -10,7 +10,10 @@ use bellwether::domain::policy::{ConfigPatch, Damping, Scope};
 use bellwether::domain::status::Kind;
 use bellwether::domain::unit::Reporter;
 
-use crate::case::{Case, configure, new_status, newcomer, pull, push, time, unit};
+use crate::case::{
+    Case, configure, handing_over, new_status, newcomer, pull, push, reporter, stateless, time,
+    unit,
+};
 
 /// Commits these commands together.
 fn together(case: &mut Case, commands: Vec<Command>) {
@@ -77,6 +80,38 @@ fn a_repeat_after_a_confirmation_moves_the_deadline() {
     together(case.at(12), vec![begin, confirm, set(2)]);
     let status = case.status("web/0", "db", Kind::Pull).unwrap();
     assert_eq!((status.incarnation, status.expire_time), (2, Some(time(42))));
+}
+
+/// The status passes to the successor in the commit of a repeat, which alone would not be written.
+#[test]
+fn a_status_that_passes_to_a_successor_has_the_deadline_of_its_last_repeat() {
+    let mut case = handing_over();
+    for name in ["web-a", "web-b"] {
+        case.run(Command::Register(stateless(name), None));
+    }
+    let said = || push("web-a", Level::Waiting, Some(60));
+    case.run(said());
+    let depart = Command::Depart { reporter: reporter("web-a"), ttl: Duration::from_secs(30) };
+    together(case.at(9), vec![said(), depart]);
+    let status = case.status("web-b", "", Kind::Push).unwrap();
+    assert_eq!(status.expire_time, Some(time(69)));
+}
+
+/// The end of damping writes the status in the commit of a repeat, which alone is not written.
+#[test]
+fn a_status_that_is_no_longer_damped_has_the_deadline_of_its_last_repeat() {
+    let mut case = Case::new();
+    let damped = |scopes| {
+        let damping = Some(Damping { scopes, ..Damping::default() });
+        configure(ConfigPatch { damping, ..ConfigPatch::default() })
+    };
+    case.run(damped(vec![Scope::All]));
+    let said = |level| push("web/0", level, Some(60));
+    case.run(said(Level::Active));
+    case.run(said(Level::Blocked));
+    together(case.at(9), vec![said(Level::Blocked), damped(Vec::new())]);
+    let status = case.status("web/0", "", Kind::Push).unwrap();
+    assert_eq!(status.expire_time, Some(time(69)));
 }
 
 #[test]

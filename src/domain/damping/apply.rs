@@ -30,7 +30,7 @@ pub(in crate::domain) fn take_result(
     key: Arc<StatusKey>,
     latest: Option<Reported>,
 ) -> bool {
-    let Some(old) = with_swings(draft, &key) else {
+    let Some(old) = draft.latest(&key) else {
         return false;
     };
     let incarnation = draft.unit(&key.unit).map_or(0, |unit| unit.incarnation);
@@ -60,7 +60,7 @@ pub(in crate::domain) fn held_without(
 ) -> BTreeSet<Arc<StatusKey>> {
     let stays = |key: &&Arc<StatusKey>| {
         let may = draft.status(*key).is_some_and(|status| may_hold(draft, key, status));
-        let status = may.then(|| with_swings(draft, key)).flatten();
+        let status = may.then(|| draft.latest(key)).flatten();
         let config = &draft.head.config;
         status.is_some_and(|s| s.after_result(config, key, None, 0, draft.now).is_some())
     };
@@ -71,7 +71,7 @@ pub(in crate::domain) fn held_without(
 /// visible.
 pub(in crate::domain) fn calm(draft: &mut Draft<'_>, key: &Arc<StatusKey>) {
     let is_over = |s: &Status| s.flapping().is_some_and(|f| f.calm_time <= draft.now);
-    let Some(old) = with_swings(draft, key).filter(is_over) else {
+    let Some(old) = draft.latest(key).filter(is_over) else {
         return;
     };
     let new = old.settled(&draft.head.config, key, true, draft.now);
@@ -93,7 +93,7 @@ pub(in crate::domain) fn release(draft: &mut Draft<'_>, before: &Config) {
     let keys: BTreeSet<Arc<StatusKey>> =
         known.filter(|(_, status)| is_of_interest(status)).map(|(k, _)| k.clone()).collect();
     for key in keys {
-        let Some(old) = with_swings(draft, &key) else {
+        let Some(old) = draft.latest(&key) else {
             continue;
         };
         let new = old.settled(&draft.head.config, &key, false, draft.now);
@@ -101,13 +101,6 @@ pub(in crate::domain) fn release(draft: &mut Draft<'_>, before: &Config) {
             put_result(draft, key, &old, new, Cause::Configured);
         }
     }
-}
-
-/// Returns a status with the results of this draft that are not written.
-pub(in crate::domain) fn with_swings(draft: &Draft<'_>, key: &StatusKey) -> Option<Status> {
-    let status = draft.status(key)?;
-    let swings = draft.contacts.swings(key).unwrap_or(status.swings);
-    Some(Status { swings, ..(**status).clone() })
 }
 
 /// Stores a result without a level change: in the drafted status if there is one, else in

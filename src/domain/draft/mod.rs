@@ -99,6 +99,15 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Returns a status with the results and the deadline that this draft keeps in memory only:
+    /// a written record carries them itself.
+    pub(in crate::domain) fn latest(&self, key: &StatusKey) -> Option<Status> {
+        let status = self.status(key)?;
+        let swings = self.contacts.swings(key).unwrap_or(status.swings);
+        let expire_time = status.expire_time.max(self.contacts.deadline(key));
+        Some(Status { swings, expire_time, ..(**status).clone() })
+    }
+
     /// Returns a status and its key: the stored one if there is one, else a new one.
     pub(in crate::domain) fn find(
         &self,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::command::NewStatus;
 use crate::domain::damping::Reported;
-use crate::domain::damping::apply::{held_without, may_hold, take_result, with_swings};
+use crate::domain::damping::apply::{held_without, may_hold, take_result};
 use crate::domain::damping::flapping::Swings;
 use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
@@ -198,14 +198,12 @@ fn set(
 /// or damping holds stays where it is, so that its results stay invisible.
 fn put_place(draft: &mut Draft<'_>, key: &Arc<StatusKey>, place: Place) -> bool {
     let is_moved = |status: &Arc<Status>| status.place != place && status.held.is_none();
-    let Some(old) = draft.status(key).filter(|s| is_moved(s)).and_then(|_| with_swings(draft, key))
+    let Some(old) = draft.status(key).filter(|s| is_moved(s)).and_then(|_| draft.latest(key))
     else {
         return false;
     };
     draft.contacts.remove_swings(key);
-    // A written record carries its deadline.
-    let expire_time = old.expire_time.max(draft.contacts.deadline(key));
-    let moved = Status { place, expire_time, expire_time_written: expire_time, ..old };
+    let moved = Status { place, expire_time_written: old.expire_time, ..old };
     draft.put_status(key.clone(), Some(Arc::new(moved)));
     true
 }

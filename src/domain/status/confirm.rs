@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::domain::damping::apply::with_swings;
 use crate::domain::draft::Draft;
 use crate::domain::name::PartName;
 use crate::domain::request::Effect;
@@ -30,14 +29,11 @@ pub(in crate::domain) fn confirm(
         if key.kind != Kind::Pull || !draft.status(&key).is_some_and(is_older) {
             continue;
         }
-        let Some(old) = with_swings(draft, &key) else {
+        let Some(old) = draft.latest(&key) else {
             continue;
         };
         draft.contacts.remove_swings(&key);
-        // A written record carries its deadline.
-        let expire_time = old.expire_time.max(draft.contacts.deadline(&key));
-        let status =
-            Status { incarnation: current, expire_time, expire_time_written: expire_time, ..old };
+        let status = Status { incarnation: current, expire_time_written: old.expire_time, ..old };
         draft.put_status(key, Some(Arc::new(status)));
         changed = true;
     }

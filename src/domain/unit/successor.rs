@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::domain::damping::apply::with_swings;
 use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::name::UnitName;
@@ -84,7 +83,7 @@ pub(in crate::domain) fn hand_over(draft: &mut Draft<'_>, from: &UnitName, to: &
         if draft.status(&own).is_some() || !has_quota() {
             continue;
         }
-        let Some(status) = with_swings(draft, &key) else {
+        let Some(status) = draft.latest(&key) else {
             continue;
         };
         let passed = Status {
