@@ -180,6 +180,25 @@ mod tests {
     }
 
     #[test]
+    fn parts_are_equivalent_to_their_key_alone() {
+        let same = key("web/0", "db", "primary", Kind::Pull);
+        let parts = KeyParts::new(&same.unit, &same.component, &same.key, same.kind);
+        assert_eq!(parts.with_name(&same.unit), same);
+        assert!(parts.equivalent(&Arc::new(same.clone())));
+        let others = [
+            key("web/1", "db", "primary", Kind::Pull),
+            key("web/0", "dc", "primary", Kind::Pull),
+            key("web/0", "db", "replica", Kind::Pull),
+            key("web/0", "db", "primary", Kind::Push),
+        ];
+        for other in others {
+            // Two keys may have the same hash.
+            let other = Arc::new(StatusKey { hash: same.hash, ..other });
+            assert!(!parts.equivalent(&other), "{other:?}");
+        }
+    }
+
+    #[test]
     fn the_stored_form_has_no_hash() {
         let stored = serde_json::to_value(key("web/0", "db", "primary", Kind::Push)).unwrap();
         assert_eq!(stored.as_object().map(serde_json::Map::len), Some(4));
