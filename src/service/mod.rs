@@ -36,6 +36,7 @@ mod data;
 mod descriptor;
 mod faults;
 mod health;
+mod held;
 mod leader;
 mod operation;
 mod options;

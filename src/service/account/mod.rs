@@ -22,10 +22,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use futures_util::future::Either;
 use http::{Request, Response};
-use http_body::{Frame, SizeHint};
 use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
@@ -40,6 +38,7 @@ use class::{Classes, Counted};
 use crate::service::code::ApiError;
 use crate::service::edge::{Caller, Owner};
 use crate::service::guard::Access;
+use crate::service::held::HeldBody;
 
 /// Counts the calls of each caller.
 #[derive(Clone)]
@@ -105,7 +104,7 @@ where
         };
         let answer = self.inner.call(request);
         Either::Right(Box::pin(async move {
-            Ok(answer.await?.map(|body| Body::new(OpenBody { body, _open: open })))
+            Ok(answer.await?.map(|body| Body::new(HeldBody::new(body, open))))
         }))
     }
 }
@@ -129,31 +128,5 @@ impl Rules {
         let caller = caller.with_account(account);
         request.extensions_mut().insert(caller);
         Ok(open)
-    }
-}
-
-/// The body of an answer; the call is open until it ends.
-struct OpenBody {
-    body: Body,
-    _open: OpenCall,
-}
-
-impl http_body::Body for OpenBody {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -1,7 +1,7 @@
 //! The edge of the server: connections, before their calls.
 //!
 //! ```text
-//!  accept --> Gate: a place? --> TLS, preface --> HTTP/2, 1.1 --> Calls --> web, observe, ...
+//!  accept --> Gate: a place? --> TLS, preface --> HTTP/2, 1.1 --> calls --> web, observe, ...
 //!             per peer, for all   5 s             age              Caller in each request
 //! ```
 //!

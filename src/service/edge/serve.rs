@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tower::Service;
 
-use super::call::Calls;
+use super::call::calls;
 use super::gate::{Gate, Seat};
 use super::preface::{self, First};
 use super::stream::Replayed;
@@ -54,7 +54,7 @@ pub async fn serve<S, B>(listener: TcpListener, server: Server<S>, draining: Can
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
     S: Send + Sync + 'static,
-    S::Future: Send + Unpin + 'static,
+    S::Future: Send + 'static,
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
@@ -137,7 +137,7 @@ async fn connection<S, B>(
 ) where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
     S: Send + Sync + 'static,
-    S::Future: Send + Unpin + 'static,
+    S::Future: Send + 'static,
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
@@ -151,7 +151,7 @@ async fn connection<S, B>(
     if !seat.finished() {
         return;
     }
-    let calls = Calls::new(server.service.clone(), seat.caller(), stream.presented());
+    let calls = calls(server.service.clone(), seat.caller(), stream.presented());
     match first {
         First::Http2(first) => {
             let io = TokioIo::new(Replayed::new(first, stream));
