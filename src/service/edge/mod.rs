@@ -16,10 +16,9 @@ mod peer;
 mod preface;
 mod serve;
 mod stream;
-mod transport;
+pub mod transport;
 
 pub use gate::{Gate, Limits, Refused, Seat};
 pub use link::Caller;
 pub use peer::{Full, Holder, Kind, Owner, Peer, Share, Tally};
 pub use serve::{Server, Times, accept, serve};
-pub use transport::Transport;

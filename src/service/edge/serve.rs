@@ -22,7 +22,7 @@ use super::call::calls;
 use super::gate::{Gate, Seat};
 use super::preface::{self, First};
 use super::stream::Replayed;
-use super::transport::Transport;
+use super::transport::{self, Transport};
 use crate::security::tls::Tls;
 use crate::service::sparse::Sparse;
 
@@ -151,7 +151,7 @@ async fn connection<S, B>(
     if !seat.finished() {
         return;
     }
-    let calls = calls(server.service.clone(), seat.caller(), stream.presented());
+    let calls = calls(server.service.clone(), seat.caller(), transport::presented(&stream));
     match first {
         First::Http2(first) => {
             let io = TokioIo::new(Replayed::new(first, stream));
@@ -192,7 +192,7 @@ async fn until_end<C: Future<Output = hyper::Result<()>>>(
 /// Completes the handshakes. Returns the first bytes of the protocol with the rest of the
 /// connection.
 async fn open(stream: TcpStream, tls: Option<&Tls>) -> Option<(First, Transport)> {
-    let mut transport = match Transport::open(stream, tls).await {
+    let mut transport = match transport::open(stream, tls).await {
         Ok(transport) => transport,
         Err(error) => {
             tracing::debug!(%error, "a TLS handshake failed");

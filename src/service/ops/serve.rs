@@ -19,7 +19,7 @@ use tower::Service;
 
 use super::Scraper;
 use crate::security::tls::Tls;
-use crate::service::edge::{Transport, accept};
+use crate::service::edge::{accept, transport};
 
 /// Connections at the same time. Probes and scrapers are few and take milliseconds.
 const CONNECTIONS_MAX: usize = 256;
@@ -73,9 +73,9 @@ async fn connection(
     tls: Option<Tls>,
     stopped: CancellationToken,
 ) {
-    let opened = Transport::open(stream, tls.as_ref());
+    let opened = transport::open(stream, tls.as_ref());
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_MAX, opened).await else { return };
-    let presented = stream.presented();
+    let presented = transport::presented(&stream);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Scraper { address, presented: presented.clone() });
         let answer = router.clone().call(request);
