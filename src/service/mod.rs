@@ -145,10 +145,10 @@ pub fn server(
     let intake = intake::IntakeLayer::new(options.requests(), Arc::from([gate.bytes()]));
     let has_callers = parts.protection.is_on();
     let web = web::WebLayer::new(options.web(intake.clone(), has_callers, tls.is_some()));
-    let guard = guard::GuardLayer::new(parts.protection.clone(), parts.metrics.clone());
-    let account = account::AccountLayer::new(options.account);
-    let calls = account.layer(intake.layer(routes(parts, options)));
-    let calls = observe.layer(guard.layer(calls));
+    let (protection, metrics) = (parts.protection.clone(), parts.metrics.clone());
+    let calls = intake.layer(routes(parts, options));
+    let calls = account::Accounting::new(options.account, calls);
+    let calls = observe.layer(guard::Guard::new(protection, metrics, calls));
     let service = web.layer(calls);
     edge::Server { service, gate, http2, http1: http1(), times: options.times(), tls }
 }

@@ -26,7 +26,7 @@ use futures_util::future::Either;
 use http::{Request, Response};
 use tonic::Status;
 use tonic::body::Body;
-use tower::{Layer, Service};
+use tower::Service;
 
 pub use book::{Account, OpenCall};
 pub use limits::{Bound, Class, Limits};
@@ -42,7 +42,10 @@ use crate::service::held::HeldBody;
 
 /// Counts the calls of each caller.
 #[derive(Clone)]
-pub struct AccountLayer(Arc<Rules>);
+pub struct Accounting<S> {
+    inner: S,
+    rules: Arc<Rules>,
+}
 
 /// What the layer applies.
 struct Rules {
@@ -52,29 +55,14 @@ struct Rules {
     counts_local: bool,
 }
 
-impl AccountLayer {
-    /// Creates the layer.
-    pub fn new(limits: Limits) -> AccountLayer {
+impl<S> Accounting<S> {
+    /// Counts the calls that reach `inner`.
+    pub fn new(limits: Limits, inner: S) -> Accounting<S> {
         let bounds = Class::ALL.map(|class| class.bound(&limits));
         let counts_local = bounds.iter().chain([&limits.calls_max]).any(|b| b.is_for_local);
         let (accounts, classes) = (Accounts::new(limits), class::classes());
-        AccountLayer(Arc::new(Rules { accounts, classes, counts_local }))
+        Accounting { inner, rules: Arc::new(Rules { accounts, classes, counts_local }) }
     }
-}
-
-impl<S> Layer<S> for AccountLayer {
-    type Service = Accounting<S>;
-
-    fn layer(&self, inner: S) -> Accounting<S> {
-        Accounting { inner, rules: self.0.clone() }
-    }
-}
-
-/// The service that [`AccountLayer`] makes.
-#[derive(Clone)]
-pub struct Accounting<S> {
-    inner: S,
-    rules: Arc<Rules>,
 }
 
 type Answering<E> = Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>>;

@@ -22,7 +22,7 @@ use std::task::{Context, Poll};
 use futures_util::future::Either;
 use http::{Request, Response};
 use tonic::body::Body;
-use tower::{Layer, Service};
+use tower::Service;
 
 pub use access::Access;
 pub use presented::Presented;
@@ -34,7 +34,10 @@ use refusal::Refusals;
 
 /// Protects every call of a tonic server.
 #[derive(Clone)]
-pub struct GuardLayer(Arc<Rules>);
+pub struct Guard<S> {
+    inner: S,
+    rules: Arc<Rules>,
+}
 
 /// What the layer applies.
 struct Rules {
@@ -43,30 +46,15 @@ struct Rules {
     methods: methods::Methods,
 }
 
-impl GuardLayer {
-    /// Creates the layer.
+impl<S> Guard<S> {
+    /// Protects the calls that reach `inner`.
     ///
     /// # Panics
     /// If a method has no row in the table of rights, so that such a server does not start.
-    pub fn new(protection: Arc<Protection>, metrics: Metrics) -> GuardLayer {
-        let methods = methods::rows();
-        GuardLayer(Arc::new(Rules { protection, refusals: Refusals::new(metrics), methods }))
+    pub fn new(protection: Arc<Protection>, metrics: Metrics, inner: S) -> Guard<S> {
+        let (refusals, methods) = (Refusals::new(metrics), methods::rows());
+        Guard { inner, rules: Arc::new(Rules { protection, refusals, methods }) }
     }
-}
-
-impl<S> Layer<S> for GuardLayer {
-    type Service = Guard<S>;
-
-    fn layer(&self, inner: S) -> Guard<S> {
-        Guard { inner, rules: self.0.clone() }
-    }
-}
-
-/// The service that [`GuardLayer`] makes.
-#[derive(Clone)]
-pub struct Guard<S> {
-    inner: S,
-    rules: Arc<Rules>,
 }
 
 type Answering<E> = Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>>;
