@@ -39,10 +39,7 @@ impl Reads {
         read: impl FnOnce(&AppState) -> T,
     ) -> Result<T, ApiError> {
         let read = async {
-            if 0 < min_revision {
-                self.wait_for(app, min_revision).await?;
-            }
-            self.must_exist(app)?;
+            self.known(app)?;
             let result = self.aggregator.read(app, Revision(min_revision), read).await;
             result.map_err(|e| ApiError::of(app, e))
         };
@@ -52,10 +49,7 @@ impl Reads {
     /// Returns the newest known entry of an application, at `min_revision` or later; 0 does not
     /// wait.
     pub async fn entry(&self, app: &AppName, min_revision: u64) -> Result<Arc<Entry>, ApiError> {
-        if 0 < min_revision {
-            self.in_time(app, min_revision, self.wait_for(app, min_revision)).await?;
-        }
-        self.hub.get(app).ok_or_else(|| ApiError::application_not_found(app))
+        self.in_time(app, min_revision, async { self.known(app) }).await
     }
 
     async fn wait_for(&self, app: &AppName, min_revision: u64) -> Result<(), ApiError> {
@@ -69,8 +63,8 @@ impl Reads {
         })
     }
 
-    /// Limits a read that waits for a revision, even if the caller has no deadline: the revision
-    /// may never exist.
+    /// Reads after the application has reached `min_revision`. Limits the time until then, even if
+    /// the caller has no deadline: the revision may never exist.
     async fn in_time<T>(
         &self,
         app: &AppName,
@@ -80,6 +74,10 @@ impl Reads {
         if min_revision == 0 {
             return read.await;
         }
+        let read = async {
+            self.wait_for(app, min_revision).await?;
+            read.await
+        };
         match tokio::time::timeout(WAIT_MAX, read).await {
             Ok(answer) => answer,
             Err(_elapsed) => Err(self.not_reached(app, min_revision)),
@@ -94,8 +92,7 @@ impl Reads {
             WAIT_MAX.as_secs()
         );
         ApiError::new(Reason::RevisionNotReached, text)
-            .with("namespace", app.namespace())
-            .with("application", app.application())
+            .about(app)
             .with("revision", revision)
             .with("min_revision", min_revision)
     }
@@ -108,11 +105,8 @@ impl Reads {
         min_revision: u64,
         read: impl Fn(&AppState) -> T,
     ) -> Result<T, ApiError> {
-        let waiting = async {
-            if 0 < min_revision {
-                self.wait_for(app, min_revision).await?;
-            }
-            if self.must_exist(app).is_ok() {
+        let read = async {
+            if self.known(app).is_ok() {
                 match self.aggregator.read(app, Revision(min_revision), &read).await {
                     // The application was deleted in the meantime.
                     Err(aggregator::Error::Rejected(Rejected::ApplicationNotFound(_))) => {}
@@ -123,15 +117,12 @@ impl Reads {
             let head = head.unwrap_or_else(|| Head::empty(Revision::default()));
             Ok(read(&AppState::load(app.clone(), Records::of_head(head))))
         };
-        self.in_time(app, min_revision, waiting).await
+        self.in_time(app, min_revision, read).await
     }
 
     /// Refuses an application without reports, so that no task is started for it.
-    fn must_exist(&self, app: &AppName) -> Result<(), ApiError> {
-        match self.hub.get(app) {
-            Some(_) => Ok(()),
-            None => Err(ApiError::application_not_found(app)),
-        }
+    fn known(&self, app: &AppName) -> Result<Arc<Entry>, ApiError> {
+        self.hub.get(app).ok_or_else(|| ApiError::application_not_found(app))
     }
 }
 

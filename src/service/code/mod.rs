@@ -409,7 +409,8 @@ impl ApiError {
         ApiError::of_fields(vec![violation.with("value", given)])
     }
 
-    fn about(self, app: &AppName) -> ApiError {
+    /// Adds the names of the application.
+    pub(super) fn about(self, app: &AppName) -> ApiError {
         self.with("namespace", app.namespace()).with("application", app.application())
     }
 }
