@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::OptionFuture;
+use futures_util::stream;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
@@ -20,7 +22,7 @@ use crate::service::edge::Caller;
 use crate::service::guard::Access;
 use crate::service::observe::Deadline;
 use crate::service::reads::Reads;
-use crate::service::watch::{RECONNECT_AFTER, StreamPlace, Watches};
+use crate::service::watch::{RECONNECT_AFTER, StreamPlace, Watches, past_deadline};
 use crate::service::{command, convert};
 use crate::watch::{Event, Filter, Hub, Scope, Start, WatchError, Watcher};
 
@@ -90,14 +92,10 @@ impl AppDataService for AppDatas {
             deadline,
             sent: None,
             drained: false,
-            ended: false,
             _place: place,
         };
-        let stream = futures_util::stream::unfold(reader, |mut reader| async {
-            let next = reader.next().await?;
-            Some((next, reader))
-        });
-        Ok(Response::new(Box::pin(stream)))
+        let next = async |mut reader: Reader| Ok(Some((reader.next().await?, reader)));
+        Ok(Response::new(Box::pin(stream::try_unfold(reader, next))))
     }
 }
 
@@ -110,46 +108,27 @@ struct Reader {
     deadline: Option<Deadline>,
     sent: Option<Box<str>>,
     drained: bool,
-    ended: bool,
     _place: StreamPlace,
 }
 
 impl Reader {
-    async fn next(&mut self) -> Option<Result<v1::WatchAppDataResponse, Status>> {
-        if self.ended {
-            return None;
-        }
-        let (watches, deadline) = (self.watches.clone(), self.deadline);
-        let passed = async {
-            match deadline {
-                Some(Deadline(at)) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
+    /// Returns the next message; the stream ends with an error.
+    async fn next(&mut self) -> Result<v1::WatchAppDataResponse, Status> {
+        let watches = self.watches.clone();
+        let deadline = self.deadline.map(|Deadline(at)| tokio::time::sleep_until(at));
         let event = tokio::select! {
             biased;
             () = watches.draining() => {
                 if std::mem::replace(&mut self.drained, true) {
-                    return self.end(ApiError::draining().into());
+                    return Err(ApiError::draining().into());
                 }
                 let reconnect_after = prost_types::Duration::try_from(RECONNECT_AFTER).ok();
                 wire::Event::Drain(v1::Drain { reconnect_after })
             }
-            () = passed => {
-                let status = Status::deadline_exceeded("the deadline of this watch has passed");
-                return self.end(status);
-            }
-            changed = self.changed() => match changed {
-                Ok(app_data) => wire::Event::AppData(app_data),
-                Err(problem) => return self.end(problem.into()),
-            },
+            Some(()) = OptionFuture::from(deadline) => return Err(past_deadline()),
+            changed = self.changed() => wire::Event::AppData(changed?),
         };
-        Some(Ok(v1::WatchAppDataResponse { event: Some(event) }))
-    }
-
-    fn end(&mut self, status: Status) -> Option<Result<v1::WatchAppDataResponse, Status>> {
-        self.ended = true;
-        Some(Err(status))
+        Ok(v1::WatchAppDataResponse { event: Some(event) })
     }
 
     /// Returns the next data with another etag than the reader has; the first call returns

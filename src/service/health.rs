@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::stream;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
@@ -63,19 +64,17 @@ impl Healths {
     }
 
     fn server(&self) -> ServingStatus {
-        match self.draining.is_cancelled() {
-            true => ServingStatus::NotServing,
-            false => ServingStatus::Serving,
-        }
+        serving_if(!self.draining.is_cancelled())
     }
 }
 
 /// Returns SERVING if the level is one of the application's serving levels.
 fn serving(head: &Head) -> ServingStatus {
-    match head.config.serving_levels.contains(&head.summary.level) {
-        true => ServingStatus::Serving,
-        false => ServingStatus::NotServing,
-    }
+    serving_if(head.config.serving_levels.contains(&head.summary.level))
+}
+
+fn serving_if(is_serving: bool) -> ServingStatus {
+    if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing }
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {
@@ -165,18 +164,9 @@ impl Health for Healths {
                 Follow::Application(Box::new(watcher))
             }
         };
-        let reader = Reader {
-            follow,
-            sent: None,
-            draining: self.draining.clone(),
-            ended: false,
-            _place: place,
-        };
-        let stream = futures_util::stream::unfold(reader, |mut reader| async {
-            let next = reader.next().await?;
-            Some((next, reader))
-        });
-        Ok(Response::new(Box::pin(stream)))
+        let reader = Reader { follow, sent: None, draining: self.draining.clone(), _place: place };
+        let next = async |mut reader: Reader| Ok(Some((reader.next().await?, reader)));
+        Ok(Response::new(Box::pin(stream::try_unfold(reader, next))))
     }
 }
 
@@ -193,41 +183,31 @@ struct Reader {
     follow: Follow,
     sent: Option<ServingStatus>,
     draining: CancellationToken,
-    ended: bool,
     _place: StreamPlace,
 }
 
 impl Reader {
     /// Returns the next status that differs from the last one; the first call returns immediately.
     /// A watch of the server receives NOT_SERVING before a drain ends the stream.
-    async fn next(&mut self) -> Option<Result<HealthCheckResponse, Status>> {
+    async fn next(&mut self) -> Result<HealthCheckResponse, ApiError> {
         let draining = self.draining.clone();
-        while !self.ended {
+        loop {
             let is_server = matches!(self.follow, Follow::Server);
             let status = tokio::select! {
                 biased;
                 () = draining.cancelled() => {
                     if !is_server || self.sent == Some(ServingStatus::NotServing) {
-                        return self.end(ApiError::draining());
+                        return Err(ApiError::draining());
                     }
                     ServingStatus::NotServing
                 }
-                status = self.step() => match status {
-                    Ok(status) => status,
-                    Err(expired) => return self.end(WatchError::from(expired).into()),
-                },
+                status = self.step() => status.map_err(WatchError::from)?,
             };
             if self.sent != Some(status) {
                 self.sent = Some(status);
-                return Some(Ok(response(status)));
+                return Ok(response(status));
             }
         }
-        None
-    }
-
-    fn end(&mut self, problem: ApiError) -> Option<Result<HealthCheckResponse, Status>> {
-        self.ended = true;
-        Some(Err(problem.into()))
     }
 
     async fn step(&mut self) -> Result<ServingStatus, Expired> {

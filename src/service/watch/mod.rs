@@ -17,6 +17,8 @@ mod route;
 mod single;
 mod track;
 
+pub(super) use single::past_deadline;
+
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
