@@ -59,12 +59,6 @@ impl Applications {
     }
 }
 
-impl std::fmt::Debug for Applications {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Applications")
-    }
-}
-
 struct Gauges {
     level: IntGaugeVec,
     since: GaugeVec,

@@ -318,12 +318,6 @@ impl Metrics {
     }
 }
 
-impl std::fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Metrics")
-    }
-}
-
 /// An open watch stream, as counted by [`Metrics::watch_stream`].
 #[derive(Debug)]
 pub struct WatchStream(Arc<AtomicI64>);

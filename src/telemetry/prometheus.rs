@@ -15,7 +15,7 @@ use super::openmetrics;
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Reads the metrics of this process; cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Prometheus {
     registry: Registry,
     applications: Applications,

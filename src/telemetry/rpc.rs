@@ -138,12 +138,6 @@ impl RpcMethod {
     }
 }
 
-impl std::fmt::Debug for RpcMethod {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RpcMethod").field("method", &self.method).finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

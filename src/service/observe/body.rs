@@ -14,7 +14,6 @@ use super::call::Call;
 use super::typed;
 
 /// A response body that records the end of its call: with trailers, or dropped before them.
-#[derive(Debug)]
 pub struct ObservedBody {
     inner: Body,
     call: Call,

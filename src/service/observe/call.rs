@@ -26,7 +26,6 @@ const CLOCK_SLACK: Duration = Duration::from_millis(10);
 const ORIGINAL_METHOD_BYTES_MAX: usize = 100;
 
 /// Records the call once: at [`Call::finish`], or as cancelled if it is dropped before.
-#[derive(Debug)]
 pub(super) struct Call {
     method: Arc<Method>,
     span: Span,

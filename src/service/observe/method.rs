@@ -8,7 +8,6 @@ use crate::service::descriptor;
 use crate::telemetry::{Metrics, OTHER_METHOD, RpcMethod};
 
 /// Properties of a method that are known before a call.
-#[derive(Debug)]
 pub(super) struct Method {
     /// `package.Service/Method`.
     pub(super) name: String,
@@ -20,7 +19,6 @@ pub(super) struct Method {
     pub(super) panics: Metrics,
 }
 
-#[derive(Debug)]
 pub(super) struct Methods {
     by_path: HashMap<String, Arc<Method>, foldhash::fast::RandomState>,
     other: Arc<Method>,
@@ -29,26 +27,21 @@ pub(super) struct Methods {
 impl Methods {
     /// Returns the methods of the descriptors that reflection serves, and reflection itself.
     pub(super) fn known(metrics: &Metrics) -> Self {
-        let by_path = descriptor::methods(descriptor::served()).map(|(path, method)| {
-            let name = path.trim_start_matches('/').to_string();
-            let known = Method {
-                is_streaming: method.client_streaming() || method.server_streaming(),
+        let known = |name: &str, is_streaming| {
+            Arc::new(Method {
+                name: name.to_owned(),
+                is_streaming,
                 is_quiet: name.starts_with("grpc."),
-                metrics: metrics.rpc_method(&name),
+                metrics: metrics.rpc_method(name),
                 panics: metrics.clone(),
-                name,
-            };
-            (path, Arc::new(known))
-        });
-        let by_path = by_path.collect();
-        let other = Method {
-            name: OTHER_METHOD.to_owned(),
-            is_streaming: false,
-            is_quiet: false,
-            metrics: metrics.rpc_method(OTHER_METHOD),
-            panics: metrics.clone(),
+            })
         };
-        Self { by_path, other: Arc::new(other) }
+        let by_path = descriptor::methods(descriptor::served()).map(|(path, method)| {
+            let is_streaming = method.client_streaming() || method.server_streaming();
+            let known = known(path.trim_start_matches('/'), is_streaming);
+            (path, known)
+        });
+        Self { by_path: by_path.collect(), other: known(OTHER_METHOD, false) }
     }
 
     pub(super) fn find(&self, path: &str) -> Arc<Method> {

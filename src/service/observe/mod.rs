@@ -42,7 +42,7 @@ use method::Methods;
 /// Add it before every other layer: the first layer is the outermost, so that calls that other
 /// layers refuse are observed too. Only the limits of tonic itself (`load_shed`,
 /// `concurrency_limit_per_connection`) are further out.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ObserveLayer {
     methods: Arc<Methods>,
 }
@@ -64,7 +64,7 @@ impl<S> Layer<S> for ObserveLayer {
 }
 
 /// The service that [`ObserveLayer`] makes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Observe<S> {
     inner: S,
     methods: Arc<Methods>,
