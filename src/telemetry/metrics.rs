@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -385,56 +386,33 @@ fn limit_refusals(meter: &Meter) -> Refusals {
 
 fn fleet(meter: &Meter) -> Fleet {
     let fleet = Fleet::default();
-    let gauge = |name: &'static str, description, pick: fn(&FleetCounts) -> &[u64; LEVELS]| {
-        let fleet = Arc::clone(&fleet);
-        let labels = Level::ALL.map(|level| [KeyValue::new("level", level.word())]);
-        meter
-            .u64_observable_gauge(name)
-            .with_description(description)
-            .with_callback(move |observer| {
-                let Some(counts) = fleet.get() else { return };
-                // A panic here would end the exporting thread silently.
-                let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) else {
-                    return;
-                };
-                for (count, labels) in pick(&counts).iter().zip(&labels) {
-                    observer.observe(*count, labels);
-                }
-            })
-            .build();
-    };
-    gauge("bellwether.applications", "Applications by level.", |counts| &counts.applications);
-    gauge("bellwether.units", "Units by level.", |counts| &counts.units);
-    gauge("bellwether.statuses", "Statuses kept, by level.", |counts| &counts.statuses);
-    let silent = Arc::clone(&fleet);
-    let labels = ["stale", "lost", "uncertain"].map(|word| [KeyValue::new("freshness", word)]);
-    meter
-        .u64_observable_gauge("bellwether.units.silent")
-        .with_description("Units that are stale, lost or uncertain.")
-        .with_callback(move |observer| {
-            let Some(counts) = silent.get() else { return };
-            let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) else { return };
-            for (count, labels) in counts.silent_units.iter().zip(&labels) {
-                observer.observe(*count, labels);
-            }
-        })
-        .build();
-    let total = |name, description, pick: fn(&FleetCounts) -> u64| {
-        let fleet = Arc::clone(&fleet);
-        meter
-            .u64_observable_gauge(name)
-            .with_description(description)
-            .with_callback(move |observer| {
-                let Some(counts) = fleet.get() else { return };
-                if let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) {
-                    observer.observe(pick(&counts), &[]);
-                }
-            })
-            .build();
-    };
-    total("bellwether.faults", "Errors that are open.", |counts| counts.faults);
-    let leaders = "Applications with a leader that was elected here.";
-    total("bellwether.leaders", leaders, |counts| counts.leaders);
+    let gauge =
+        |name, description, labels: Vec<Vec<KeyValue>>, pick: fn(&FleetCounts) -> &[u64]| {
+            let fleet = Arc::clone(&fleet);
+            meter
+                .u64_observable_gauge(name)
+                .with_description(description)
+                .with_callback(move |observer| {
+                    let Some(counts) = fleet.get() else { return };
+                    // A panic here would end the exporting thread silently.
+                    let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) else { return };
+                    for (count, labels) in pick(&counts).iter().zip(&labels) {
+                        observer.observe(*count, labels);
+                    }
+                })
+                .build();
+        };
+    let levels = || Level::ALL.map(|level| vec![KeyValue::new("level", level.word())]).to_vec();
+    gauge("bellwether.applications", "Applications by level.", levels(), |c| &c.applications);
+    gauge("bellwether.units", "Units by level.", levels(), |c| &c.units);
+    gauge("bellwether.statuses", "Statuses kept, by level.", levels(), |c| &c.statuses);
+    let silent = ["stale", "lost", "uncertain"].map(|word| vec![KeyValue::new("freshness", word)]);
+    let text = "Units that are stale, lost or uncertain.";
+    gauge("bellwether.units.silent", text, silent.to_vec(), |c| &c.silent_units);
+    let total = || vec![Vec::new()];
+    gauge("bellwether.faults", "Errors that are open.", total(), |c| slice::from_ref(&c.faults));
+    let text = "Applications with a leader that was elected here.";
+    gauge("bellwether.leaders", text, total(), |c| slice::from_ref(&c.leaders));
     fleet
 }
 
