@@ -1,7 +1,6 @@
 //! A panic in the task of an application ends that task alone. Its callers get an error, and the
 //! next request starts another task, which reads the application from the store.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -10,8 +9,7 @@ use futures_util::FutureExt;
 use super::application::Application;
 use super::committed::Progress;
 use super::{Error, Inner};
-use crate::sync::lock;
-use crate::telemetry::PanicPlace;
+use crate::telemetry::{PanicPlace, panic_text};
 
 /// Runs the task of an application to its end.
 pub(super) async fn run(inner: Arc<Inner>, mut application: Box<Application>) {
@@ -22,18 +20,9 @@ pub(super) async fn run(inner: Arc<Inner>, mut application: Box<Application>) {
     tracing::error!(
         namespace = app.namespace(),
         application = app.application(),
-        panic = text(panic.as_ref()),
+        panic = panic_text(panic.as_ref()),
         "the task of an application panicked; the next request starts another from the store"
     );
     shared.progress(Progress::Failed(Error::Failed));
-    let mut active = lock(&inner.active);
-    if active.get(&app).is_some_and(|task| Arc::ptr_eq(task, &shared)) {
-        active.remove(&app);
-    }
-}
-
-fn text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("of an unknown type")
+    inner.forget(&app, &shared);
 }

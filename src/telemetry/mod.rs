@@ -20,6 +20,7 @@ mod metrics;
 mod openmetrics;
 mod options;
 mod otlp;
+mod panic;
 mod process;
 mod prometheus;
 mod provider;
@@ -47,6 +48,7 @@ pub use metrics::{
 };
 pub use openmetrics::{OPEN_METRICS, prefers_open_metrics};
 pub use options::{LogFormat, Options};
+pub use panic::panic_text;
 pub use prometheus::{CONTENT_TYPE, Prometheus};
 pub use rpc::{OTHER_METHOD, RpcMethod, code_name};
 pub use signal::Signal;

@@ -109,14 +109,11 @@ impl Call {
 
     /// Logs a panic of the handler, and returns the status for the caller.
     pub(super) fn panicked(&self, panic: &(dyn Any + Send)) -> Status {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        let text = text.unwrap_or("of an unknown type");
         self.method.panics.panic(PanicPlace::Call);
         self.span.in_scope(|| {
             tracing::error!(
                 rpc.method = self.method.name.as_str(),
-                panic = text,
+                panic = telemetry::panic_text(panic),
                 "handler panicked"
             );
         });
