@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
+
 use crate::domain::app::AppState;
 use crate::domain::draft::Draft;
 use crate::domain::name::AppName;
@@ -11,7 +13,6 @@ use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::store::{Applied, CommitError, ConflictCause, ReadError, Version};
-use crate::sync::lock;
 use crate::telemetry::{Caller, ReportResult};
 
 use super::committed::{Progress, Shared};
@@ -91,7 +92,8 @@ impl Application {
                 (state.next_due(), state.exists())
             };
             let now = self.inner.store.now();
-            let due = sleep_until(if self.behind { Some(now) } else { next_due }, now, self.pause);
+            let due = if self.behind { Some(now) } else { next_due };
+            let due = due.map(|at| tokio::time::sleep(at.since(now).max(self.pause)));
             let shared = self.shared.clone();
             let idle = match exists {
                 true => self.inner.options.idle_after,
@@ -107,7 +109,7 @@ impl Application {
                     }
                 },
                 () = shared.remote_commits.arrived() => Box::pin(self.look()).await,
-                () = due => Box::pin(self.serve(&mut batch)).await,
+                Some(()) = OptionFuture::from(due) => Box::pin(self.serve(&mut batch)).await,
                 () = tokio::time::sleep(idle), if next_due.is_none() => {
                     // Waiting deadlines that only memory has must not be dropped.
                     self.retire();
@@ -126,11 +128,7 @@ impl Application {
     /// Removes this task from the active ones, and closes its mailbox. Requests that wait in it are
     /// still served.
     fn retire(&mut self) {
-        let mut active = lock(&self.inner.active);
-        if active.get(&self.name).is_some_and(|task| Arc::ptr_eq(task, &self.shared)) {
-            active.remove(&self.name);
-        }
-        drop(active);
+        self.inner.forget(&self.name, &self.shared);
         self.shared.mailbox.close();
     }
 
@@ -353,18 +351,7 @@ impl Application {
         }
         result
     }
-}
 
-/// One attempt to make a decision durable.
-struct Attempt {
-    /// The version that the decision is based on.
-    base: Version,
-    decision: Decision,
-    /// The result of an earlier commit is unknown: another commit must succeed first.
-    is_unsettled: bool,
-}
-
-impl Application {
     fn count(&self, outcome: &Result<Outcome, Error>) {
         self.inner.metrics.report(match outcome {
             Ok(outcome) if outcome.changed => ReportResult::Changed,
@@ -374,9 +361,11 @@ impl Application {
     }
 }
 
-async fn sleep_until(at: Option<Timestamp>, now: Timestamp, pause: Duration) {
-    match at {
-        Some(at) => tokio::time::sleep(at.since(now).max(pause)).await,
-        None => std::future::pending().await,
-    }
+/// One attempt to make a decision durable.
+struct Attempt {
+    /// The version that the decision is based on.
+    base: Version,
+    decision: Decision,
+    /// The result of an earlier commit is unknown: another commit must succeed first.
+    is_unsettled: bool,
 }

@@ -129,7 +129,7 @@ impl Aggregator {
 
     /// Applies a command. When it returns `Ok`, the command is committed.
     pub async fn apply(&self, app: &AppName, request: Request) -> Result<Outcome, Error> {
-        self.ask(app, Ask::Apply(Requests::One(Box::new(request)))).await
+        self.inner.ask(app, Ask::Apply(Requests::One(Box::new(request)))).await
     }
 
     /// Applies several commands in order, each as a whole or not at all, and answers each. Costs
@@ -148,7 +148,7 @@ impl Aggregator {
 
     /// Deletes an application with everything but its history.
     pub async fn delete(&self, app: &AppName, id: Option<RequestId>) -> Result<Outcome, Error> {
-        self.ask(app, Ask::Delete(id.map(Box::new))).await
+        self.inner.ask(app, Ask::Delete(id.map(Box::new))).await
     }
 
     /// Reads the committed state at `min_revision` or later. Waits for that revision until the
@@ -184,10 +184,6 @@ impl Aggregator {
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }
-
-    async fn ask(&self, app: &AppName, ask: Ask) -> Result<Outcome, Error> {
-        self.inner.ask(app, ask).await
-    }
 }
 
 impl Inner {
@@ -195,10 +191,7 @@ impl Inner {
         let (answer, answered) = oneshot::channel();
         let work = Work { ask, answer: Answer::One(answer), caller: Caller::current() };
         self.send(app, work).await?;
-        match answered.await {
-            Ok(answer) => answer,
-            Err(_) => Err(self.unanswered()),
-        }
+        answered.await.unwrap_or_else(|_| Err(self.unanswered()))
     }
 
     /// Returns the error of a request that its task did not answer: only a drain or a bug ends a

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::OptionFuture;
+
 use super::Inner;
 
 /// Wakes applications that are due until the aggregator drains.
@@ -15,14 +17,8 @@ pub(super) async fn run(aggregator: Arc<Inner>) {
             let _ = aggregator.activate(&app);
         }
         let wait = schedule.first().map(|at| at.since(now));
-        let next = async {
-            match wait {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
-            () = next => {}
+            Some(()) = OptionFuture::from(wait.map(tokio::time::sleep)) => {}
             () = schedule.earlier.notified() => {}
             () = aggregator.draining.cancelled() => return,
         }
