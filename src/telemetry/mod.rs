@@ -69,9 +69,9 @@ pub fn init(options: Options) -> Result<Telemetry, Error> {
     // Settings that are easily mistyped are read first, before there are threads to stop again.
     let stderr = log::stderr_layer(&options)?;
     let exports = Exports::read(|name| env::var(name).ok())?;
-    let prometheus = Prometheus::default();
-    let providers = Providers::build(exports, &options.service_version, &prometheus)?;
+    let telemetry = Telemetry::of(exports, &options.service_version)?;
 
+    let providers = &telemetry.providers;
     let _first_stays = EXPORTS_TRACES.set(providers.traces.is_some());
     let mut layers = Vec::new();
     // The first layer, so that the lines of the others can name the trace.
@@ -83,9 +83,7 @@ pub fn init(options: Options) -> Result<Telemetry, Error> {
     tracing_subscriber::registry().with(layers).try_init().map_err(Error::Installed)?;
     global::set_text_map_propagator(TraceContextPropagator::new());
 
-    let metrics = Metrics::new(&providers.metrics.meter("bellwether"), &options.service_version);
-    prometheus.observe_exemplars(metrics.exemplars());
-    Ok(Telemetry { metrics, prometheus, providers })
+    Ok(telemetry)
 }
 
 static EXPORTS_TRACES: OnceLock<bool> = OnceLock::new();
@@ -99,8 +97,12 @@ impl Telemetry {
     /// Sets up metrics alone, readable as text, and installs nothing in the process: for tests, and
     /// for programs that embed the server and set up their own logs.
     pub fn local(service_version: &str) -> Result<Self, Error> {
+        Telemetry::of(Exports::default(), service_version)
+    }
+
+    fn of(exports: Exports, service_version: &str) -> Result<Self, Error> {
         let prometheus = Prometheus::default();
-        let providers = Providers::build(Exports::default(), service_version, &prometheus)?;
+        let providers = Providers::build(exports, service_version, &prometheus)?;
         let metrics = Metrics::new(&providers.metrics.meter("bellwether"), service_version);
         prometheus.observe_exemplars(metrics.exemplars());
         Ok(Self { metrics, prometheus, providers })

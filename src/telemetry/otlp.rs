@@ -46,7 +46,7 @@ impl Exports {
 }
 
 fn exports(signal: Signal, variable: &impl Fn(&str) -> Option<String>) -> Result<bool, Error> {
-    let part = signal.variable_part();
+    let part = signal.to_string().to_uppercase();
     let exporter = variable(&format!("OTEL_{part}_EXPORTER"));
     if exporter.is_some_and(|list| !list.split(',').any(|one| one.trim() == "otlp")) {
         return Ok(false);

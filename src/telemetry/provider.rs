@@ -43,18 +43,14 @@ impl Providers {
         if exports.metrics {
             metrics = metrics.with_periodic_exporter(otlp::metric_exporter()?);
         }
-        let traces = if exports.traces {
+        let traces = exports.traces.then(otlp::span_exporter).transpose()?.map(|exporter| {
             let builder = SdkTracerProvider::builder().with_resource(resource.clone());
-            Some(builder.with_batch_exporter(otlp::span_exporter()?).build())
-        } else {
-            None
-        };
-        let logs = if exports.logs {
+            builder.with_batch_exporter(exporter).build()
+        });
+        let logs = exports.logs.then(otlp::log_exporter).transpose()?.map(|exporter| {
             let builder = SdkLoggerProvider::builder().with_resource(resource);
-            Some(builder.with_batch_exporter(otlp::log_exporter()?).build())
-        } else {
-            None
-        };
+            builder.with_batch_exporter(exporter).build()
+        });
         Ok(Self { traces, logs, metrics: metrics.build() })
     }
 

@@ -13,17 +13,6 @@ pub enum Signal {
     Logs,
 }
 
-impl Signal {
-    /// Returns its part in the names of `OTEL_*` variables.
-    pub(super) fn variable_part(self) -> &'static str {
-        match self {
-            Self::Traces => "TRACES",
-            Self::Metrics => "METRICS",
-            Self::Logs => "LOGS",
-        }
-    }
-}
-
 impl fmt::Display for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
