@@ -44,13 +44,11 @@ impl Operations {
         Operations { aggregator, reads, rules }
     }
 
-    /// Handles a command on an operation, and reads the operation afterwards; with its payload if
-    /// `with_payload`.
+    /// Handles a command on an operation, and reads the operation afterwards.
     async fn handle<R: Repeatable>(
         &self,
         request: Request<R>,
         read: impl FnOnce(&mut Fields, &R) -> Option<OperationCommand>,
-        with_payload: bool,
     ) -> Result<Done, ApiError> {
         let (access, wire) = Access::open(request);
         let (app, (order, id)) = convert::read(&access, wire, |fields, wire| {
@@ -60,7 +58,7 @@ impl Operations {
         let asked = (order.id.clone(), order.action.clone());
         let request = domain::command::Request { id, command: Command::Operate(order) };
         let outcome = command::apply(&self.aggregator, &app, request).await?;
-        let read = |state: &AppState| done(state, &asked.0, &asked.1, outcome, with_payload);
+        let read = |state: &AppState| done(state, &asked.0, &asked.1, outcome);
         let done = self.aggregator.read(&app, outcome.revision, read).await;
         let done = done.map_err(|e| ApiError::of(&app, e))?;
         done.map_err(|refused| refused_by(&app, refused))
@@ -78,14 +76,14 @@ fn done(
     id: &OperationId,
     what: &OperationAction,
     outcome: Outcome,
-    with_payload: bool,
 ) -> Result<Done, Refused> {
     let operations = state.operations();
     let operation = operations.get(id).ok_or_else(|| Refused::NotFound { id: id.clone() })?;
-    let holds = match what {
-        OperationAction::Begin(_) => outcome.changed,
-        OperationAction::Acquire { .. } => true,
-        _ => false,
+    // The answers to the unit that works have the payload.
+    let (holds, with_payload) = match what {
+        OperationAction::Begin(_) => (outcome.changed, true),
+        OperationAction::Acquire { .. } => (true, true),
+        _ => (false, false),
     };
     if holds && operation.fence != outcome.fence {
         let (given, current) = (outcome.fence, operation.fence);
@@ -111,7 +109,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::BeginOperationRequest>,
     ) -> Result<Response<v1::BeginOperationResponse>, Status> {
-        let done = self.handle(request, convert::begin, true).await?;
+        let done = self.handle(request, convert::begin).await?;
         let Done { operation, revision, changed: begun, advice } = done;
         Ok(Response::new(v1::BeginOperationResponse { operation, revision, begun, advice }))
     }
@@ -120,7 +118,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::AcquireOperationRequest>,
     ) -> Result<Response<v1::AcquireOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.handle(request, convert::acquire, true).await?;
+        let Done { operation, revision, .. } = self.handle(request, convert::acquire).await?;
         Ok(Response::new(v1::AcquireOperationResponse { operation, revision }))
     }
 
@@ -128,8 +126,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::HeartbeatOperationRequest>,
     ) -> Result<Response<v1::HeartbeatOperationResponse>, Status> {
-        let Done { operation, revision, .. } =
-            self.handle(request, convert::heartbeat, false).await?;
+        let Done { operation, revision, .. } = self.handle(request, convert::heartbeat).await?;
         Ok(Response::new(v1::HeartbeatOperationResponse { operation, revision }))
     }
 
@@ -137,8 +134,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::ReleaseOperationRequest>,
     ) -> Result<Response<v1::ReleaseOperationResponse>, Status> {
-        let Done { operation, revision, .. } =
-            self.handle(request, convert::release, false).await?;
+        let Done { operation, revision, .. } = self.handle(request, convert::release).await?;
         Ok(Response::new(v1::ReleaseOperationResponse { operation, revision }))
     }
 
@@ -146,8 +142,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::CompleteOperationRequest>,
     ) -> Result<Response<v1::CompleteOperationResponse>, Status> {
-        let Done { operation, revision, .. } =
-            self.handle(request, convert::complete, false).await?;
+        let Done { operation, revision, .. } = self.handle(request, convert::complete).await?;
         Ok(Response::new(v1::CompleteOperationResponse { operation, revision }))
     }
 
@@ -156,7 +151,7 @@ impl OperationService for Operations {
         request: Request<v1::FailOperationRequest>,
     ) -> Result<Response<v1::FailOperationResponse>, Status> {
         let fail = |fields: &mut Fields, wire: &_| convert::fail(fields, wire, &self.rules);
-        let Done { operation, revision, .. } = self.handle(request, fail, false).await?;
+        let Done { operation, revision, .. } = self.handle(request, fail).await?;
         Ok(Response::new(v1::FailOperationResponse { operation, revision }))
     }
 
@@ -164,7 +159,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::VerifyOperationRequest>,
     ) -> Result<Response<v1::VerifyOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.handle(request, convert::verify, false).await?;
+        let Done { operation, revision, .. } = self.handle(request, convert::verify).await?;
         Ok(Response::new(v1::VerifyOperationResponse { operation, revision }))
     }
 
@@ -172,7 +167,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::CancelOperationRequest>,
     ) -> Result<Response<v1::CancelOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.handle(request, convert::cancel, false).await?;
+        let Done { operation, revision, .. } = self.handle(request, convert::cancel).await?;
         Ok(Response::new(v1::CancelOperationResponse { operation, revision }))
     }
 
@@ -180,7 +175,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::RetryOperationRequest>,
     ) -> Result<Response<v1::RetryOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.handle(request, convert::retry, false).await?;
+        let Done { operation, revision, .. } = self.handle(request, convert::retry).await?;
         Ok(Response::new(v1::RetryOperationResponse { operation, revision }))
     }
 
