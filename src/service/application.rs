@@ -19,7 +19,6 @@ use crate::service::convert::{self, PAGE_BYTES_MAX, Page, PageToken};
 use crate::service::guard::Access;
 use crate::service::observe::Deadline;
 use crate::service::reads::Reads;
-use crate::service::report::advice_of;
 use crate::service::{collect, command, faults};
 use crate::session::Sessions;
 use crate::store::Store;
@@ -270,11 +269,8 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::SetApplicationStatusRequest>,
     ) -> Result<Response<v1::SetApplicationStatusResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let cuts = wire.cut_long_texts;
         let read = convert::set_application_status;
-        let (app, request, advice) = command::read_cut(&access, wire, cuts, read)?;
-        let outcome = command::apply(&self.aggregator, &app, request).await?;
+        let (outcome, advice) = command::handle_texts(&self.aggregator, request, read).await?;
         Ok(Response::new(v1::SetApplicationStatusResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -286,12 +282,8 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ReplaceApplicationStatusesRequest>,
     ) -> Result<Response<v1::ReplaceApplicationStatusesResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let cuts = wire.cut_long_texts;
         let read = convert::replace_application_statuses;
-        let (app, request, cut) = command::read_cut(&access, wire, cuts, read)?;
-        let advice = advice_of(&request.command, cut);
-        let outcome = command::apply(&self.aggregator, &app, request).await?;
+        let (outcome, advice) = command::handle_texts(&self.aggregator, request, read).await?;
         Ok(Response::new(v1::ReplaceApplicationStatusesResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,

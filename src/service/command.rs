@@ -3,9 +3,10 @@
 use tonic::Request;
 
 use crate::aggregator::Aggregator;
-use crate::domain::command;
+use crate::domain::command::{self, Command};
 use crate::domain::name::AppName;
 use crate::domain::request::Outcome;
+use crate::domain::status::report::advice;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields, Scoped};
 use crate::service::guard::Access;
@@ -23,19 +24,44 @@ pub(super) async fn handle<R: Scoped>(
     Ok((app, outcome))
 }
 
-/// Reads a request whose long texts are cut if `cuts`. Returns what was cut beside it.
-pub(super) fn read_cut<R: Scoped>(
-    access: &Access,
-    wire: R,
-    cuts: bool,
+/// Like [`handle`], for a command with texts of a reporter. Returns the outcome and the advice.
+pub(super) async fn handle_texts<R: Scoped>(
+    aggregator: &Aggregator,
+    request: Request<R>,
+    read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
+) -> Result<(Outcome, Vec<String>), ApiError> {
+    let (app, request, advice) = read_texts(request, read)?;
+    Ok((apply(aggregator, &app, request).await?, advice))
+}
+
+/// Reads a command with texts of a reporter. Returns the advice beside it, which says what was cut.
+pub(super) fn read_texts<R: Scoped>(
+    request: Request<R>,
     read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
 ) -> Result<(AppName, command::Request, Vec<String>), ApiError> {
-    let (app, (request, cut)) = convert::read(access, wire, |fields, wire| {
-        fields.cut_long_texts(cuts);
+    let (access, wire) = Access::open(request);
+    let (app, (request, cut)) = convert::read(&access, wire, |fields, wire| {
         let request = read(fields, wire)?;
         Some((request, fields.take_cuts()))
     })?;
-    Ok((app, request, cut))
+    let advice = advice_of(&request.command, cut);
+    Ok((app, request, advice))
+}
+
+/// Returns each advice once, even if it applies to several statuses of a set, then what was cut.
+fn advice_of(command: &Command, cut: Vec<String>) -> Vec<String> {
+    let reports: Vec<_> = match command {
+        Command::Report(_, _, new) => vec![&new.report],
+        Command::Replace(_, _, set) | Command::ReplaceApplicationStatuses(_, _, set) => {
+            set.iter().map(|new| &new.report).collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut all: Vec<String> = reports.into_iter().flat_map(|report| advice(report)).collect();
+    all.sort();
+    all.dedup();
+    all.extend(cut);
+    all
 }
 
 /// Applies a request.

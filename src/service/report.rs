@@ -8,7 +8,6 @@ use crate::domain::classify::finding::Finding;
 use crate::domain::command::Command;
 use crate::domain::fault::FaultKey;
 use crate::domain::rejected::Rejected;
-use crate::domain::status::report::advice;
 use crate::proto::v1;
 use crate::proto::v1::report_service_server::ReportService;
 use crate::service::code::ApiError;
@@ -35,11 +34,8 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReportStatusRequest>,
     ) -> Result<Response<v1::ReportStatusResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let cuts = wire.cut_long_texts;
-        let (app, request, cut) = command::read_cut(&access, wire, cuts, convert::report)?;
-        let advice = advice_of(&request.command, cut);
-        let outcome = command::apply(&self.aggregator, &app, request).await?;
+        let (outcome, advice) =
+            command::handle_texts(&self.aggregator, request, convert::report).await?;
         Ok(Response::new(v1::ReportStatusResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -51,11 +47,8 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReplaceStatusesRequest>,
     ) -> Result<Response<v1::ReplaceStatusesResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let cuts = wire.cut_long_texts;
-        let (app, request, cut) = command::read_cut(&access, wire, cuts, convert::replace)?;
-        let advice = advice_of(&request.command, cut);
-        let outcome = command::apply(&self.aggregator, &app, request).await?;
+        let (outcome, advice) =
+            command::handle_texts(&self.aggregator, request, convert::replace).await?;
         Ok(Response::new(v1::ReplaceStatusesResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -79,9 +72,7 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReportErrorRequest>,
     ) -> Result<Response<v1::ReportErrorResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let cuts = wire.cut_long_texts;
-        let (app, request, advice) = command::read_cut(&access, wire, cuts, |fields, wire| {
+        let (app, request, advice) = command::read_texts(request, |fields, wire| {
             convert::report_error(fields, wire, &self.rules)
         })?;
         let met = met(&request.command);
@@ -146,20 +137,4 @@ fn held(command: &Command) -> impl FnOnce(&AppState) -> i32 + use<> {
         let is_meant = |key: &FaultKey| target.as_ref().is_none_or(|t| key.target == *t);
         of_component.filter(|(key, f)| is_meant(key) && f.held_since.is_some()).count() as i32
     }
-}
-
-/// Returns each advice once, even if it applies to several statuses of a set, then what was cut.
-pub(super) fn advice_of(command: &Command, cut: Vec<String>) -> Vec<String> {
-    let reports: Vec<_> = match command {
-        Command::Report(_, _, new) => vec![&new.report],
-        Command::Replace(_, _, set) | Command::ReplaceApplicationStatuses(_, _, set) => {
-            set.iter().map(|new| &new.report).collect()
-        }
-        _ => Vec::new(),
-    };
-    let mut all: Vec<String> = reports.into_iter().flat_map(|report| advice(report)).collect();
-    all.sort();
-    all.dedup();
-    all.extend(cut);
-    all
 }

@@ -27,6 +27,7 @@ pub fn report_error(
     wire: v1::ReportErrorRequest,
     rules: &ErrorRules,
 ) -> Option<Request> {
+    fields.cut_long_texts(wire.cut_long_texts);
     let id = request_id(fields, &wire);
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
     // Classified last, so that a refused request is not counted as classified.

@@ -59,6 +59,7 @@ pub fn set_application_status(
     fields: &mut Fields,
     wire: v1::SetApplicationStatusRequest,
 ) -> Option<Request> {
+    fields.cut_long_texts(wire.cut_long_texts);
     let claim = fields.writer(&wire.unit, wire.lease_epoch, wire.decided_outside);
     let id = request_id(fields, &wire);
     let status = application_status(fields, wire);
@@ -100,6 +101,7 @@ pub fn replace_application_statuses(
     fields: &mut Fields,
     wire: v1::ReplaceApplicationStatusesRequest,
 ) -> Option<Request> {
+    fields.cut_long_texts(wire.cut_long_texts);
     let claim = fields.writer(&wire.unit, wire.lease_epoch, wire.decided_outside);
     let id = request_id(fields, &wire);
     let (component, set) = pull_set(fields, wire.component.as_deref(), wire.statuses)?;

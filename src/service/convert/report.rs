@@ -61,6 +61,7 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
 
 /// Reads a `ReportStatus`.
 pub fn report(fields: &mut Fields, wire: v1::ReportStatusRequest) -> Option<Request> {
+    fields.cut_long_texts(wire.cut_long_texts);
     let id = request_id(fields, &wire);
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
     let Some(status) = wire.status else {
@@ -74,6 +75,7 @@ pub fn report(fields: &mut Fields, wire: v1::ReportStatusRequest) -> Option<Requ
 
 /// Reads a `ReplaceStatuses`.
 pub fn replace(fields: &mut Fields, wire: v1::ReplaceStatusesRequest) -> Option<Request> {
+    fields.cut_long_texts(wire.cut_long_texts);
     let id = request_id(fields, &wire);
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
     let (component, set) = pull_set(fields, wire.component.as_deref(), wire.statuses)?;
