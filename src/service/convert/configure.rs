@@ -76,8 +76,7 @@ fn config_patch(
     };
     if let Some(path) = paths.iter().find(|path| !known(path)) {
         let text = format!("names {}; known are {}, and *", quoted(path), CONFIG_FIELDS.join(", "));
-        fields.note("update_mask", Reason::InvalidValue, text).with("value", path);
-        return None;
+        return fields.wrong("update_mask", text, path);
     }
     let named = |path: &str| {
         let parent = path.split('.').next().unwrap_or(path);
@@ -105,12 +104,7 @@ fn config_fields(
         Ok(v1::LostUnits::Ignore) => Some(LostUnits::Ignore),
         Ok(v1::LostUnits::Waiting) => Some(LostUnits::Waiting),
         Ok(v1::LostUnits::Blocked) => Some(LostUnits::Blocked),
-        Err(_) => {
-            fields
-                .note("lost_units", Reason::InvalidValue, "is not in the enum LostUnits")
-                .with("value", config.lost_units);
-            None
-        }
+        Err(_) => fields.wrong("lost_units", "is not in the enum LostUnits", config.lost_units),
     };
     let no_ttl = |ttl: &prost_types::Duration| ttl.seconds == 0 && ttl.nanos == 0;
     let given = ttls.default_ttl.as_ref().filter(|ttl| !no_ttl(ttl));
@@ -163,8 +157,7 @@ fn policy(fields: &mut Fields, given: &v1::Policy) -> Option<Policy> {
         "custom" | "" if custom => {}
         name => {
             let text = format!("is {}; known are juju, openstack, strict, custom", quoted(name));
-            fields.note("policy.name", Reason::InvalidValue, text).with("value", name);
-            return None;
+            return fields.wrong("policy.name", text, name);
         }
     }
     let order: Option<Vec<Level>> =

@@ -42,8 +42,7 @@ pub(super) fn met(
     rules: &ErrorRules,
 ) -> Option<impl FnOnce(Reporter) -> Command + use<>> {
     let Some(given) = given else {
-        fields.note("error", Reason::MissingField, "is required");
-        return None;
+        return fields.missing("error", "is required");
     };
     let outer = std::mem::replace(&mut fields.within, Within::Message("error"));
     let component = fields.part("component", &given.component);
@@ -99,14 +98,12 @@ pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Option<E
     let system = match given.system.as_str() {
         "" => {
             let text = "is required: grpc, http, python, helm, redis, io, or one of your rules";
-            fields.note("system", Reason::MissingField, text);
-            None
+            fields.missing("system", text)
         }
         system if is_system(system) => Some(system.into()),
         system => {
             let text = format!("is {}; give lower-case letters, digits, . _ -", quoted(system));
-            fields.note("system", Reason::InvalidValue, text).with("value", system);
-            None
+            fields.wrong("system", text, system)
         }
     };
     let code = fields.text("code", &given.code, MESSAGE_BYTES_MAX);
@@ -147,13 +144,11 @@ fn origin(fields: &mut Fields, given: i32) -> Option<ErrorOrigin> {
         Ok(v1::ErrorOrigin::Local) => Some(ErrorOrigin::Local),
         Ok(v1::ErrorOrigin::Unspecified) => {
             let text = "is required: who answered decides what an error means";
-            fields.note("origin", Reason::MissingField, text);
-            None
+            fields.missing("origin", text)
         }
         Err(_) => {
             let text = format!("is {given}; give peer, transport or local");
-            fields.note("origin", Reason::InvalidValue, text).with("value", given);
-            None
+            fields.wrong("origin", text, given)
         }
     }
 }
@@ -167,8 +162,7 @@ fn outcome(fields: &mut Fields, given: i32) -> Option<Option<ErrorOutcome>> {
         Ok(v1::ErrorOutcome::Rejected) => Some(Some(ErrorOutcome::Rejected)),
         Err(_) => {
             let text = format!("is {given}; give not_applied, unknown, rejected, or nothing");
-            fields.note("outcome", Reason::InvalidValue, text).with("value", given);
-            None
+            fields.wrong("outcome", text, given)
         }
     }
 }
@@ -212,13 +206,11 @@ pub fn resolve_hold(fields: &mut Fields, wire: v1::ResolveHoldRequest) -> Option
         Ok(v1::HoldResolution::Retry) => Some(Resolution::Retry),
         Ok(v1::HoldResolution::Skip) => Some(Resolution::Skip),
         Ok(v1::HoldResolution::Unspecified) => {
-            fields.note("resolution", Reason::MissingField, "is required: retry or skip");
-            None
+            fields.missing("resolution", "is required: retry or skip")
         }
         Err(_) => {
             let text = format!("is {}; give retry or skip", wire.resolution);
-            fields.note("resolution", Reason::InvalidValue, text).with("value", wire.resolution);
-            None
+            fields.wrong("resolution", text, wire.resolution)
         }
     };
     let id = request_id(fields, &wire);

@@ -121,13 +121,27 @@ impl Fields {
         Noted(self.violations.last_mut())
     }
 
+    /// Notes a field with a wrong value. Returns `None`, which is then its value.
+    pub(super) fn wrong<T>(
+        &mut self,
+        field: &str,
+        text: impl Into<String>,
+        value: impl ToString,
+    ) -> Option<T> {
+        self.note(field, Reason::InvalidValue, text).with("value", value);
+        None
+    }
+
+    /// Notes a field that is missing. Returns `None`, which is then its value.
+    pub(super) fn missing<T>(&mut self, field: &str, text: impl Into<String>) -> Option<T> {
+        self.note(field, Reason::MissingField, text);
+        None
+    }
+
     fn name<T>(&mut self, field: &str, given: &str, read: Result<T, NameError>) -> Option<T> {
         match read {
             Ok(name) => Some(name),
-            Err(NameError::Empty) => {
-                self.note(field, Reason::MissingField, "is required");
-                None
-            }
+            Err(NameError::Empty) => self.missing(field, "is required"),
             Err(error) => {
                 self.note(field, Reason::InvalidName, error.to_string())
                     .with("value", given)
@@ -232,8 +246,7 @@ impl Fields {
         }
         if id.chars().any(char::is_control) {
             let text = "has control characters; give letters, digits and signs";
-            self.note("request_id", Reason::InvalidValue, text).with("value", id.escape_debug());
-            return None;
+            return self.wrong("request_id", text, id.escape_debug());
         }
         Some((!id.is_empty()).then(|| Arc::from(id)))
     }
@@ -244,8 +257,7 @@ impl Fields {
             Ok(v1::Level::Unspecified) => {
                 let words: Vec<&str> = Level::ALL.iter().map(|l| l.word()).collect();
                 let text = format!("is required: one of {}", words.join(", "));
-                self.note(field, Reason::MissingField, text);
-                None
+                self.missing(field, text)
             }
             Ok(level) => Some(from_level(level)),
             Err(_) => {
@@ -263,8 +275,7 @@ impl Fields {
             Ok(v1::StatusKind::Push) => Some(Some(Kind::Push)),
             Err(_) => {
                 let text = format!("is {kind}; give pull, push, or nothing");
-                self.note("kind", Reason::InvalidValue, text).with("value", kind);
-                None
+                self.wrong("kind", text, kind)
             }
         }
     }

@@ -81,8 +81,7 @@ fn application_status(
         Ok(_) => Some(Mode::Contribute),
         Err(_) => {
             let text = format!("is {}; give contribute or override", request.mode);
-            fields.note("mode", Reason::InvalidValue, text).with("value", request.mode);
-            None
+            fields.wrong("mode", text, request.mode)
         }
     };
     Some(NewApplicationStatus {
@@ -138,8 +137,7 @@ fn data_patch(fields: &mut Fields, wire: v1::UpdateAppDataRequest) -> Option<Dat
     }
     if let Some(both) = delete.iter().find(|key| set.contains_key(*key)) {
         let text = format!("has {}, which is also set; name each key once", quoted(both));
-        fields.note("delete", Reason::InvalidValue, text).with("value", both);
-        return None;
+        return fields.wrong("delete", text, both);
     }
     Some(DataPatch { set, delete, etag: wire.etag.map(String::into_boxed_str) })
 }

@@ -89,8 +89,7 @@ fn payload(
     let is_digest = hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit());
     if !given.is_empty() && !is_digest {
         let text = "is no digest; give sha256: and 64 hex digits";
-        fields.note("payload_digest", Reason::InvalidValue, text).with("value", given);
-        return None;
+        return fields.wrong("payload_digest", text, given);
     }
     let given = given.to_ascii_lowercase();
     if !uri.is_empty() {
@@ -101,8 +100,7 @@ fn payload(
         }
         if given.is_empty() {
             let text = "is required with payload_uri, to check the payload at a resume";
-            fields.note("payload_digest", Reason::MissingField, text);
-            return None;
+            return fields.missing("payload_digest", text);
         }
         return Some((Payload { uri, digest: given.into() }, None));
     }
@@ -113,8 +111,7 @@ fn payload(
     };
     if !given.is_empty() && given != digest {
         let text = format!("is {given}, but the payload has {digest}: it was cut or changed");
-        fields.note("payload_digest", Reason::InvalidValue, text).with("value", given);
-        return None;
+        return fields.wrong("payload_digest", text, given);
     }
     Some((Payload { uri, digest: digest.into() }, Some(bytes)))
 }
@@ -143,10 +140,7 @@ pub fn acquire(
         Ok(v1::PayloadState::Undecodable) => PayloadState::Undecodable,
         Err(_) => {
             let text = format!("is {}, which is not in the enum PayloadState", wire.payload_state);
-            fields
-                .note("payload_state", Reason::InvalidValue, text)
-                .with("value", wire.payload_state);
-            return None;
+            return fields.wrong("payload_state", text, wire.payload_state);
         }
     };
     Some(OperationCommand {
@@ -200,8 +194,7 @@ pub fn fail(
 ) -> Option<OperationCommand> {
     let fence = fence(fields, wire.fence);
     let Some(report) = &wire.error else {
-        fields.note("error", Reason::MissingField, "is required: what went wrong");
-        return None;
+        return fields.missing("error", "is required: what went wrong");
     };
     fields.within = Within::Message("error");
     let failure = failure(fields, report, rules);
@@ -254,8 +247,7 @@ fn class_of(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -
         Ok(v1::ErrorClass::Fatal) => Class::Fatal,
         Err(_) => {
             let text = format!("is {}, which is not in the enum ErrorClass", report.class);
-            fields.note("class", Reason::InvalidValue, text).with("value", report.class);
-            return None;
+            return fields.wrong("class", text, report.class);
         }
     })
 }
@@ -302,8 +294,7 @@ fn order(
 fn fence(fields: &mut Fields, fence: u64) -> Option<u64> {
     if fence == 0 {
         let text = "is required: as BeginOperation or AcquireOperation answered it";
-        fields.note("fence", Reason::MissingField, text);
-        return None;
+        return fields.missing("fence", text);
     }
     Some(fence)
 }
@@ -329,8 +320,7 @@ fn kind(fields: &mut Fields, kind: i32) -> Option<Kind> {
         Ok(v1::OperationKind::Other) => Kind::Other,
         Err(_) => {
             let text = format!("is {kind}, which is not in the enum OperationKind");
-            fields.note("kind", Reason::InvalidValue, text).with("value", kind);
-            return None;
+            return fields.wrong("kind", text, kind);
         }
     })
 }

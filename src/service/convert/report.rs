@@ -65,8 +65,7 @@ pub fn report(fields: &mut Fields, wire: v1::ReportStatusRequest) -> Option<Requ
     let id = request_id(fields, &wire);
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
     let Some(status) = wire.status else {
-        fields.note("status", Reason::MissingField, "is required");
-        return None;
+        return fields.missing("status", "is required");
     };
     let (kind, status) = new_status(fields, Within::Message("status"), status)?;
     let command = Command::Report(reporter?, kind.unwrap_or(Kind::Push), status);
