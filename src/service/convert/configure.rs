@@ -14,21 +14,6 @@ use crate::domain::policy::{Config, ConfigPatch, LostUnits, Policy};
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 
-/// Fields of a configuration that a mask can name.
-const CONFIG_FIELDS: [&str; 11] = [
-    "policy",
-    "lost_units",
-    "ttls",
-    "serving_levels",
-    "external_leader",
-    "collect_interval",
-    "hand_over",
-    "latches",
-    "damping",
-    "lease_duration",
-    "drop_leader_status",
-];
-
 /// Reads a `ConfigureApplication`.
 pub fn configure_application(
     fields: &mut Fields,
@@ -71,21 +56,25 @@ fn config_patch(
         Some(mask) => mask.paths.iter().map(String::as_str).collect(),
         None => present.iter().filter(|(_, present)| *present).map(|(path, _)| *path).collect(),
     };
+    let mut parents: Vec<&str> = present.iter().map(|(path, _)| parent(path)).collect();
+    parents.dedup();
     let known = |path: &str| {
-        path == "*" || CONFIG_FIELDS.contains(&path) || present.iter().any(|(p, _)| *p == path)
+        path == "*" || parents.contains(&path) || present.iter().any(|(p, _)| *p == path)
     };
     if let Some(path) = paths.iter().find(|path| !known(path)) {
-        let text = format!("names {}; known are {}, and *", quoted(path), CONFIG_FIELDS.join(", "));
+        let text = format!("names {}; known are {}, and *", quoted(path), parents.join(", "));
         return fields.wrong("update_mask", text, path);
     }
-    let named = |path: &str| {
-        let parent = path.split('.').next().unwrap_or(path);
-        paths.iter().any(|p| *p == "*" || *p == path || *p == parent)
-    };
+    let named = |path: &str| paths.iter().any(|p| [path, parent(path), "*"].contains(p));
     let outer = std::mem::replace(&mut fields.within, Within::Message("config"));
     let patch = config_fields(fields, config, named);
     fields.within = outer;
     patch
+}
+
+/// Returns the field that holds the field of a path.
+fn parent(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
 }
 
 fn config_fields(
@@ -130,21 +119,20 @@ fn config_fields(
         fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);
     let drop_leader_status = config.drop_leader_status.unwrap_or_default();
     Some(ConfigPatch {
-        policy: Some(policy?).filter(|_| named("policy")),
-        lost_units: Some(lost_units?).filter(|_| named("lost_units")),
-        default_ttl: Some(default_ttl?).filter(|_| named("ttls.default_ttl")),
-        lost_after: Some(lost_after?.unwrap_or(default.lost_after))
-            .filter(|_| named("ttls.lost_after")),
-        serving_levels: Some(serving_levels?).filter(|_| named("serving_levels")),
-        external_leader: Some(external_leader?).filter(|_| named("external_leader")),
-        collect_interval: Some(collect_interval?.unwrap_or(default.collect_interval))
-            .filter(|_| named("collect_interval")),
-        hand_over: Some(hand_over?).filter(|_| named("hand_over")),
-        latches: Some(latches?).filter(|_| named("latches")),
-        damping: Some(damping?).filter(|_| named("damping")),
-        lease_duration: Some(lease_duration?.unwrap_or(default.lease_duration))
-            .filter(|_| named("lease_duration")),
-        drop_leader_status: Some(drop_leader_status).filter(|_| named("drop_leader_status")),
+        policy: named("policy").then_some(policy?),
+        lost_units: named("lost_units").then_some(lost_units?),
+        default_ttl: named("ttls.default_ttl").then_some(default_ttl?),
+        lost_after: named("ttls.lost_after").then_some(lost_after?.unwrap_or(default.lost_after)),
+        serving_levels: named("serving_levels").then_some(serving_levels?),
+        external_leader: named("external_leader").then_some(external_leader?),
+        collect_interval: named("collect_interval")
+            .then_some(collect_interval?.unwrap_or(default.collect_interval)),
+        hand_over: named("hand_over").then_some(hand_over?),
+        latches: named("latches").then_some(latches?),
+        damping: named("damping").then_some(damping?),
+        lease_duration: named("lease_duration")
+            .then_some(lease_duration?.unwrap_or(default.lease_duration)),
+        drop_leader_status: named("drop_leader_status").then_some(drop_leader_status),
     })
 }
 
