@@ -77,11 +77,10 @@ fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> Option<NewError> {
     let shortest_wait = fields.duration("shortest_wait", shortest, Duration::ZERO, PUSHBACK_MAX);
     let operation_id = fields.text("operation_id", &given.operation_id, REQUEST_ID_BYTES_MAX);
     let generation = fields.text("generation", &given.generation, NAME_BYTES_MAX);
-    let attempt = u32::try_from(given.attempt).ok();
-    if attempt.is_none() {
+    let attempt = u32::try_from(given.attempt).ok().or_else(|| {
         let text = format!("is {}; give 1 or more, or nothing", given.attempt);
-        fields.note("attempt", Reason::InvalidValue, text).with("value", given.attempt);
-    }
+        fields.wrong("attempt", text, given.attempt)
+    });
     Some(NewError {
         evidence: evidence(fields, given)?,
         internal_detail: InternalDetail(internal_detail?),

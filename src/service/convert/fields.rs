@@ -17,6 +17,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::code::{ApiError, Reason, Violation, quoted};
+use crate::service::convert::value::from_level;
 
 /// Violations of one request that are kept; the others are counted. An error shows as many of them
 /// as fit.
@@ -435,18 +436,6 @@ pub fn if_given<T, U>(given: Option<T>, read: impl FnOnce(T) -> Option<U>) -> Op
     match given {
         Some(given) => read(given).map(Some),
         None => Some(None),
-    }
-}
-
-fn from_level(level: v1::Level) -> Level {
-    match level {
-        v1::Level::Unspecified | v1::Level::Unknown => Level::Unknown,
-        v1::Level::Terminated => Level::Terminated,
-        v1::Level::Active => Level::Active,
-        v1::Level::Waiting => Level::Waiting,
-        v1::Level::Maintenance => Level::Maintenance,
-        v1::Level::Blocked => Level::Blocked,
-        v1::Level::Error => Level::Error,
     }
 }
 

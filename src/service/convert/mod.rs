@@ -42,4 +42,4 @@ pub use output::{
 pub use page::{PAGE_BYTES_MAX, Page, PageToken, fill, first_of, framed};
 pub use report::{clear, replace, report};
 pub use session::{announce_stop, hello, inbound, outbound, register_unit};
-pub use value::{count, duration, level_word, timestamp};
+pub use value::{count, duration, from_level, level_word, timestamp};

@@ -40,9 +40,9 @@ pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<Op
         fields.note("target_version", Reason::MissingField, "is required: where it leads");
     }
     let payload = payload(fields, wire);
-    let attempts_max = times(fields, "max_attempts", wire.max_attempts, 0);
+    let attempts_max = times(fields, "max_attempts", wire.max_attempts);
     let interruptions = wire.max_interruptions.unwrap_or(INTERRUPTIONS_DEFAULT as i32);
-    let interruptions_max = times(fields, "max_interruptions", interruptions, 0);
+    let interruptions_max = times(fields, "max_interruptions", interruptions);
     let deadline = fields.moment("deadline", wire.deadline.as_ref());
     let lease =
         fields.duration("lease_duration", wire.lease_duration.as_ref(), LEASE_MIN, LEASE_MAX);
@@ -235,20 +235,14 @@ fn class_of(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -
     if !report.system.is_empty() {
         return Some(rules.classify(&evidence(fields, report)?).class);
     }
-    Some(match v1::ErrorClass::try_from(report.class) {
-        Ok(v1::ErrorClass::Unspecified | v1::ErrorClass::Unclassified) => Class::Unclassified,
-        Ok(v1::ErrorClass::Transient) => Class::Transient,
-        Ok(v1::ErrorClass::Throttled) => Class::Throttled,
-        Ok(v1::ErrorClass::Conflict) => Class::Conflict,
-        Ok(v1::ErrorClass::Interrupted) => Class::Interrupted,
-        Ok(v1::ErrorClass::Dependency) => Class::Dependency,
-        Ok(v1::ErrorClass::Blocked) => Class::Blocked,
-        Ok(v1::ErrorClass::Gone) => Class::Gone,
-        Ok(v1::ErrorClass::Fatal) => Class::Fatal,
-        Err(_) => {
-            let text = format!("is {}, which is not in the enum ErrorClass", report.class);
-            return fields.wrong("class", text, report.class);
-        }
+    let given = report.class;
+    if given == v1::ErrorClass::Unspecified as i32 {
+        return Some(Class::Unclassified);
+    }
+    let known = Class::ALL.into_iter().find(|known| class(*known) as i32 == given);
+    known.or_else(|| {
+        let text = format!("is {given}, which is not in the enum ErrorClass");
+        fields.wrong("class", text, given)
     })
 }
 
@@ -261,10 +255,9 @@ pub fn verify(fields: &mut Fields, wire: &v1::VerifyOperationRequest) -> Option<
         Ok(v1::Observed::Undetermined) => Some(Observed::Undetermined),
         Ok(v1::Observed::Unspecified) | Err(_) => None,
     };
-    if observed.is_none() {
-        let text = "is required: applied, not applied, or undetermined";
-        fields.note("observed", Reason::MissingField, text);
-    }
+    let observed = observed.or_else(|| {
+        fields.missing("observed", "is required: applied, not applied, or undetermined")
+    });
     let what =
         fence.zip(observed).map(|(fence, observed)| OperationAction::Verify { fence, observed });
     order(fields, &wire.unit, &wire.operation_id, what)
@@ -299,10 +292,10 @@ fn fence(fields: &mut Fields, fence: u64) -> Option<u64> {
     Some(fence)
 }
 
-fn times(fields: &mut Fields, field: &str, given: i32, min: u32) -> Option<u32> {
-    let read = u32::try_from(given).ok().filter(|n| min <= *n && *n <= ATTEMPTS_MAX);
+fn times(fields: &mut Fields, field: &str, given: i32) -> Option<u32> {
+    let read = u32::try_from(given).ok().filter(|n| *n <= ATTEMPTS_MAX);
     if read.is_none() {
-        let text = format!("is {given}; give {min} to {ATTEMPTS_MAX}, or nothing");
+        let text = format!("is {given}; give 0 to {ATTEMPTS_MAX}, or nothing");
         fields
             .note(field, Reason::InvalidValue, text)
             .with("value", given)
@@ -328,12 +321,11 @@ fn kind(fields: &mut Fields, kind: i32) -> Option<Kind> {
 /// Reads the states of a filter.
 pub fn states(fields: &mut Fields, states: &[i32]) -> Option<BTreeSet<State>> {
     let read = states.iter().map(|given| {
-        let read = State::ALL.into_iter().find(|known| state(*known) as i32 == *given);
-        if read.is_none() {
+        let known = State::ALL.into_iter().find(|known| state(*known) as i32 == *given);
+        known.or_else(|| {
             let text = format!("has {given}, which is not in the enum OperationState");
-            fields.note("states", Reason::InvalidValue, text).with("value", given);
-        }
-        read
+            fields.wrong("states", text, given)
+        })
     });
     read.collect::<Vec<_>>().into_iter().collect()
 }

@@ -20,10 +20,14 @@ pub fn level(level: Level) -> v1::Level {
     }
 }
 
-/// Returns the word of a level on the wire; that of an unknown one if it is not given.
+/// Converts a level on the wire; one that is not given is unknown.
+pub fn from_level(given: v1::Level) -> Level {
+    Level::ALL.into_iter().find(|known| level(*known) == given).unwrap_or(Level::Unknown)
+}
+
+/// Returns the word of a level on the wire.
 pub fn level_word(given: v1::Level) -> &'static str {
-    let known = Level::ALL.into_iter().find(|known| level(*known) == given);
-    known.unwrap_or(Level::Unknown).word()
+    from_level(given).word()
 }
 
 /// Converts a kind.

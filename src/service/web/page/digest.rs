@@ -2,22 +2,18 @@
 //! compares it with that of its own copy.
 
 use super::view;
-use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::proto::v1;
-use crate::service::convert::level_word;
+use crate::service::convert::from_level;
 use crate::watch::{Digest, mark};
 
 /// Returns the digest of these applications.
 pub fn of(apps: &[v1::Application]) -> String {
     let mut digest = Digest::default();
     for app in apps {
-        let word = level_word(view::level(app));
-        let level = Level::ALL.into_iter().find(|level| level.word() == word);
-        let name = AppName::new(&app.namespace, &app.name).ok();
-        if let (Some(name), Some(level)) = (name, level) {
-            digest.add(mark(&name, Revision(app.revision), level));
+        if let Ok(name) = AppName::new(&app.namespace, &app.name) {
+            digest.add(mark(&name, Revision(app.revision), from_level(view::level(app))));
         }
     }
     format!("{:016x}", digest.value())
