@@ -20,7 +20,7 @@ use crate::domain::unit::{Newcomer, Reporter};
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Payload;
 use crate::proto::v1::connect_response::Message as Answer;
-use crate::service::code::{ApiError, Reason};
+use crate::service::code::{ApiError, Reason, Violation};
 use crate::service::guard::Access;
 use crate::service::rules::ErrorRules;
 use crate::session::{Hello, Inbound, Outbound, Welcome};
@@ -83,32 +83,43 @@ pub fn inbound(
     match message {
         Some(Payload::Heartbeat(_)) => Inbound::Heartbeat,
         Some(Payload::Goodbye(goodbye)) => Inbound::Goodbye { removed: goodbye.removed },
-        Some(Payload::Report(report)) => numbered(report.seq, None, report_of(reporter(), report)),
+        Some(Payload::Report(report)) => {
+            numbered(report.seq, None, |fields| report_of(fields, reporter(), report))
+        }
         Some(Payload::Replace(replace)) => {
             let question = u64::from_str_radix(&replace.collect_id, 16).ok();
-            numbered(replace.seq, question, replace_of(reporter(), replace))
+            numbered(replace.seq, question, |fields| {
+                let component = replace.component.as_deref();
+                let (component, set) = pull_set(fields, component, replace.statuses)?;
+                Some(Command::Replace(reporter(), component, set))
+            })
         }
         Some(Payload::Unchanged(unchanged)) => {
             let question = u64::from_str_radix(&unchanged.collect_id, 16).ok();
-            numbered(unchanged.seq, question, unchanged_of(reporter(), &unchanged))
+            numbered(unchanged.seq, question, |fields| {
+                let component = unchanged.component.as_deref();
+                let component = if_given(component, |text| fields.part("component", text))?;
+                Some(Command::Confirm(reporter(), component))
+            })
         }
         Some(Payload::Stopping(stopping)) => {
-            let mut fields = Fields::default();
-            has_seq(&mut fields, stopping.seq);
-            let command = fields.finish(Some(Command::AnnounceStop(reporter())));
-            numbered(stopping.seq, None, command)
+            numbered(stopping.seq, None, |_| Some(Command::AnnounceStop(reporter())))
         }
-        Some(Payload::Clear(clear)) => numbered(clear.seq, None, clear_of(reporter(), &clear)),
-        Some(Payload::Error(error)) => {
-            numbered(error.seq, None, error_of(reporter(), &error, rules))
+        Some(Payload::Clear(clear)) => {
+            numbered(clear.seq, None, |fields| clear_of(fields, reporter(), &clear))
         }
-        Some(Payload::Resolve(resolve)) => {
-            numbered(resolve.seq, None, resolve_of(reporter(), &resolve))
-        }
-        Some(Payload::ClaimLeadership(_)) => {
-            numbered(0, None, Ok(Command::ClaimLeadership(reporter(), None)))
-        }
-        Some(Payload::ReleaseLeadership(_)) => numbered(0, None, Ok(Command::StepBack(reporter()))),
+        Some(Payload::Error(error)) => numbered(error.seq, None, |fields| {
+            let command = error::met(fields, error.error.as_ref(), rules)?;
+            Some(command(reporter()))
+        }),
+        Some(Payload::Resolve(resolve)) => numbered(resolve.seq, None, |fields| {
+            let v1::ConnectResolve { component, target, generation, all_components, .. } = &resolve;
+            let what = (component.as_str(), *all_components);
+            let command = error::over(fields, what, target, generation)?;
+            Some(command(reporter()))
+        }),
+        Some(Payload::ClaimLeadership(_)) => unnumbered(Command::ClaimLeadership(reporter(), None)),
+        Some(Payload::ReleaseLeadership(_)) => unnumbered(Command::StepBack(reporter())),
         Some(Payload::Hello(_)) => broken("hello", "was sent already; a session has one"),
         None => broken("message", "is empty, or of a newer version of the contract"),
     }
@@ -117,31 +128,44 @@ pub fn inbound(
 fn numbered(
     seq: u64,
     answers: Option<u64>,
-    command: Result<Command, ApiError>,
+    read: impl FnOnce(&mut Fields) -> Option<Command>,
 ) -> Inbound<ApiError> {
-    match command {
+    let mut fields = Fields::default();
+    if seq == 0 {
+        fields.note("seq", Reason::MissingField, "is required: 1 or more, and growing");
+    }
+    let command = read(&mut fields);
+    match fields.finish(command) {
         Ok(command) => Inbound::Command { seq, command, answers },
         Err(refusal) => Inbound::Refused { seq, refusal },
     }
 }
 
-fn broken(field: &str, text: &str) -> Inbound<ApiError> {
-    let mut fields = Fields::default();
-    fields.note(field, Reason::InvalidValue, text);
-    match fields.finish::<()>(None) {
-        Ok(()) => Inbound::Heartbeat,
-        Err(problem) => Inbound::Broken(problem),
-    }
+fn unnumbered(command: Command) -> Inbound<ApiError> {
+    Inbound::Command { seq: 0, command, answers: None }
 }
 
-fn report_of(reporter: Reporter, report: v1::ConnectReport) -> Result<Command, ApiError> {
-    let mut fields = Fields::default();
-    has_seq(&mut fields, report.seq);
-    let statuses = match is_bounded(&mut fields, report.statuses.len()) {
-        true => statuses(&mut fields, report.statuses),
-        false => None,
-    };
-    fields.finish(statuses).map(|mut statuses| match statuses.len() {
+fn broken(field: &str, text: &str) -> Inbound<ApiError> {
+    let violation = Violation::new(field, Reason::InvalidValue, text);
+    Inbound::Broken(ApiError::of_fields(vec![violation]))
+}
+
+fn report_of(
+    fields: &mut Fields,
+    reporter: Reporter,
+    report: v1::ConnectReport,
+) -> Option<Command> {
+    let count = report.statuses.len();
+    if STATUSES_MAX < count {
+        let text = format!("are {count}; at most {STATUSES_MAX} in one message");
+        fields
+            .note("statuses", Reason::InvalidValue, text)
+            .with("count", count)
+            .with("max", STATUSES_MAX);
+        return None;
+    }
+    let mut statuses = statuses(fields, report.statuses)?;
+    Some(match statuses.len() {
         1 => {
             let (kind, status) = statuses.remove(0);
             Command::Report(reporter, kind, status)
@@ -150,68 +174,12 @@ fn report_of(reporter: Reporter, report: v1::ConnectReport) -> Result<Command, A
     })
 }
 
-fn replace_of(reporter: Reporter, replace: v1::ConnectReplace) -> Result<Command, ApiError> {
-    let mut fields = Fields::default();
-    has_seq(&mut fields, replace.seq);
-    let set = pull_set(&mut fields, replace.component.as_deref(), replace.statuses);
-    fields.finish(set).map(|(component, set)| Command::Replace(reporter, component, set))
-}
-
-fn unchanged_of(reporter: Reporter, unchanged: &v1::ConnectUnchanged) -> Result<Command, ApiError> {
-    let mut fields = Fields::default();
-    has_seq(&mut fields, unchanged.seq);
-    let component = if_given(unchanged.component.as_deref(), |c| fields.part("component", c));
-    fields.finish(component.map(|component| Command::Confirm(reporter, component)))
-}
-
-fn clear_of(reporter: Reporter, clear: &v1::ConnectClear) -> Result<Command, ApiError> {
-    let mut fields = Fields::default();
-    has_seq(&mut fields, clear.seq);
+fn clear_of(fields: &mut Fields, reporter: Reporter, clear: &v1::ConnectClear) -> Option<Command> {
     let component = fields.part("component", &clear.component);
     let key = fields.part("key", &clear.key);
     let kind = fields.kind(clear.kind);
-    let command = || {
-        let (component, key, kind) = (Some(component?), Some(key?), kind?);
-        Some(Command::Clear { reporter, component, key, kind })
-    };
-    fields.finish(command())
-}
-
-fn error_of(
-    reporter: Reporter,
-    error: &v1::ConnectError,
-    rules: &ErrorRules,
-) -> Result<Command, ApiError> {
-    let mut fields = Fields::default();
-    has_seq(&mut fields, error.seq);
-    let command = error::met(&mut fields, error.error.as_ref(), rules);
-    fields.finish(command).map(|command| command(reporter))
-}
-
-fn resolve_of(reporter: Reporter, resolve: &v1::ConnectResolve) -> Result<Command, ApiError> {
-    let mut fields = Fields::default();
-    has_seq(&mut fields, resolve.seq);
-    let v1::ConnectResolve { component, target, generation, all_components, .. } = resolve;
-    let what = (component.as_str(), *all_components);
-    let command = error::over(&mut fields, what, target, generation);
-    fields.finish(command).map(|command| command(reporter))
-}
-
-fn has_seq(fields: &mut Fields, seq: u64) {
-    if seq == 0 {
-        fields.note("seq", Reason::MissingField, "is required: 1 or more, and growing");
-    }
-}
-
-fn is_bounded(fields: &mut Fields, count: usize) -> bool {
-    if STATUSES_MAX < count {
-        let text = format!("are {count}; at most {STATUSES_MAX} in one message");
-        fields
-            .note("statuses", Reason::InvalidValue, text)
-            .with("count", count)
-            .with("max", STATUSES_MAX);
-    }
-    count <= STATUSES_MAX
+    let (component, key, kind) = (Some(component?), Some(key?), kind?);
+    Some(Command::Clear { reporter, component, key, kind })
 }
 
 /// Returns the message to the worker.
