@@ -104,6 +104,7 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
         LostUnits::Waiting => v1::LostUnits::Waiting,
         LostUnits::Blocked => v1::LostUnits::Blocked,
     };
+    let leader = config.external_leader.as_ref();
     v1::ApplicationConfig {
         policy: Some(v1::Policy {
             name: config.policy.name().to_string(),
@@ -115,10 +116,7 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
             lost_after: Some(duration(config.lost_after)),
         }),
         serving_levels: config.serving_levels.iter().map(|l| level(*l) as i32).collect(),
-        external_leader: config
-            .external_leader
-            .as_ref()
-            .map(|unit| v1::ExternalLeader { unit: unit.to_string() }),
+        external_leader: leader.map(|unit| v1::ExternalLeader { unit: unit.to_string() }),
         collect_interval: Some(duration(config.collect_interval)),
         hand_over: config.hand_over.as_ref().map(|l| v1::HandOver { label: l.to_string() }),
         latches: damping::from_latches(config),
@@ -203,6 +201,7 @@ pub fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
 /// Converts a unit.
 pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
     let strongest = derive::strongest_of(state, name);
+    let text = |of: fn(&Contribution) -> &str| strongest.as_ref().map_or("", of).to_string();
     let holds = state.holds_of(name).into_values().map(|(k, f)| error::hold(k, f));
     let (holds, rest) = first_of(holds, UNIT_HOLDS_BYTES_MAX);
     v1::Unit {
@@ -210,17 +209,13 @@ pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
         incarnation: unit.incarnation,
         freshness: freshness(unit.freshness()) as i32,
         level: level(strongest.as_ref().map_or(Level::Unknown, |c| c.rank.level)) as i32,
-        message: strongest.as_ref().map_or_else(String::new, |c| c.words.message.to_string()),
+        message: text(|c| &c.words.message),
         leader: state.head().leader() == Some(name),
         connected: unit.session().is_some(),
         last_seen_time: Some(timestamp(unit.last_seen)),
         holds,
-        component: strongest
-            .as_ref()
-            .map_or_else(String::new, |c| c.rank.key.component.as_str().to_string()),
-        short_message: strongest
-            .as_ref()
-            .map_or_else(String::new, |c| c.words.short_message.to_string()),
+        component: text(|c| c.rank.key.component.as_str()),
+        short_message: text(|c| &c.words.short_message),
         holds_rest_count: count(rest),
         stale_time: unit.stale_since.into_iter().chain(unit.quiet_since).min().map(timestamp),
         stopping_time: match unit.departure {
