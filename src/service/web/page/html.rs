@@ -33,6 +33,14 @@ impl Html {
         self
     }
 
+    /// Adds a text after a label; neither if the text is empty.
+    pub fn labelled(&mut self, label: &'static str, text: &str) -> &mut Html {
+        match text.is_empty() {
+            true => self,
+            false => self.raw(label).text(text),
+        }
+    }
+
     /// Adds an element with a text and one class.
     pub fn element(&mut self, open: &'static str, text: impl Display, close: &'static str) {
         self.raw(open).text(text).raw(close);

@@ -44,11 +44,7 @@ pub fn add_operations(html: &mut Html, operations: &[v1::Operation], is_cut: boo
         }
         html.text(&operation.target_version).raw(", <b>");
         html.text(word(operation.state().as_str_name(), "OPERATION_STATE_")).raw("</b>");
-        for (label, text) in [(", ", &operation.progress), (", held by ", &operation.holder)] {
-            if !text.is_empty() {
-                html.raw(label).text(text);
-            }
-        }
+        html.labelled(", ", &operation.progress).labelled(", held by ", &operation.holder);
         if 0 < operation.attempts_failed {
             html.raw(", ").text(operation.attempts_failed).raw(" of ");
             html.text(operation.max_attempts).raw(" attempts failed");
@@ -76,18 +72,12 @@ pub fn add_units(html: &mut Html, units: &[v1::Unit], count: usize) {
     html.raw("<dt>Units (* leads)</dt><dd><ul id=\"units\">");
     for unit in units {
         html.raw("<li>");
-        let freshness = word(unit.freshness().as_str_name(), "FRESHNESS_");
-        let is_fresh = ["unspecified", "fresh"].contains(&freshness.as_str());
-        let marks: Vec<String> = (!is_fresh).then_some(freshness).into_iter().collect();
-        add_status(html, unit.level(), &marks);
+        add_status(html, unit.level(), &marks(unit.freshness()));
         html.raw(" ").text(&unit.name);
         if unit.leader {
             html.raw("<span title=\"leader\">*</span>");
         }
-        if !unit.message.is_empty() {
-            html.raw(": ").text(&unit.message);
-        }
-        html.raw(" <span class=\"note\">seen ");
+        html.labelled(": ", &unit.message).raw(" <span class=\"note\">seen ");
         add_since(html, unit.last_seen_time.as_ref());
         html.raw(if unit.connected { " ago, connected</span></li>" } else { " ago</span></li>" });
     }
@@ -121,7 +111,15 @@ pub fn joined(parts: [&String; 3]) -> String {
     parts.map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
+/// Returns what is doubtful about a status of this freshness.
+pub fn marks(freshness: v1::Freshness) -> Vec<String> {
+    match freshness {
+        v1::Freshness::Unspecified | v1::Freshness::Fresh => Vec::new(),
+        other => vec![word(other.as_str_name(), "FRESHNESS_")],
+    }
+}
+
 /// Returns the word of a value of an enum.
-pub fn word(name: &'static str, prefix: &str) -> String {
+fn word(name: &'static str, prefix: &str) -> String {
     name.trim_start_matches(prefix).to_lowercase().replace('_', " ")
 }

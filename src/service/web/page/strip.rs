@@ -44,10 +44,7 @@ pub fn add(html: &mut Html, app: &v1::Application, events: &[v1::StatusEvent], n
         html.raw("\" y=\"").text(HEIGHT - height).raw("\" height=\"").text(height);
         html.raw("\"><title>").text(clock(span.from)).raw(" to ").text(clock(span.to));
         html.raw(" UTC: ").text(span.level.map_or("no record", level_word));
-        if !span.message.is_empty() {
-            html.raw(": ").text(&span.message);
-        }
-        html.raw("</title></rect>");
+        html.labelled(": ", &span.message).raw("</title></rect>");
     }
     html.raw("</svg><figcaption id=\"strip-sum\">24 h:");
     for (level, shape) in LEVELS {

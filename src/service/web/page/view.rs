@@ -68,15 +68,11 @@ impl PageView {
 }
 
 fn encoded(value: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    value
-        .bytes()
-        .map(
-            |byte| {
-                if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
-            },
-        )
-        .collect()
+    let encoded = |byte: u8| match byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    value.bytes().map(encoded).collect()
 }
 
 /// Returns the level of an application.

@@ -79,11 +79,7 @@ fn add_lists(html: &mut Html, answer: &v1::ExplainApplicationResponse, leader: &
 
 fn contribution(html: &mut Html, one: &v1::Contribution, leader: &str) {
     let place = one.r#ref.clone().unwrap_or_default();
-    let mut marks = Vec::new();
-    let freshness = parts::word(one.freshness().as_str_name(), "FRESHNESS_");
-    if !["unspecified", "fresh"].contains(&freshness.as_str()) {
-        marks.push(freshness);
-    }
+    let mut marks = parts::marks(one.freshness());
     if !one.held.is_empty() {
         marks.push(format!("held: {}", one.held));
     }
@@ -92,10 +88,5 @@ fn contribution(html: &mut Html, one: &v1::Contribution, leader: &str) {
     if !place.unit.is_empty() && place.unit == leader {
         html.raw("<span title=\"leader\">*</span>");
     }
-    if !place.component.is_empty() {
-        html.raw(" ").text(&place.component);
-    }
-    if !one.message.is_empty() {
-        html.raw(": ").text(&one.message);
-    }
+    html.labelled(" ", &place.component).labelled(": ", &one.message);
 }
