@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use tonic::Status;
 
+use super::GrpcBody;
 use super::codec::take_frame;
 
 /// The answer of one call.
@@ -27,10 +28,7 @@ pub enum Step {
     End(Status),
 }
 
-impl<B> GrpcAnswer<B>
-where
-    B: http_body::Body<Data = Bytes, Error = Status> + Unpin,
-{
+impl<B: GrpcBody> GrpcAnswer<B> {
     /// Creates the answer from the headers and the body of a response.
     pub fn new(headers: &HeaderMap, inner: B) -> GrpcAnswer<B> {
         let only = headers.contains_key("grpc-status").then(|| ended(headers));

@@ -8,6 +8,8 @@ use http_body::{Frame, SizeHint};
 use tonic::Status;
 use tonic::body::Body;
 
+use super::GrpcBody;
+
 /// The body of an answer.
 pub enum WebBody<B> {
     /// Of a gRPC call.
@@ -25,10 +27,7 @@ impl<B> WebBody<B> {
     }
 }
 
-impl<B> http_body::Body for WebBody<B>
-where
-    B: http_body::Body<Data = Bytes, Error = Status> + Unpin,
-{
+impl<B: GrpcBody> http_body::Body for WebBody<B> {
     type Data = Bytes;
     type Error = Status;
 

@@ -315,12 +315,7 @@ impl Shared {
             return gzip::packed(response, accepted.is_some_and(gzip::is_accepted));
         }
         match (path, self.descriptors) {
-            (DESCRIPTORS, Some(set)) => {
-                let mut response = Response::new(WebBody::whole(Bytes::from_static(set)));
-                let kind = HeaderValue::from_static("application/protobuf");
-                response.headers_mut().insert(CONTENT_TYPE, kind);
-                response
-            }
+            (DESCRIPTORS, Some(set)) => typed("application/protobuf", set),
             _ => plain(StatusCode::NOT_FOUND, "there is nothing at this path"),
         }
     }
@@ -356,9 +351,14 @@ async fn call<S: GrpcService>(mut inner: S, request: Request<Body>) -> Response<
 
 /// Returns an answer in plain text, with a line end.
 fn plain<B>(status: StatusCode, text: &str) -> Response<WebBody<B>> {
-    let mut response = Response::new(WebBody::whole(format!("{text}\n")));
+    let mut response = typed("text/plain; charset=utf-8", format!("{text}\n"));
     *response.status_mut() = status;
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// Returns content with its type.
+fn typed<B>(kind: &'static str, content: impl Into<Bytes>) -> Response<WebBody<B>> {
+    let mut response = Response::new(WebBody::whole(content));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }

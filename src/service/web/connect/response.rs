@@ -18,9 +18,8 @@ use crate::service::web::answer::{GrpcAnswer, Step};
 use crate::service::web::body::WebBody;
 use crate::service::web::codec::{Codec, framed};
 use crate::service::web::method::Methods;
-use crate::service::web::{gzip, metadata};
+use crate::service::web::{GrpcBody, gzip, metadata, typed};
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 
 /// Flag of a message that is compressed.
@@ -45,20 +44,17 @@ pub struct Form {
 
 impl Form {
     /// Returns the media type of the answer.
-    fn content_type(&self) -> HeaderValue {
-        HeaderValue::from_static(match (self.framing, self.codec) {
+    fn content_type(&self) -> &'static str {
+        match (self.framing, self.codec) {
             (Framing::Whole, Codec::Json) => "application/json",
             (Framing::Whole, Codec::Proto) => "application/proto",
             (Framing::Prefixed, Codec::Json) => "application/connect+json",
             (Framing::Prefixed, Codec::Proto) => "application/connect+proto",
-        })
+        }
     }
 
     /// Translates the response of the inner service.
-    pub async fn answer<B>(self, response: Response<B>) -> Response<WebBody<B>>
-    where
-        B: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static,
-    {
+    pub async fn answer<B: GrpcBody>(self, response: Response<B>) -> Response<WebBody<B>> {
         let (parts, body) = response.into_parts();
         let answer = GrpcAnswer::new(&parts.headers, body);
         let headers = match answer.early_end() {
@@ -76,10 +72,7 @@ impl Form {
     }
 
     /// Returns the only message of an answer, or its error.
-    async fn whole<B>(&self, mut answer: GrpcAnswer<B>) -> Response<WebBody<B>>
-    where
-        B: http_body::Body<Data = Bytes, Error = Status> + Unpin,
-    {
+    async fn whole<B: GrpcBody>(&self, mut answer: GrpcAnswer<B>) -> Response<WebBody<B>> {
         let is_early = answer.early_end().is_some();
         let mut messages = Vec::new();
         let status = loop {
@@ -110,22 +103,18 @@ impl Form {
     fn encoded<B>(&self, message: Bytes) -> Response<WebBody<B>> {
         let packed = self.is_gzip.then(|| gzip::compress(&message)).flatten();
         let is_packed = packed.is_some();
-        let mut response = Response::new(WebBody::whole(packed.unwrap_or(message)));
-        response.headers_mut().insert(CONTENT_TYPE, self.content_type());
+        let mut response = typed(self.content_type(), packed.unwrap_or(message));
         if is_packed {
             response.headers_mut().insert(CONTENT_ENCODING, GZIP);
         }
         response
     }
 
-    fn stream<B>(self, answer: GrpcAnswer<B>) -> Response<WebBody<B>>
-    where
-        B: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static,
-    {
+    fn stream<B: GrpcBody>(self, answer: GrpcAnswer<B>) -> Response<WebBody<B>> {
         let (content_type, is_gzip) = (self.content_type(), self.is_gzip);
         let stream = Envelopes { answer, form: self, is_ended: false };
         let mut response = Response::new(WebBody::Stream(Body::new(stream)));
-        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         if is_gzip {
             response.headers_mut().insert("connect-content-encoding", GZIP);
         }
@@ -147,9 +136,8 @@ pub fn failed<B>(
     methods: &Methods,
 ) -> Response<WebBody<B>> {
     let json = error::json(status, methods.pool()).to_string();
-    let mut response = Response::new(WebBody::whole(json));
+    let mut response = typed("application/json", json);
     *response.status_mut() = http_status;
-    response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
 }
 
@@ -160,10 +148,7 @@ struct Envelopes<B> {
     is_ended: bool,
 }
 
-impl<B> http_body::Body for Envelopes<B>
-where
-    B: http_body::Body<Data = Bytes, Error = Status> + Unpin,
-{
+impl<B: GrpcBody> http_body::Body for Envelopes<B> {
     type Data = Bytes;
     type Error = Status;
 

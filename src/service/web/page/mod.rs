@@ -18,13 +18,13 @@ mod why;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use tonic::{Code, Status};
 
 use super::body::WebBody;
 use super::inner::Inner;
-use super::{GrpcService, connect};
+use super::{GrpcService, connect, typed};
 use crate::proto::v1;
 use html::Html;
 use view::PageView;
@@ -77,9 +77,8 @@ pub async fn answer<S: GrpcService>(
 }
 
 fn served<B>(text: String, kind: &'static str, cache: &'static str) -> Response<WebBody<B>> {
-    let mut response = Response::new(WebBody::whole(text));
+    let mut response = typed(kind, text);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
