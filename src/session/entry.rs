@@ -16,7 +16,9 @@ use crate::domain::unit::refused::IdentityError;
 use crate::domain::unit::{Callback, Callbacks, Newcomer, Reporter, Topic};
 use crate::sync::lock;
 
-use super::holds::{HoldUpdate, Holds, Moved};
+use super::found;
+use super::holds::{Holds, Moved};
+use super::message::Outbound;
 use super::news::News;
 
 /// Questions to one worker that are open together: one for each component that is asked often.
@@ -37,7 +39,7 @@ pub(super) struct Entry {
     /// How long its worker may be silent. Fixed at the welcome: a later change of the heartbeat
     /// interval does not apply.
     pub(super) ttl: Duration,
-    over: watch::Sender<Option<Over>>,
+    superseded: watch::Sender<Option<u64>>,
     asks: mpsc::Sender<Question>,
     open: Mutex<Vec<Open>>,
     calls: Mutex<Calls>,
@@ -57,13 +59,6 @@ struct Calls {
     revision: Revision,
     due: Callbacks,
     sent: Callbacks,
-}
-
-/// The reason for the end of a session that comes from outside of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
-    /// A newer session took over; the newer incarnation.
-    Superseded(u64),
 }
 
 /// A question to a worker.
@@ -91,7 +86,8 @@ struct Open {
 
 /// The receiving ends of an entry, owned by the session.
 pub(super) struct Ends {
-    pub(super) over: watch::Receiver<Option<Over>>,
+    /// The incarnation of a newer session that took over.
+    pub(super) superseded: watch::Receiver<Option<u64>>,
     pub(super) asks: mpsc::Receiver<Question>,
 }
 
@@ -103,7 +99,7 @@ impl Entry {
         (incarnation, revision): (u64, Revision),
         ttl: Duration,
     ) -> (Entry, Ends) {
-        let (over, is_over) = watch::channel(None);
+        let (superseded, is_superseded) = watch::channel(None);
         let (asks, asked) = mpsc::channel(ASKS_MAX);
         let news = News::new(who.unit.clone(), incarnation);
         let who = Newcomer { incarnation: Some(incarnation), ..who };
@@ -115,7 +111,7 @@ impl Entry {
             incarnation,
             revision,
             ttl,
-            over,
+            superseded,
             asks,
             open,
             calls: Mutex::default(),
@@ -125,7 +121,7 @@ impl Entry {
             news,
             last_contact: AtomicU64::new(0),
         };
-        (entry, Ends { over: is_over, asks: asked })
+        (entry, Ends { superseded: is_superseded, asks: asked })
     }
 
     pub(super) fn unit(&self) -> &UnitName {
@@ -153,9 +149,9 @@ impl Entry {
         self.last_contact.store(millis, Ordering::Relaxed);
     }
 
-    /// Ends the session.
-    pub(super) fn end(&self, over: Over) {
-        self.over.send_replace(Some(over));
+    /// Ends the session, because a session of this incarnation took over.
+    pub(super) fn end(&self, incarnation: u64) {
+        self.superseded.send_replace(Some(incarnation));
     }
 
     /// Sets the callbacks that are due in the unit's record as of a revision.
@@ -176,20 +172,16 @@ impl Entry {
     }
 
     /// Waits for a due callback that the worker was not sent in this session.
-    pub(super) async fn next_call(&self) -> (Topic, Callback) {
-        loop {
-            if let Some(call) = self.take_call() {
-                return call;
-            }
-            self.called.notified().await;
-        }
+    pub(super) async fn next_call<R>(&self) -> Outbound<R> {
+        found(&self.called, || self.take_call()).await
     }
 
-    fn take_call(&self) -> Option<(Topic, Callback)> {
+    fn take_call<R>(&self) -> Option<Outbound<R>> {
         let Calls { due, sent, .. } = &mut *lock(&self.calls);
         let (topic, callback) = due.iter().find(|(topic, _)| !sent.contains_key(*topic))?;
         sent.insert(topic.clone(), callback.clone());
-        Some((topic.clone(), callback.clone()))
+        let operation_id = callback.operation_id.clone();
+        Some(Outbound::RetryDue { topic: topic.clone(), operation_id })
     }
 
     /// Sets all faults that hold components of the unit, as of a revision.
@@ -214,26 +206,21 @@ impl Entry {
     }
 
     /// Waits for a hold or a release that the worker was not sent.
-    pub(super) async fn next_hold(&self) -> HoldUpdate {
-        loop {
-            if let Some(word) = lock(&self.holds).next() {
-                return word;
-            }
-            self.holds_moved.notified().await;
-        }
+    pub(super) async fn next_hold<R>(&self) -> Outbound<R> {
+        found(&self.holds_moved, || lock(&self.holds).next()).await
     }
 
-    /// Returns why the session is over, if this replica knows it.
-    pub(super) fn over(&self) -> Option<Over> {
-        *self.over.borrow()
+    /// Returns the incarnation of the session that took over, if this replica knows it.
+    pub(super) fn superseded(&self) -> Option<u64> {
+        *self.superseded.borrow()
     }
 
     /// Ends the session because one of its commands was rejected.
     pub(super) fn end_because(&self, rejected: &Rejected) {
-        self.end(Over::Superseded(match rejected {
+        self.end(match rejected {
             Rejected::Identity(IdentityError::StaleIncarnation { current, .. }) => *current,
             _ => self.incarnation,
-        }));
+        });
     }
 
     /// Asks the worker. If an open question covers this one, the asker shares the answer. Returns

@@ -13,7 +13,7 @@ use crate::domain::status::Kind;
 use crate::domain::unit::Newcomer;
 use crate::domain::unit::presence::SessionId;
 
-use super::entry::{Entry, Over};
+use super::entry::Entry;
 use super::message::{Hello, OpenError, Welcome};
 use super::news::Leads;
 use super::observer::Chore;
@@ -49,7 +49,7 @@ impl Sessions {
         entry.note_contact(inner.liveness_clock.now());
         let session = Session::new(inner.clone(), entry.clone(), ends, place, token);
         if let Some(older) = opening.complete(entry.clone()) {
-            older.end(Over::Superseded(incarnation));
+            older.end(incarnation);
         }
         inner.forget_orphan(&app, entry.unit(), entry.session);
         let session_id = entry.session;
@@ -82,7 +82,7 @@ impl Sessions {
         let (welcome, is_over) = inner.aggregator.read(&app, revision, read).await?;
         if is_over {
             // Another replica opened a session of this unit between the commit and this read.
-            entry.end(Over::Superseded(incarnation));
+            entry.end(incarnation);
         }
         Ok((session, welcome))
     }
@@ -128,7 +128,7 @@ impl Inner {
     /// replica ended it. Returns whether the store accepted the session: it does not if the unit
     /// has opened a newer one.
     pub(super) async fn assert_session(&self, entry: &Arc<Entry>) -> bool {
-        if entry.over().is_some() || !self.table.holds(entry) {
+        if entry.superseded().is_some() || !self.table.holds(entry) {
             return false;
         }
         let (who, session) = (entry.who.clone(), entry.session);

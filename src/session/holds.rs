@@ -7,6 +7,8 @@ use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::PartName;
 use crate::domain::revision::Revision;
 
+use super::message::Outbound;
+
 /// The faults that hold components, and the holds that the worker was sent.
 #[derive(Default)]
 pub(super) struct Holds {
@@ -33,12 +35,6 @@ pub(super) struct Moved {
 
 /// A fault that holds a component.
 type HeldComponent = (Arc<FaultKey>, Arc<Fault>);
-
-/// An update for the worker.
-pub(super) enum HoldUpdate {
-    Held(Arc<FaultKey>, Arc<Fault>),
-    Released(PartName, &'static str),
-}
 
 /// The reason of a release that no operator caused.
 const RESOLVED: &str = "Resolved";
@@ -88,19 +84,19 @@ impl Holds {
     }
 
     /// Returns the next update that the worker was not sent.
-    pub(super) fn next(&mut self) -> Option<HoldUpdate> {
+    pub(super) fn next<R>(&mut self) -> Option<Outbound<R>> {
         let held = self.held();
         if let Some(component) = self.sent.keys().find(|sent| !held.contains_key(*sent)).cloned() {
             self.sent.remove(&component);
             let reason = self.reasons.remove(&component).unwrap_or(RESOLVED);
-            return Some(HoldUpdate::Released(component, reason));
+            return Some(Outbound::HoldReleased { component, reason });
         }
         let is_new =
             |(component, _): &(&PartName, &HeldComponent)| !self.sent.contains_key(*component);
         let (component, (key, fault)) = held.iter().find(is_new)?;
         self.reasons.remove(component);
         self.sent.insert(component.clone(), (key.clone(), fault.clone()));
-        Some(HoldUpdate::Held(key.clone(), fault.clone()))
+        Some(Outbound::Hold { key: key.clone(), fault: fault.clone() })
     }
 
     /// Returns each held component with the fault that has held it longest.
@@ -179,14 +175,15 @@ mod tests {
     }
 
     fn words(holds: &mut Holds) -> Vec<String> {
-        std::iter::from_fn(|| holds.next())
+        std::iter::from_fn(|| holds.next::<()>())
             .map(|word| match word {
-                HoldUpdate::Held(key, _) => {
+                Outbound::Hold { key, .. } => {
                     format!("{} held by {}", key.component.as_str(), key.target)
                 }
-                HoldUpdate::Released(component, why) => {
-                    format!("{} released: {why}", component.as_str())
+                Outbound::HoldReleased { component, reason } => {
+                    format!("{} released: {reason}", component.as_str())
                 }
+                other => panic!("{other:?}"),
             })
             .collect()
     }

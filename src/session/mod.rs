@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -214,6 +215,16 @@ impl Inner {
 
 /// One value for each unit.
 type ByUnit<T> = BTreeMap<UnitName, T>;
+
+/// Waits until `take` finds something; `changed` is notified when it may.
+async fn found<T>(changed: &Notify, take: impl Fn() -> Option<T>) -> T {
+    loop {
+        if let Some(found) = take() {
+            return found;
+        }
+        changed.notified().await;
+    }
+}
 
 /// Returns a random duration below `below`, so that sessions do not act at the same moment.
 fn spread(below: Duration) -> Duration {

@@ -6,9 +6,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::domain::app::Head;
+use crate::domain::data::etag;
 use crate::domain::name::UnitName;
 use crate::domain::revision::Revision;
 use crate::sync::lock;
+
+use super::found;
+use super::message::Outbound;
 
 /// Heartbeats within a lease: two may be lost.
 const HEARTBEATS_PER_LEASE: u32 = 3;
@@ -41,20 +45,6 @@ impl Leads {
     fn leadership(&self) -> Leads {
         Leads { data_version: 0, ..self.clone() }
     }
-}
-
-/// An update for the worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum LeadershipUpdate {
-    Leadership {
-        leader: Option<UnitName>,
-        lease_epoch: u64,
-        heartbeat: Option<Duration>,
-        is_self: bool,
-    },
-    Data {
-        version: u64,
-    },
 }
 
 /// The unit's last leadership request. It is repeated after a data loss of the store.
@@ -160,16 +150,11 @@ impl News {
     }
 
     /// Waits for an update that the worker was not sent.
-    pub(super) async fn next(&self) -> LeadershipUpdate {
-        loop {
-            if let Some(word) = self.take() {
-                return word;
-            }
-            self.come.notified().await;
-        }
+    pub(super) async fn next<R>(&self) -> Outbound<R> {
+        found(&self.come, || self.take()).await
     }
 
-    fn take(&self) -> Option<LeadershipUpdate> {
+    fn take<R>(&self) -> Option<Outbound<R>> {
         let mut sent = lock(&self.sent);
         if sent.revision == Revision::default() {
             return None; // the state has not arrived yet
@@ -178,15 +163,15 @@ impl News {
         if sent.leadership.as_ref() != Some(&leads) {
             let is_self = self.is_leader(&leads);
             let lease = leads.lease_duration.filter(|_| is_self);
-            let heartbeat = lease.map(|lease| lease / HEARTBEATS_PER_LEASE);
+            let heartbeat_interval = lease.map(|lease| lease / HEARTBEATS_PER_LEASE);
             let (leader, lease_epoch) = (leads.leader.clone(), leads.lease_epoch);
             sent.leadership = Some(leads);
-            return Some(LeadershipUpdate::Leadership { leader, lease_epoch, heartbeat, is_self });
+            return Some(Outbound::Leadership { leader, lease_epoch, is_self, heartbeat_interval });
         }
         let version = sent.now.data_version;
         if sent.data_version != version {
             sent.data_version = version;
-            return Some(LeadershipUpdate::Data { version });
+            return Some(Outbound::DataChanged { etag: etag(version) });
         }
         None
     }

@@ -19,7 +19,7 @@ use crate::store::{Broadcast, BroadcastKind, Bucket, Change, Epoch, Observer, Po
 use crate::sync::lock;
 
 use super::Inner;
-use super::entry::{Asker, Entry, Over, Question};
+use super::entry::{Asker, Entry, Question};
 use super::holds::Moved;
 use super::news::Leads;
 use super::orphan::Orphans;
@@ -222,7 +222,7 @@ impl Inner {
                 self.known.add(Chore::Assert(entry.clone()));
             }
             // Taken over by another session, or removed.
-            _ => entry.end(Over::Superseded(incarnation)),
+            _ => entry.end(incarnation),
         }
     }
 }

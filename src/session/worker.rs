@@ -15,7 +15,6 @@ use crate::aggregator;
 use crate::domain::app::AppState;
 use crate::domain::classify::finding::Finding;
 use crate::domain::command::{Command, Request};
-use crate::domain::data::etag;
 use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::rejected::Rejected;
@@ -25,10 +24,8 @@ use crate::domain::unit::Reporter;
 use crate::domain::unit::presence::SessionId;
 use crate::domain::unit::refused::IdentityError;
 
-use super::entry::{Ends, Entry, Over, Question};
-use super::holds::HoldUpdate;
+use super::entry::{Ends, Entry, Question};
 use super::message::{Inbound, Outbound};
-use super::news::LeadershipUpdate;
 use super::registry::Permit;
 use super::{Inner, spread};
 
@@ -109,24 +106,24 @@ impl Session {
         R: Send,
         S: Stream<Item = Inbound<R>> + Unpin + Send,
     {
-        let Some(Ends { mut over, asks }) = self.ends.take() else {
+        let Some(Ends { mut superseded, asks }) = self.ends.take() else {
             return End::Closed;
         };
         self.inner.ask_newcomer(&self.entry);
         let draining = self.inner.draining.clone();
         let end = tokio::select! {
             biased;
-            superseded = over.wait_for(Option::is_some) => match superseded.as_deref() {
-                Ok(Some(Over::Superseded(current))) => self.superseded(*current),
+            current = superseded.wait_for(Option::is_some) => match current.as_deref() {
+                Ok(Some(current)) => self.superseded(*current),
                 // The entry belongs to this session and lives as long.
                 _ => End::Closed,
             },
             () = draining.cancelled() => End::Draining,
             end = self.serve(inbound, asks, &outbound) => end,
         };
-        let end = match (end, self.entry.over()) {
+        let end = match (end, self.entry.superseded()) {
             // The takeover was found by the refusal of the last command.
-            (End::Closed, Some(Over::Superseded(current))) => self.superseded(current),
+            (End::Closed, Some(current)) => self.superseded(current),
             (end, _) => end,
         };
         let last_word = match &end {
@@ -177,20 +174,9 @@ impl Session {
                     let word = Outbound::Collect { id, component, recompute, deadline };
                     self.tell(outbound, word).await
                 }
-                (topic, callback) = self.entry.next_call() => {
-                    let word = Outbound::RetryDue { topic, operation_id: callback.operation_id };
-                    self.tell(outbound, word).await
-                }
-                word = self.entry.next_hold() => {
-                    let word = match word {
-                        HoldUpdate::Held(key, fault) => Outbound::Hold { key, fault },
-                        HoldUpdate::Released(component, reason) => {
-                            Outbound::HoldReleased { component, reason }
-                        }
-                    };
-                    self.tell(outbound, word).await
-                }
-                word = entry.news.next() => self.tell(outbound, outbound_of(word)).await,
+                word = entry.next_call() => self.tell(outbound, word).await,
+                word = entry.next_hold() => self.tell(outbound, word).await,
+                word = entry.news.next() => self.tell(outbound, word).await,
                 chunk = chunks.next() => match chunk {
                     Some(chunk) => {
                         entry.note_contact(liveness_clock.now());
@@ -415,15 +401,6 @@ struct Asked {
     question: Option<u64>,
     /// Whether it is a claim of leadership.
     claims: bool,
-}
-
-fn outbound_of<R>(word: LeadershipUpdate) -> Outbound<R> {
-    match word {
-        LeadershipUpdate::Leadership { leader, lease_epoch, heartbeat, is_self } => {
-            Outbound::Leadership { leader, lease_epoch, is_self, heartbeat_interval: heartbeat }
-        }
-        LeadershipUpdate::Data { version } => Outbound::DataChanged { etag: etag(version) },
-    }
 }
 
 /// A reported error that a verdict answers.
