@@ -7,11 +7,10 @@ use crate::domain::app::AppState;
 use crate::domain::command::{Command, Request};
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, UnitName};
-use crate::domain::request::RequestId;
+use crate::domain::request::{Outcome, RequestId};
 use crate::domain::revision::Revision;
 use crate::domain::status::Kind;
 use crate::domain::unit::Newcomer;
-use crate::domain::unit::presence::SessionId;
 
 use super::entry::Entry;
 use super::message::{Hello, OpenError, Welcome};
@@ -41,10 +40,10 @@ impl Sessions {
         let tenth = heartbeat_interval / 10;
         let heartbeat_interval = heartbeat_interval - tenth + spread(tenth * 2);
         let opening = Opening::begin(inner, &app, session);
-        let begun = inner.connect(&app, &who, session).await?;
-        let (incarnation, revision) = begun;
+        let connected = inner.apply(&app, Command::Connect(who.clone(), session)).await?;
+        let Outcome { incarnation, revision, .. } = connected;
         let ttl = heartbeat_interval * MISSED_HEARTBEATS;
-        let (entry, ends) = Entry::new(app.clone(), who, session, begun, ttl);
+        let (entry, ends) = Entry::new(app.clone(), who, session, (incarnation, revision), ttl);
         let entry = Arc::new(entry);
         entry.note_contact(inner.liveness_clock.now());
         let session = Session::new(inner.clone(), entry.clone(), ends, place, token);
@@ -113,17 +112,6 @@ pub(super) fn holding<'a>(
 }
 
 impl Inner {
-    async fn connect(
-        &self,
-        app: &AppName,
-        who: &Newcomer,
-        session: SessionId,
-    ) -> Result<(u64, Revision), Error> {
-        let request = Request { id: None, command: Command::Connect(who.clone(), session) };
-        let outcome = self.aggregator.apply(app, request).await?;
-        Ok((outcome.incarnation, outcome.revision))
-    }
-
     /// Writes an open session to the store again, after a data loss of the store or after another
     /// replica ended it. Returns whether the store accepted the session: it does not if the unit
     /// has opened a newer one.
@@ -133,7 +121,7 @@ impl Inner {
         }
         let (who, session) = (entry.who.clone(), entry.session);
         let command = Command::Reconnect(who, session, entry.revision);
-        let asserted = self.aggregator.apply(&entry.app, Request { id: None, command }).await;
+        let asserted = self.apply(&entry.app, command).await;
         let is_here = asserted.is_ok();
         match asserted {
             Ok(_) => self.claim_again(entry).await,
@@ -151,7 +139,7 @@ impl Inner {
                 true => Command::ClaimLeadership(entry.reporter(), None),
                 false => Command::StepBack(entry.reporter()),
             };
-            let applied = self.aggregator.apply(&entry.app, Request { id: None, command }).await;
+            let applied = self.apply(&entry.app, command).await;
             if !matches!(applied, Ok(_) | Err(Error::Rejected(_))) {
                 return self.known.again(Chore::Assert(entry.clone()));
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 
 use crate::domain::app::Head;
-use crate::domain::command::{Command, Request};
+use crate::domain::command::Command;
 use crate::domain::leadership::Claim;
 use crate::domain::name::AppName;
 use crate::sync::lock;
@@ -82,8 +82,7 @@ impl Inner {
         let Leader { entry, lease_epoch, .. } = leader;
         let claim = Claim { unit: entry.unit().clone(), lease_epoch, decided_outside: false };
         let command = Command::LapseLeadership(claim, entry.session);
-        let request = Request { id: None, command };
-        if self.aggregator.apply(&entry.app, request).await.is_err() {
+        if self.apply(&entry.app, command).await.is_err() {
             return; // the store is unavailable: the next round tries again
         }
         // The unit no longer leads, or leads elsewhere. After its next message it may claim again.
@@ -98,10 +97,7 @@ impl Inner {
 
 /// Checks the leaders until the sessions have closed.
 pub(super) async fn run(inner: Arc<Inner>) {
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(ROUND) => inner.lapse_leaders().await,
-            () = inner.stopped.cancelled() => return,
-        }
+    while inner.pause(ROUND).await {
+        inner.lapse_leaders().await;
     }
 }

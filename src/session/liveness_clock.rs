@@ -45,11 +45,7 @@ impl LivenessClock {
 /// Advances the clock until the sessions have closed.
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut last = Instant::now();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(TICK) => {}
-            () = inner.stopped.cancelled() => return,
-        }
+    while inner.pause(TICK).await {
         let now = Instant::now();
         if inner.store.health().is_ok() && inner.aggregator.away_since().is_none() {
             inner.liveness_clock.advance(now - last);

@@ -21,8 +21,11 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::aggregator::Aggregator;
-use crate::domain::name::UnitName;
+use crate::aggregator::{self, Aggregator};
+use crate::domain::command::{Command, Request};
+use crate::domain::name::{AppName, UnitName};
+use crate::domain::request::Outcome;
+use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::{ReplicaId, SessionId};
 use crate::store::Store;
 use crate::telemetry::Metrics;
@@ -174,7 +177,7 @@ impl Sessions {
 
     /// Returns whether self-preservation is active for an application: so many of its units
     /// disconnected together that this replica may itself be cut off.
-    pub fn is_suspect(&self, app: &crate::domain::name::AppName) -> bool {
+    pub fn is_suspect(&self, app: &AppName) -> bool {
         self.inner.vanished.is_suspect(app)
     }
 
@@ -184,7 +187,7 @@ impl Sessions {
     }
 
     /// Returns the time of the store's clock.
-    pub fn now(&self) -> crate::domain::time::Timestamp {
+    pub fn now(&self) -> Timestamp {
         self.inner.store.now()
     }
 
@@ -195,6 +198,16 @@ impl Sessions {
 }
 
 impl Inner {
+    /// Applies a command of the server.
+    async fn apply(&self, app: &AppName, command: Command) -> Result<Outcome, aggregator::Error> {
+        self.aggregator.apply(app, Request { id: None, command }).await
+    }
+
+    /// Sleeps between two rounds of a task; false: the sessions have closed.
+    async fn pause(&self, time: Duration) -> bool {
+        self.stopped.run_until_cancelled(tokio::time::sleep(time)).await.is_some()
+    }
+
     fn next_id(&self) -> SessionId {
         let number = self.next_session.fetch_add(1, Ordering::Relaxed);
         SessionId { replica: self.replica, number }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::domain::command::{Command, Request};
+use crate::domain::command::Command;
 use crate::domain::name::AppName;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::ReplicaId;
@@ -39,9 +39,8 @@ pub(super) async fn run(inner: Arc<Inner>) {
     let beat = BEAT_MAX.min(inner.options.replica_ttl / BEATS);
     loop {
         inner.look_after().await;
-        tokio::select! {
-            () = tokio::time::sleep(beat) => {}
-            () = inner.stopped.cancelled() => return,
+        if !inner.pause(beat).await {
+            return;
         }
     }
 }
@@ -65,7 +64,7 @@ impl Inner {
             for app in apps {
                 let command = Command::EndSessions { replica, ttl: self.session_ttl() };
                 // A failed commit is repeated in the next round.
-                let _ = self.aggregator.apply(&app, Request { id: None, command }).await;
+                let _ = self.apply(&app, command).await;
             }
         }
     }

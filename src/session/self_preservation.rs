@@ -116,7 +116,10 @@ impl Inner {
         }
         for (app, group) in by_app {
             let silent = |gone: &Gone| gone.silent || ttl <= now.saturating_sub(gone.at);
-            let requests = group.iter().map(|gone| disconnection(&gone.entry, ttl, silent(gone)));
+            let requests = group.iter().map(|gone| Request {
+                id: None,
+                command: disconnection(&gone.entry, ttl, silent(gone)),
+            });
             let outcomes = self.aggregator.apply_all(&app, Arc::new(requests.collect())).await;
             let outcomes = outcomes.unwrap_or_default().into_iter();
             let outcomes = outcomes.map(Some).chain(std::iter::repeat_with(|| None));
@@ -132,16 +135,16 @@ impl Inner {
 
     /// Commits the end of a session.
     pub(super) async fn disconnect(&self, entry: &Arc<Entry>, silent: bool) {
-        let request = disconnection(entry, self.session_ttl(), silent);
-        match self.aggregator.apply(&entry.app, request).await {
+        let command = disconnection(entry, self.session_ttl(), silent);
+        match self.apply(&entry.app, command).await {
             Ok(_) | Err(Error::Rejected(_)) => {}
             Err(_) => self.lose_sight(entry, silent),
         }
     }
 }
 
-fn disconnection(entry: &Entry, ttl: Duration, silent: bool) -> Request {
+fn disconnection(entry: &Entry, ttl: Duration, silent: bool) -> Command {
     let ttl = ttl.max(entry.ttl);
     let (unit, session) = (entry.unit().clone(), entry.session);
-    Request { id: None, command: Command::Disconnect { unit, session, ttl, silent } }
+    Command::Disconnect { unit, session, ttl, silent }
 }

@@ -364,9 +364,8 @@ impl Session {
         self.leave();
         let ttl = self.inner.session_ttl();
         let command = Command::Depart { reporter: self.reporter(), ttl };
-        let request = Request { id: None, command };
         // If this fails, `finish` disconnects the unit, as after a goodbye without `removed`.
-        let departed = self.inner.aggregator.apply(&self.entry.app, request).await;
+        let departed = self.inner.apply(&self.entry.app, command).await;
         self.ended |= departed.is_ok();
     }
 
