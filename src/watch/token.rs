@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Buf;
 use fnv::FnvHasher;
 
 use super::cursors::Cursors;
@@ -59,23 +60,24 @@ impl Token {
         if *found != check(body) {
             return None;
         }
-        let mut rest = Rest(body);
-        let format = rest.byte()?;
-        let epoch = Epoch { store_id: rest.u64()?, losses: rest.u32()? };
+        let mut rest = body;
+        let format = rest.try_get_u8().ok()?;
+        let store_id = rest.try_get_u64().ok()?;
+        let epoch = Epoch { store_id, losses: rest.try_get_u32().ok()? };
         let (filter, cursors) = match format {
             FORMAT_OF_ONE => {
-                let cursors = Cursors::from_iter([Position(rest.u64()?)]);
-                (rest.u64()?, cursors)
+                let cursors = Cursors::from_iter([Position(rest.try_get_u64().ok()?)]);
+                (rest.try_get_u64().ok()?, cursors)
             }
             FORMAT => {
-                let filter = rest.u64()?;
-                let buckets = rest.u16()?;
-                let positions = (0..buckets).map(|_| rest.u64().map(Position));
+                let filter = rest.try_get_u64().ok()?;
+                let buckets = rest.try_get_u16().ok()?;
+                let positions = (0..buckets).map(|_| rest.try_get_u64().ok().map(Position));
                 (filter, positions.collect::<Option<Cursors>>()?)
             }
             _ => return None,
         };
-        rest.0.is_empty().then(|| Token { epoch, cursors: Arc::new(cursors), filter })
+        rest.is_empty().then(|| Token { epoch, cursors: Arc::new(cursors), filter })
     }
 
     /// Returns whether the token was issued after a data loss that is not known at `here` yet.
@@ -95,33 +97,6 @@ impl Token {
             return Err(WatchError::OtherFilters);
         }
         Ok(())
-    }
-}
-
-/// The bytes that are not parsed yet.
-struct Rest<'a>(&'a [u8]);
-
-impl Rest<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.take::<1>().map(|[byte]| byte)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.take().map(u16::from_be_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_be_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_be_bytes)
     }
 }
 
