@@ -314,8 +314,8 @@ fn error_classes() {
         }
         let found = classify(&rules, &evidence(id, input));
         let effect = found.class.level_at_once().map_or("none", Level::word);
-        assert_eq!(found.class.name(), expect.class, "{id}: class, by {}", found.rule);
-        assert_eq!(found.action.name(), expect.action, "{id}: action");
+        assert_eq!(found.class.word(), expect.class, "{id}: class, by {}", found.rule);
+        assert_eq!(found.action.word(), expect.action, "{id}: action");
         assert_eq!(found.class.counts_as_attempt(), expect.counts_as_attempt, "{id}: attempt");
         assert_eq!(effect, expect.status_effect, "{id}: effect");
     }

@@ -72,7 +72,7 @@ fn list(system: Option<&str>, context: &Context) -> anyhow::Result<Exit> {
     let width = lines.iter().map(|line| line.code.len()).max().unwrap_or_default();
     let mut text = String::new();
     for Listed { system, code, class, why, .. } in lines {
-        text.push_str(&format!("{system:<7} {code:<width$}  {:<12}  {why}\n", class.name()));
+        text.push_str(&format!("{system:<7} {code:<width$}  {:<12}  {why}\n", class.word()));
     }
     print_plain(&text)?;
     Ok(Exit::Ok)
@@ -82,7 +82,7 @@ fn line_as_value(line: &Listed) -> serde_json::Value {
     json!({
         "system": line.system,
         "code": line.code,
-        "class": line.class.name(),
+        "class": line.class.word(),
         "rule": line.rule,
         "explanation": line.why,
         "remedy": line.remedy,
@@ -95,9 +95,9 @@ fn effect(finding: &Finding) -> &'static str {
 
 fn as_value(finding: &Finding) -> serde_json::Value {
     json!({
-        "class": finding.class.name(),
+        "class": finding.class.word(),
         "rule": finding.rule,
-        "verdict": finding.action.name(),
+        "verdict": finding.action.word(),
         "effect": effect(finding),
         "counts_as_attempt": finding.class.counts_as_attempt(),
         "held": finding.class.holds(),
@@ -115,10 +115,10 @@ fn as_text(finding: &Finding) -> String {
     let held = if class.holds() { "; the component is held" } else { "" };
     let mut text = format!(
         "class    {}\nrule     {}: {}\nverdict  {}\neffect   {effect}{held}\n",
-        class.name(),
+        class.word(),
         finding.rule,
         finding.explanation,
-        finding.action.name(),
+        finding.action.word(),
     );
     if !finding.remedy.is_empty() {
         text.push_str(&format!("remedy   {}\n", finding.remedy));

@@ -194,7 +194,7 @@ fn own_rule(
     gone: &BTreeSet<GonePair>,
 ) -> Option<OwnRule> {
     let rule = spanned.get_ref();
-    let classes = Class::ALL.map(|class| (class.name(), class));
+    let classes = Class::ALL.map(|class| (class.word(), class));
     let class = check.word("class", &rule.class, &classes);
     let origin = rule.origin.as_ref().map(|origin| check.word("origin", origin, &ORIGINS));
     let outcome = rule.outcome.as_ref().map(|word| check.word("outcome", word, &OUTCOMES));

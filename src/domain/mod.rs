@@ -27,6 +27,7 @@ pub mod name;
 pub mod revision;
 pub mod time;
 pub mod usage;
+mod word;
 
 // Topics: types, rules and their tests.
 pub mod classify;

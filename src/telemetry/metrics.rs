@@ -148,7 +148,7 @@ impl Metrics {
         own_process(meter, version);
         let results = Some(("result", ["changed", "repeated", "rejected"]));
         let commit_results = Some(("result", CommitResult::ALL.map(CommitResult::word)));
-        let classes = Class::ALL.map(|class| class.name().to_ascii_lowercase());
+        let classes = Class::ALL.map(|class| class.word().to_ascii_lowercase());
         let instruments = Instruments {
             reports: counters(meter, "bellwether.reports", "Reports received.", results),
             errors: counters(

@@ -93,7 +93,7 @@ pub fn faults(state: &AppState) -> String {
     let mut out = String::new();
     for (key, fault) in state.faults().iter() {
         write!(out, "{} {} {}: ", key.unit, key.component.as_str(), key.target).unwrap();
-        let (class, count) = (fault.class().name(), fault.count);
+        let (class, count) = (fault.class().word(), fault.count);
         write!(out, "{class} {count}x by {}", fault.error.finding.rule).unwrap();
         if 0 < fault.attempts {
             write!(out, ", {} attempts, {} left", fault.attempts, fault.attempts_left).unwrap();

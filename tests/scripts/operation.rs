@@ -116,7 +116,7 @@ fn begin(line: &Line, now: Timestamp) -> NewOperation {
 }
 
 fn failure(class: &str, message: &str) -> Failure {
-    let class = Class::ALL.into_iter().find(|known| known.name() == class);
+    let class = Class::ALL.into_iter().find(|known| known.word() == class);
     let nothing = || "".into();
     Failure {
         class: class.unwrap(),

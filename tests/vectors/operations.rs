@@ -175,7 +175,7 @@ fn order(config: &Config, step: &Step) -> Option<OperationCommand> {
 }
 
 fn failure(class: &str) -> Failure {
-    let class = Class::ALL.into_iter().find(|known| known.name() == class);
+    let class = Class::ALL.into_iter().find(|known| known.word() == class);
     let nothing = || "".into();
     Failure {
         class: class.unwrap(),

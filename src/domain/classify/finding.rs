@@ -5,59 +5,34 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::level::Level;
+use crate::domain::word::worded;
 
-/// The meaning of an error for its reporter, in wire order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Class {
-    /// In no table: retried within the budget, never terminal.
-    Unclassified,
-    /// The path or the moment was bad; the target may be well.
-    Transient,
-    /// The peer asked for a lower rate.
-    Throttled,
-    /// Another writer was faster.
-    Conflict,
-    /// The worker's own shutdown interrupted the call.
-    Interrupted,
-    /// A dependency is not available yet.
-    Dependency,
-    /// A person must act.
-    Blocked,
-    /// The owner of the target reports that it is gone.
-    Gone,
-    /// No retry can succeed.
-    Fatal,
+worded! {
+    /// The meaning of an error for its reporter, in wire order.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum Class {
+        /// In no table: retried within the budget, never terminal.
+        Unclassified = "UNCLASSIFIED",
+        /// The path or the moment was bad; the target may be well.
+        Transient = "TRANSIENT",
+        /// The peer asked for a lower rate.
+        Throttled = "THROTTLED",
+        /// Another writer was faster.
+        Conflict = "CONFLICT",
+        /// The worker's own shutdown interrupted the call.
+        Interrupted = "INTERRUPTED",
+        /// A dependency is not available yet.
+        Dependency = "DEPENDENCY",
+        /// A person must act.
+        Blocked = "BLOCKED",
+        /// The owner of the target reports that it is gone.
+        Gone = "GONE",
+        /// No retry can succeed.
+        Fatal = "FATAL",
+    }
 }
 
 impl Class {
-    /// Every class.
-    pub const ALL: [Class; 9] = [
-        Class::Unclassified,
-        Class::Transient,
-        Class::Throttled,
-        Class::Conflict,
-        Class::Interrupted,
-        Class::Dependency,
-        Class::Blocked,
-        Class::Gone,
-        Class::Fatal,
-    ];
-
-    /// Returns the name on the wire, without its prefix.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::Unclassified => "UNCLASSIFIED",
-            Class::Transient => "TRANSIENT",
-            Class::Throttled => "THROTTLED",
-            Class::Conflict => "CONFLICT",
-            Class::Interrupted => "INTERRUPTED",
-            Class::Dependency => "DEPENDENCY",
-            Class::Blocked => "BLOCKED",
-            Class::Gone => "GONE",
-            Class::Fatal => "FATAL",
-        }
-    }
-
     /// Returns whether such an error uses up an attempt. A peer that is busy, faster or not
     /// available yet is no failure of the work.
     pub fn counts_as_attempt(self) -> bool {
@@ -109,40 +84,26 @@ pub enum ErrorOutcome {
     Rejected,
 }
 
-/// The action to take after an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Action {
-    /// Retry with back-off.
-    Retry,
-    /// Retry no earlier than requested.
-    RetryAfter,
-    /// Read again, then decide again.
-    Reread,
-    /// Continue at the point of interruption.
-    Resume,
-    /// Wait for the dependency.
-    Defer,
-    /// Stop until a person has acted.
-    Block,
-    /// Create the target again.
-    Recover,
-    /// Stop.
-    Halt,
-}
-
-impl Action {
-    /// Returns the name on the wire, without its prefix.
-    pub fn name(self) -> &'static str {
-        match self {
-            Action::Retry => "RETRY",
-            Action::RetryAfter => "RETRY_AFTER",
-            Action::Reread => "REREAD",
-            Action::Resume => "RESUME",
-            Action::Defer => "DEFER",
-            Action::Block => "BLOCK",
-            Action::Recover => "RECOVER",
-            Action::Halt => "HALT",
-        }
+worded! {
+    /// The action to take after an error.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub enum Action {
+        /// Retry with back-off.
+        Retry = "RETRY",
+        /// Retry no earlier than requested.
+        RetryAfter = "RETRY_AFTER",
+        /// Read again, then decide again.
+        Reread = "REREAD",
+        /// Continue at the point of interruption.
+        Resume = "RESUME",
+        /// Wait for the dependency.
+        Defer = "DEFER",
+        /// Stop until a person has acted.
+        Block = "BLOCK",
+        /// Create the target again.
+        Recover = "RECOVER",
+        /// Stop.
+        Halt = "HALT",
     }
 }
 

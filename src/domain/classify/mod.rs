@@ -63,7 +63,7 @@ pub fn classify(rules: &Rules, evidence: &Evidence) -> Finding {
         let why = format!(
             "there was no answer, so the error is about the path and not the target; \
              from its owner it would be {} by rule {}",
-            found.class.name(),
+            found.class.word(),
             found.rule
         );
         return finding(evidence, Class::Transient, TRANSPORT, &why, "");

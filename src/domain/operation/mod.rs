@@ -41,67 +41,38 @@ use crate::domain::bytes::Bytes;
 use crate::domain::classify::finding::Class;
 use crate::domain::name::UnitName;
 use crate::domain::time::Timestamp;
+use crate::domain::word::worded;
 
-/// The state of an operation, in wire order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum State {
-    /// Recorded, without a holder.
-    Ready,
-    /// In progress by its holder.
-    Running,
-    /// Begun, but without a holder now.
-    Interrupted,
-    /// An attempt failed with an error that may pass; the next attempt is planned.
-    RetryWait,
-    /// The holder checks the result of the last attempt.
-    Verifying,
-    /// A person must act.
-    Blocked,
-    /// The holder was asked to stop.
-    Cancelling,
-    /// Done.
-    Succeeded,
-    /// Ended without success, unless an operator retries it.
-    Failed,
-    /// Replaced by an operation with another target.
-    Superseded,
-    /// Given up.
-    Abandoned,
+worded! {
+    /// The state of an operation, in wire order.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum State {
+        /// Recorded, without a holder.
+        Ready = "READY",
+        /// In progress by its holder.
+        Running = "RUNNING",
+        /// Begun, but without a holder now.
+        Interrupted = "INTERRUPTED",
+        /// An attempt failed with an error that may pass; the next attempt is planned.
+        RetryWait = "RETRY_WAIT",
+        /// The holder checks the result of the last attempt.
+        Verifying = "VERIFYING",
+        /// A person must act.
+        Blocked = "BLOCKED",
+        /// The holder was asked to stop.
+        Cancelling = "CANCELLING",
+        /// Done.
+        Succeeded = "SUCCEEDED",
+        /// Ended without success, unless an operator retries it.
+        Failed = "FAILED",
+        /// Replaced by an operation with another target.
+        Superseded = "SUPERSEDED",
+        /// Given up.
+        Abandoned = "ABANDONED",
+    }
 }
 
 impl State {
-    /// Every state, in wire order.
-    pub const ALL: [State; 11] = [
-        State::Ready,
-        State::Running,
-        State::Interrupted,
-        State::RetryWait,
-        State::Verifying,
-        State::Blocked,
-        State::Cancelling,
-        State::Succeeded,
-        State::Failed,
-        State::Superseded,
-        State::Abandoned,
-    ];
-
-    /// Returns the word on the wire, in UPPER_SNAKE.
-    pub fn word(self) -> &'static str {
-        match self {
-            State::Ready => "READY",
-            State::Running => "RUNNING",
-            State::Interrupted => "INTERRUPTED",
-            State::RetryWait => "RETRY_WAIT",
-            State::Verifying => "VERIFYING",
-            State::Blocked => "BLOCKED",
-            State::Cancelling => "CANCELLING",
-            State::Succeeded => "SUCCEEDED",
-            State::Failed => "FAILED",
-            State::Superseded => "SUPERSEDED",
-            State::Abandoned => "ABANDONED",
-        }
-    }
-
     /// Returns whether the state is final.
     pub fn is_terminal(self) -> bool {
         State::Succeeded <= self
@@ -165,7 +136,7 @@ impl Reason {
             Reason::ObservedApplied => "OBSERVED_APPLIED",
             Reason::ObservedNotApplied => "OBSERVED_NOT_APPLIED",
             Reason::UnknownOutcome => "UNKNOWN_OUTCOME",
-            Reason::Failed(class) => class.name(),
+            Reason::Failed(class) => class.word(),
             Reason::RetriesExhausted => "RETRIES_EXHAUSTED",
             Reason::InterruptionsExhausted => "INTERRUPTIONS_EXHAUSTED",
             Reason::DeadlineExceeded => "DEADLINE_EXCEEDED",

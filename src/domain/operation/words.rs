@@ -50,8 +50,9 @@ impl Operation {
     /// Returns the status that the operation gives its application.
     pub fn status(&self, id: &OperationId, now: Timestamp) -> Option<OperationStatus> {
         let reason = match self.deadline_exceeded && self.is_open() {
-            true => "OperationDeadlineExceeded",
-            false => self.status_reason(),
+            true => "OperationDeadlineExceeded".to_string(),
+            // The name of the state in CamelCase.
+            false => format!("Operation{:?}", self.state),
         };
         Some(OperationStatus {
             id: id.clone(),
@@ -61,22 +62,6 @@ impl Operation {
             action: self.action(id).into(),
             since: now,
         })
-    }
-
-    fn status_reason(&self) -> &'static str {
-        match self.state {
-            State::Ready => "OperationReady",
-            State::Running => "OperationRunning",
-            State::Interrupted => "OperationInterrupted",
-            State::RetryWait => "OperationRetryWait",
-            State::Verifying => "OperationVerifying",
-            State::Blocked => "OperationBlocked",
-            State::Cancelling => "OperationCancelling",
-            State::Succeeded => "OperationSucceeded",
-            State::Failed => "OperationFailed",
-            State::Superseded => "OperationSuperseded",
-            State::Abandoned => "OperationAbandoned",
-        }
     }
 
     /// Returns the title, such as `upgrade to v2`.

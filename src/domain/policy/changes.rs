@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::history::Change;
 use crate::domain::level::Level;
-use crate::domain::policy::{Config, Damping, Latch, LostUnits, Policy, Scope};
+use crate::domain::policy::{Config, Damping, Latch, Policy, Scope};
 
 /// Returns a setting as text.
 type Show = fn(&Config) -> String;
@@ -14,7 +14,7 @@ impl Config {
     pub(in crate::domain) fn changes_to(&self, after: &Config) -> Vec<Change> {
         let fields: [(&str, Show); 12] = [
             ("policy", |config| policy(&config.policy)),
-            ("lost_units", |config| lost_units(config.lost_units).to_string()),
+            ("lost_units", |config| config.lost_units.word().to_string()),
             ("ttls.default_ttl", |config| config.default_ttl.map_or_else(String::new, seconds)),
             ("ttls.lost_after", |config| seconds(config.lost_after)),
             ("serving_levels", |config| levels(&config.serving_levels)),
@@ -38,14 +38,6 @@ fn policy(policy: &Policy) -> String {
     match policy {
         Policy::Custom(order) => format!("custom: {}", levels(order)),
         known => known.name().to_string(),
-    }
-}
-
-fn lost_units(lost_units: LostUnits) -> &'static str {
-    match lost_units {
-        LostUnits::Ignore => "ignore",
-        LostUnits::Waiting => "waiting",
-        LostUnits::Blocked => "blocked",
     }
 }
 
@@ -102,6 +94,7 @@ mod tests {
     use super::*;
     use crate::domain::limits::CHANGE_BYTES_MAX;
     use crate::domain::name::{PartName, UnitName};
+    use crate::domain::policy::LostUnits;
 
     fn changed(change: impl FnOnce(&mut Config)) -> Vec<(String, String, String)> {
         let mut after = Config::default();

@@ -15,6 +15,7 @@ use crate::domain::limits::{
 };
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::status::{Kind, StatusKey};
+use crate::domain::word::worded;
 
 /// A named order of severity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,15 +94,17 @@ impl Policy {
     }
 }
 
-/// The contribution of a lost unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LostUnits {
-    /// No contribution; the unit is only counted.
-    Ignore,
-    /// One contribution of level waiting.
-    Waiting,
-    /// One contribution of level blocked.
-    Blocked,
+worded! {
+    /// The contribution of a lost unit.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum LostUnits {
+        /// No contribution; the unit is only counted.
+        Ignore = "ignore",
+        /// One contribution of level waiting.
+        Waiting = "waiting",
+        /// One contribution of level blocked.
+        Blocked = "blocked",
+    }
 }
 
 impl LostUnits {
