@@ -71,8 +71,9 @@ fn list(system: Option<&str>, context: &Context) -> anyhow::Result<Exit> {
     }
     let width = lines.iter().map(|line| line.code.len()).max().unwrap_or_default();
     let mut text = String::new();
-    for Listed { system, code, class, why, .. } in lines {
-        text.push_str(&format!("{system:<7} {code:<width$}  {:<12}  {why}\n", class.word()));
+    for Listed { system, code, found } in lines {
+        let (class, why) = (found.class.word(), found.why);
+        text.push_str(&format!("{system:<7} {code:<width$}  {class:<12}  {why}\n"));
     }
     print_plain(&text)?;
     Ok(Exit::Ok)
@@ -82,10 +83,10 @@ fn line_as_value(line: &Listed) -> serde_json::Value {
     json!({
         "system": line.system,
         "code": line.code,
-        "class": line.class.word(),
-        "rule": line.rule,
-        "explanation": line.why,
-        "remedy": line.remedy,
+        "class": line.found.class.word(),
+        "rule": line.found.rule,
+        "explanation": line.found.why,
+        "remedy": line.found.remedy,
     })
 }
 

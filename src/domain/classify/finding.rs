@@ -179,9 +179,25 @@ impl Finding {
 pub(in crate::domain) const DEFAULT: &str = "default";
 
 /// The result of a rule, before the check of the origin.
-pub(in crate::domain) struct Match<'r> {
-    pub(in crate::domain) class: Class,
-    pub(in crate::domain) rule: &'r str,
-    pub(in crate::domain) why: &'r str,
-    pub(in crate::domain) remedy: &'r str,
+#[derive(Debug, Clone, Copy)]
+pub struct Match<'r> {
+    /// The class.
+    pub class: Class,
+    /// The name of the rule.
+    pub rule: &'r str,
+    /// The cause, in words.
+    pub why: &'r str,
+    /// The action for a person; empty if no person must act.
+    pub remedy: &'r str,
+}
+
+impl<'r> Match<'r> {
+    /// Returns a match for which no person must act.
+    pub(in crate::domain) const fn without_remedy(
+        class: Class,
+        rule: &'r str,
+        why: &'r str,
+    ) -> Match<'r> {
+        Match { class, rule, why, remedy: "" }
+    }
 }

@@ -18,7 +18,7 @@ mod web;
 
 use std::collections::BTreeSet;
 
-use crate::domain::classify::finding::{Action, Class, ErrorOrigin, Evidence, Finding};
+use crate::domain::classify::finding::{Action, Class, ErrorOrigin, Evidence, Finding, Match};
 use crate::domain::classify::own::{GonePair, OwnRule};
 
 /// Custom rules, tried before the tables, and the registered pairs that prove a target gone.
@@ -66,33 +66,24 @@ pub fn classify(rules: &Rules, evidence: &Evidence) -> Finding {
             found.class.word(),
             found.rule
         );
-        return finding(evidence, Class::Transient, TRANSPORT, &why, "");
+        return finding(evidence, Match::without_remedy(Class::Transient, TRANSPORT, &why));
     }
     if found.class == Class::Gone && !is_gone {
         let why = "only the owner of a target can say that it is gone, by a domain and reason \
                    that are registered";
-        return finding(evidence, Class::Dependency, GONE_UNPROVEN, why, "");
+        return finding(evidence, Match::without_remedy(Class::Dependency, GONE_UNPROVEN, why));
     }
-    finding(evidence, found.class, found.rule, found.why, found.remedy)
+    finding(evidence, found)
 }
 
-fn finding(
-    evidence: &Evidence,
-    class: Class,
-    rule: &str,
-    explanation: &str,
-    remedy: &str,
-) -> Finding {
-    let remedy = match class {
-        Class::Blocked => remedy,
-        _ => "",
-    };
+fn finding(evidence: &Evidence, found: Match<'_>) -> Finding {
+    let Match { class, rule, why, remedy } = found;
     Finding {
         class,
         action: action(class, evidence.retry_after.is_some()),
         rule: rule.into(),
-        explanation: explanation.into(),
-        remedy: remedy.into(),
+        explanation: why.into(),
+        remedy: if class == Class::Blocked { remedy.into() } else { "".into() },
     }
 }
 
@@ -225,16 +216,20 @@ mod tests {
         let tables = [web::GRPC, web::HTTP, python::PYTHON, program::REDIS, program::HELM];
         for table in tables {
             for (n, row) in table.iter().enumerate() {
-                let asks = row.class == Class::Blocked;
-                assert_eq!(asks, !row.remedy.is_empty(), "{}: a remedy", row.name);
+                let found = &row.found;
+                let asks = found.class == Class::Blocked;
+                assert_eq!(asks, !found.remedy.is_empty(), "{}: a remedy", found.rule);
                 let before = &table[..n];
+                let codes: BTreeSet<_> = row.codes.iter().collect();
+                assert_eq!(codes.len(), row.codes.len(), "{} has a code twice", found.rule);
                 let hidden = before.iter().find(|other| {
-                    other.code == row.code && matches!(other.when, row::When::Always)
+                    let same = other.codes.iter().any(|code| codes.contains(code));
+                    same && matches!(other.when, row::When::Always)
                 });
-                assert!(hidden.is_none(), "{} is never reached", row.name);
-                let same = before.iter().find(|other| other.name == row.name);
-                let means = |row: &row::Row| (row.class, row.why, row.remedy);
-                assert!(same.is_none_or(|same| means(same) == means(row)), "{}", row.name);
+                assert!(hidden.is_none(), "{} is never reached", found.rule);
+                let same = before.iter().find(|other| other.found.rule == found.rule);
+                let means = |row: &row::Row| (row.found.class, row.found.why, row.found.remedy);
+                assert!(same.is_none_or(|same| means(same) == means(row)), "{}", found.rule);
             }
         }
     }

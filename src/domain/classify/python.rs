@@ -66,47 +66,25 @@ pub(in crate::domain) const PYTHON: &[Row] = rows! {
         remedy "correct the permissions of the file";
     "pebble.ProtocolError"                 Always    Unclassified  "pebble.protocol-error"
         "Pebble sent an answer that the library does not understand";
-    "httpx.ConnectError"                   Always    Transient     "httpx.not-sent"
+    "httpx.ConnectError" | "httpx.ConnectTimeout"
+    | "httpx.PoolTimeout"                  Always    Transient     "httpx.not-sent"
         "there was no connection, so the request was not sent";
-    "httpx.ConnectTimeout"                 Always    Transient     "httpx.not-sent"
-        "there was no connection, so the request was not sent";
-    "httpx.PoolTimeout"                    Always    Transient     "httpx.not-sent"
-        "there was no connection, so the request was not sent";
-    "httpx.ReadError"                      Always    Transient     "httpx.sent"
+    "httpx.ReadError" | "httpx.ReadTimeout" | "httpx.WriteError" | "httpx.WriteTimeout"
+    | "httpx.RemoteProtocolError"          Always    Transient     "httpx.sent"
         "the request was sent without a whole answer: look whether the peer applied it";
-    "httpx.ReadTimeout"                    Always    Transient     "httpx.sent"
-        "the request was sent without a whole answer: look whether the peer applied it";
-    "httpx.WriteError"                     Always    Transient     "httpx.sent"
-        "the request was sent without a whole answer: look whether the peer applied it";
-    "httpx.WriteTimeout"                   Always    Transient     "httpx.sent"
-        "the request was sent without a whole answer: look whether the peer applied it";
-    "httpx.RemoteProtocolError"            Always    Transient     "httpx.sent"
-        "the request was sent without a whole answer: look whether the peer applied it";
-    "httpx.LocalProtocolError"             Always    Fatal         "httpx.own-request"
-        "the worker itself made a request that is not valid";
-    "httpx.UnsupportedProtocol"            Always    Fatal         "httpx.own-request"
-        "the worker itself made a request that is not valid";
-    "httpx.InvalidURL"                     Always    Fatal         "httpx.own-request"
+    "httpx.LocalProtocolError" | "httpx.UnsupportedProtocol"
+    | "httpx.InvalidURL"                   Always    Fatal         "httpx.own-request"
         "the worker itself made a request that is not valid";
     "httpx.DecodingError"                  Always    Fatal         "httpx.decoding-error"
         "the worker cannot decode the answer, and the next answer is encoded in the same way";
-    "requests.ConnectionError"             Always    Transient     "requests.not-sent"
+    "requests.ConnectionError"
+    | "requests.ConnectTimeout"            Always    Transient     "requests.not-sent"
         "the request was not sent, or the connection broke";
-    "requests.ConnectTimeout"              Always    Transient     "requests.not-sent"
-        "the request was not sent, or the connection broke";
-    "requests.Timeout"                     Always    Transient     "requests.sent"
+    "requests.Timeout" | "requests.ReadTimeout"
+    | "requests.ChunkedEncodingError"      Always    Transient     "requests.sent"
         "the request was sent without a whole answer: look whether the peer applied it";
-    "requests.ReadTimeout"                 Always    Transient     "requests.sent"
-        "the request was sent without a whole answer: look whether the peer applied it";
-    "requests.ChunkedEncodingError"        Always    Transient     "requests.sent"
-        "the request was sent without a whole answer: look whether the peer applied it";
-    "requests.InvalidURL"                  Always    Fatal         "requests.own-request"
-        "the worker itself made a request that is not valid";
-    "requests.InvalidSchema"               Always    Fatal         "requests.own-request"
-        "the worker itself made a request that is not valid";
-    "requests.MissingSchema"               Always    Fatal         "requests.own-request"
-        "the worker itself made a request that is not valid";
-    "requests.InvalidHeader"               Always    Fatal         "requests.own-request"
+    "requests.InvalidURL" | "requests.InvalidSchema" | "requests.MissingSchema"
+    | "requests.InvalidHeader"             Always    Fatal         "requests.own-request"
         "the worker itself made a request that is not valid";
     "lightkube.ConditionError"             Always    Unclassified  "lightkube.condition-error"
         "the object has a condition that the worker counts as failure";
@@ -131,11 +109,8 @@ pub(in crate::domain) const PYTHON: &[Row] = rows! {
         "the status decides: report the code as urllib.HTTPError/STATUS";
     "urllib.URLError"                      Always    Transient     "urllib.not-sent"
         "the request was not sent, or the connection broke";
-    "urllib3.MaxRetryError"                Always    Transient     "urllib3.not-sent"
-        "the request was not sent, or the connection broke";
-    "urllib3.NewConnectionError"           Always    Transient     "urllib3.not-sent"
-        "the request was not sent, or the connection broke";
-    "urllib3.ProtocolError"                Always    Transient     "urllib3.not-sent"
+    "urllib3.MaxRetryError" | "urllib3.NewConnectionError"
+    | "urllib3.ProtocolError"              Always    Transient     "urllib3.not-sent"
         "the request was not sent, or the connection broke";
     "urllib3.ReadTimeoutError"             Always    Transient     "urllib3.sent"
         "the request was sent without a whole answer: look whether the peer applied it";
@@ -150,9 +125,8 @@ pub(in crate::domain) const PYTHON: &[Row] = rows! {
         "the status decides: report the code as pebble.APIError/STATUS";
     "pebble.PathError"                     Always    Unclassified  "pebble.path-error"
         "the kind decides if it is not-found or permission-denied: pebble.PathError/KIND";
-    "ops.ModelError"                       Always    Transient     "ops.model-error"
-        "a command of Juju failed: its controller is away, or the model has changed meanwhile";
-    "ops.Error"                            Always    Transient     "ops.model-error"
+    "ops.ModelError"
+    | "ops.Error"                          Always    Transient     "ops.model-error"
         "a command of Juju failed: its controller is away, or the model has changed meanwhile";
     "ops.SecretNotFoundError"              Always    Dependency    "ops.secret"
         "the secret does not exist yet, or is not granted yet";
@@ -163,23 +137,12 @@ pub(in crate::domain) const PYTHON: &[Row] = rows! {
         remedy "remove the relations that are not needed";
     "ops.RelationDataAccessError"          Always    Dependency    "ops.relation-data"
         "only the leader or the owner of these data may use them, and the unit is neither now";
-    "ConnectionRefusedError"               Always    Transient     "python.not-sent"
+    "ConnectionRefusedError"
+    | "socket.gaierror"                    Always    Transient     "python.not-sent"
         "the peer or its name was not there, so the request was not sent";
-    "socket.gaierror"                      Always    Transient     "python.not-sent"
-        "the peer or its name was not there, so the request was not sent";
-    "ConnectionError"                      Always    Transient     "python.connection"
-        "the connection broke or was silent: look whether the peer applied the request";
-    "ConnectionResetError"                 Always    Transient     "python.connection"
-        "the connection broke or was silent: look whether the peer applied the request";
-    "ConnectionAbortedError"               Always    Transient     "python.connection"
-        "the connection broke or was silent: look whether the peer applied the request";
-    "BrokenPipeError"                      Always    Transient     "python.connection"
-        "the connection broke or was silent: look whether the peer applied the request";
-    "TimeoutError"                         Always    Transient     "python.connection"
-        "the connection broke or was silent: look whether the peer applied the request";
-    "socket.timeout"                       Always    Transient     "python.connection"
-        "the connection broke or was silent: look whether the peer applied the request";
-    "asyncio.TimeoutError"                 Always    Transient     "python.connection"
+    "ConnectionError" | "ConnectionResetError" | "ConnectionAbortedError" | "BrokenPipeError"
+    | "TimeoutError" | "socket.timeout"
+    | "asyncio.TimeoutError"               Always    Transient     "python.connection"
         "the connection broke or was silent: look whether the peer applied the request";
     "FileNotFoundError"                    Always    Dependency    "python.file-not-found"
         "the file does not exist yet";
@@ -188,39 +151,19 @@ pub(in crate::domain) const PYTHON: &[Row] = rows! {
         remedy "correct the permissions of the file or socket";
     "OSError"                              Always    Transient     "python.os-error"
         "the system refused a call, which says nothing about the target";
-    "KeyError"                             Always    Unclassified  "python.defect"
-        "the program has a defect, or met data that it does not expect";
-    "IndexError"                           Always    Unclassified  "python.defect"
-        "the program has a defect, or met data that it does not expect";
-    "AttributeError"                       Always    Unclassified  "python.defect"
-        "the program has a defect, or met data that it does not expect";
-    "TypeError"                            Always    Unclassified  "python.defect"
-        "the program has a defect, or met data that it does not expect";
-    "ValueError"                           Always    Unclassified  "python.defect"
-        "the program has a defect, or met data that it does not expect";
-    "AssertionError"                       Always    Unclassified  "python.defect"
-        "the program has a defect, or met data that it does not expect";
-    "NotImplementedError"                  Always    Unclassified  "python.defect"
-        "the program has a defect, or met data that it does not expect";
-    "UnboundLocalError"                    Always    Unclassified  "python.defect"
-        "the program has a defect, or met data that it does not expect";
-    "NameError"                            Always    Unclassified  "python.defect"
-        "the program has a defect, or met data that it does not expect";
-    "ZeroDivisionError"                    Always    Unclassified  "python.defect"
+    "KeyError" | "IndexError" | "AttributeError" | "TypeError" | "ValueError" | "AssertionError"
+    | "NotImplementedError" | "UnboundLocalError" | "NameError"
+    | "ZeroDivisionError"                  Always    Unclassified  "python.defect"
         "the program has a defect, or met data that it does not expect";
     "RuntimeError"                         Always    Unclassified  "python.runtime-error"
         "each program gives this exception a meaning of its own";
     "MemoryError"                          Always    Transient     "python.memory"
         "the process had no memory left: a new process can succeed";
-    "ImportError"                          Always    Fatal         "python.import"
+    "ImportError"
+    | "ModuleNotFoundError"                Always    Fatal         "python.import"
         "a module is missing, and the next attempt misses it as well";
-    "ModuleNotFoundError"                  Always    Fatal         "python.import"
-        "a module is missing, and the next attempt misses it as well";
-    "asyncio.CancelledError"               Always    Interrupted   "python.interrupted"
-        "the end of the program says nothing about its work, which continues";
-    "KeyboardInterrupt"                    Always    Interrupted   "python.interrupted"
-        "the end of the program says nothing about its work, which continues";
-    "SystemExit"                           Always    Interrupted   "python.interrupted"
+    "asyncio.CancelledError" | "KeyboardInterrupt"
+    | "SystemExit"                         Always    Interrupted   "python.interrupted"
         "the end of the program says nothing about its work, which continues";
     "ssl.SSLCertVerificationError"         Always    Blocked       "ssl.certificate"
         "the certificate of the peer is not trusted"
@@ -248,58 +191,27 @@ pub(in crate::domain) const PYTHON: &[Row] = rows! {
         "the command took too long, and may have had an effect";
     "tenacity.RetryError"                  Always    Unclassified  "tenacity.retry-error"
         "the last attempt decides: report the exception of that attempt";
-    "psycopg2.OperationalError"            Always    Transient     "database.away"
+    "psycopg2.OperationalError" | "psycopg.OperationalError" | "mysql.OperationalError"
+    | "mysql.InterfaceError" | "pymongo.ServerSelectionTimeoutError" | "pymongo.AutoReconnect"
+    | "cassandra.NoHostAvailable" | "kafka.NoBrokersAvailable" | "redis.ConnectionError"
+    | "redis.TimeoutError" | "valkey.ConnectionError"
+    | "valkey.TimeoutError"                Always    Transient     "database.away"
         "no server answers now";
-    "psycopg.OperationalError"             Always    Transient     "database.away"
-        "no server answers now";
-    "mysql.OperationalError"               Always    Transient     "database.away"
-        "no server answers now";
-    "mysql.InterfaceError"                 Always    Transient     "database.away"
-        "no server answers now";
-    "pymongo.ServerSelectionTimeoutError"  Always    Transient     "database.away"
-        "no server answers now";
-    "pymongo.AutoReconnect"                Always    Transient     "database.away"
-        "no server answers now";
-    "cassandra.NoHostAvailable"            Always    Transient     "database.away"
-        "no server answers now";
-    "kafka.NoBrokersAvailable"             Always    Transient     "database.away"
-        "no server answers now";
-    "redis.ConnectionError"                Always    Transient     "database.away"
-        "no server answers now";
-    "redis.TimeoutError"                   Always    Transient     "database.away"
-        "no server answers now";
-    "valkey.ConnectionError"               Always    Transient     "database.away"
-        "no server answers now";
-    "valkey.TimeoutError"                  Always    Transient     "database.away"
-        "no server answers now";
-    "botocore.EndpointConnectionError"     Always    Transient     "botocore.away"
-        "no server answers now";
-    "botocore.ConnectTimeoutError"         Always    Transient     "botocore.away"
+    "botocore.EndpointConnectionError"
+    | "botocore.ConnectTimeoutError"       Always    Transient     "botocore.away"
         "no server answers now";
     "psycopg2.UndefinedTable"              Always    Dependency    "database.schema"
         "the table does not exist yet";
     "botocore.ClientError"                 Always    Unclassified  "botocore.client-error"
         "the status decides: report the system http with its status";
-    "grpc._InactiveRpcError"               Always    Unclassified  "grpc.no-code"
+    "grpc._InactiveRpcError" | "grpc.RpcError"
+    | "grpc.AioRpcError"                   Always    Unclassified  "grpc.no-code"
         "the code decides: report the system grpc with its code";
-    "grpc.RpcError"                        Always    Unclassified  "grpc.no-code"
-        "the code decides: report the system grpc with its code";
-    "grpc.AioRpcError"                     Always    Unclassified  "grpc.no-code"
-        "the code decides: report the system grpc with its code";
-    "apt.PackageError"                     Always    Transient     "package.failed"
+    "apt.PackageError" | "snap.SnapError" | "snap.SnapAPIError" | "snap.SnapChangeError"
+    | "snap.SnapTimeoutError"              Always    Transient     "package.failed"
         "the package manager failed: another process holds its lock, or no archive answers";
-    "snap.SnapError"                       Always    Transient     "package.failed"
-        "the package manager failed: another process holds its lock, or no archive answers";
-    "snap.SnapAPIError"                    Always    Transient     "package.failed"
-        "the package manager failed: another process holds its lock, or no archive answers";
-    "snap.SnapChangeError"                 Always    Transient     "package.failed"
-        "the package manager failed: another process holds its lock, or no archive answers";
-    "snap.SnapTimeoutError"                Always    Transient     "package.failed"
-        "the package manager failed: another process holds its lock, or no archive answers";
-    "apt.PackageNotFoundError"             Always    Blocked       "package.not-found"
-        "the package does not exist"
-        remedy "correct the name or the channel of the package";
-    "snap.SnapNotFoundError"               Always    Blocked       "package.not-found"
+    "apt.PackageNotFoundError"
+    | "snap.SnapNotFoundError"             Always    Blocked       "package.not-found"
         "the package does not exist"
         remedy "correct the name or the channel of the package";
 };

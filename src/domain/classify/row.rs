@@ -1,15 +1,13 @@
 //! A row of a table: its condition and its result.
 
-use crate::domain::classify::finding::{Class, ErrorOrigin, Evidence, Match};
+use crate::domain::classify::finding::{ErrorOrigin, Evidence, Match};
 
-/// A row. Among the rows of one code, the first whose condition holds decides.
+/// A row, of one code or of several that mean the same. Among the rows of one code, the first whose
+/// condition holds decides.
 pub(in crate::domain) struct Row {
-    pub(in crate::domain) name: &'static str,
-    pub(in crate::domain) code: &'static str,
+    pub(in crate::domain) codes: &'static [&'static str],
     pub(in crate::domain) when: When,
-    pub(in crate::domain) class: Class,
-    pub(in crate::domain) why: &'static str,
-    pub(in crate::domain) remedy: &'static str,
+    pub(in crate::domain) found: Match<'static>,
 }
 
 /// The condition of a row beside its code.
@@ -33,29 +31,25 @@ pub(super) enum When {
     ReasonEnds(&'static str),
 }
 
-/// Builds rows from lines that read like a table: code, condition, class, name and cause, with a
+/// Builds rows from lines that read like a table: codes, condition, class, name and cause, with a
 /// remedy if a person must act.
 macro_rules! rows {
-    ($($code:literal $when:ident $(($end:literal))? $class:ident $name:literal $why:literal
+    ($($($code:literal)|+ $when:ident $(($end:literal))? $class:ident $name:literal $why:literal
        $(remedy $remedy:literal)?;)*) => {
         &[$(Row {
-            code: $code,
+            codes: &[$($code),+],
             when: $when $(($end))?,
-            class: $class,
-            name: $name,
-            why: $why,
-            remedy: concat!("" $(, $remedy)?),
+            found: $crate::domain::classify::finding::Match {
+                class: $class,
+                rule: $name,
+                why: $why,
+                remedy: concat!("" $(, $remedy)?),
+            },
         }),*]
     };
 }
 
 pub(super) use rows;
-
-impl Row {
-    pub(in crate::domain) fn found(&self) -> Match<'static> {
-        Match { class: self.class, rule: self.name, why: self.why, remedy: self.remedy }
-    }
-}
 
 impl When {
     pub(in crate::domain) fn holds(self, evidence: &Evidence, is_gone: bool) -> bool {

@@ -26,59 +26,45 @@ pub struct Listed {
     pub system: &'static str,
     /// The code.
     pub code: &'static str,
-    /// The class.
-    pub class: Class,
-    /// The name of the rule.
-    pub rule: &'static str,
-    /// The cause in words.
-    pub why: &'static str,
-    /// The action for a person; empty if no person must act.
-    pub remedy: &'static str,
+    /// The result of its rule.
+    pub found: Match<'static>,
 }
 
 /// Returns the lines of the table of a system, or of all tables. A code with several lines depends
 /// on further facts; the first line that applies decides.
 pub fn list(system: Option<&str>) -> Vec<Listed> {
     let tables = TABLES.into_iter().filter(|(name, _)| system.is_none_or(|s| s == *name));
-    let lines = tables.flat_map(|(system, rows)| {
-        rows.iter().map(move |row| Listed {
-            system,
-            code: row.code,
-            class: row.class,
-            rule: row.name,
-            why: row.why,
-            remedy: row.remedy,
-        })
+    let rows = tables.flat_map(|(system, rows)| rows.iter().map(move |row| (system, row)));
+    let lines = rows.flat_map(|(system, row)| {
+        row.codes.iter().map(move |code| Listed { system, code, found: row.found })
     });
     lines.collect()
 }
 
 /// The match of an error whose code no rule and no table has.
-pub(in crate::domain) const IN_NO_TABLE: Match<'static> = Match {
-    class: Class::Unclassified,
-    rule: DEFAULT,
-    why: "no table has the code, so the error is never final",
-    remedy: "",
-};
+pub(in crate::domain) const IN_NO_TABLE: Match<'static> = Match::without_remedy(
+    Class::Unclassified,
+    DEFAULT,
+    "no table has the code, so the error is never final",
+);
 
 /// Returns the match from the table of the error's system, if there is one.
 pub(in crate::domain) fn find(evidence: &Evidence, is_gone: bool) -> Option<Match<'static>> {
     let code = &*evidence.code;
     let first = |table: &'static [Row], is_it: &dyn Fn(&str) -> bool| {
-        let mut rows = table.iter().filter(|row| is_it(row.code));
-        rows.find(|row| row.when.holds(evidence, is_gone)).map(Row::found)
+        let mut rows = table.iter().filter(|row| row.codes.iter().any(|code| is_it(code)));
+        rows.find(|row| row.when.holds(evidence, is_gone)).map(|row| row.found)
     };
     match &*evidence.system {
         "grpc" => first(GRPC, &|row| row == code),
         "http" => Some(http(first(HTTP, &|row| row == code), evidence)),
         "redis" => first(REDIS, &|row| row == code),
         "helm" => first(HELM, &|row| helm_message(evidence).contains(row)),
-        "io" => Some(Match {
-            class: Class::Transient,
-            rule: "io",
-            why: "a connection or file was unavailable for a moment: no evidence about the target",
-            remedy: "",
-        }),
+        "io" => Some(Match::without_remedy(
+            Class::Transient,
+            "io",
+            "a connection or file was unavailable for a moment: no evidence about the target",
+        )),
         "python" => {
             let (exception, detail) = code.split_once('/').unwrap_or((code, ""));
             let exception = short_name(exception);
@@ -108,24 +94,16 @@ fn http(found: Option<Match<'static>>, evidence: &Evidence) -> Match<'static> {
     if evidence.retry_after.is_none() || !found.class.counts_as_attempt() {
         return found;
     }
-    Match {
-        class: Class::Throttled,
-        rule: "http.retry-after",
-        why: "the target is alive and says when to retry",
-        remedy: "",
-    }
+    let why = "the target is alive and says when to retry";
+    Match::without_remedy(Class::Throttled, "http.retry-after", why)
 }
 
 /// Pebble's statuses are matched by their hundreds.
 fn pebble_status(status: &str) -> &str {
-    let is_of = |hundreds: u8| {
-        let bytes = status.as_bytes();
-        bytes.len() == 3 && bytes[0] == hundreds && bytes.iter().all(u8::is_ascii_digit)
-    };
-    match status {
-        _ if is_of(b'4') => "4xx",
-        _ if is_of(b'5') => "5xx",
-        other => other,
+    match status.as_bytes() {
+        [b'4', b'0'..=b'9', b'0'..=b'9'] => "4xx",
+        [b'5', b'0'..=b'9', b'0'..=b'9'] => "5xx",
+        _ => status,
     }
 }
 
