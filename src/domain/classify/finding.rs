@@ -9,9 +9,12 @@ use crate::domain::word::worded;
 
 worded! {
     /// The meaning of an error for its reporter, in wire order.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[derive(
+        Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+    )]
     pub enum Class {
         /// In no table: retried within the budget, never terminal.
+        #[default]
         Unclassified = "UNCLASSIFIED",
         /// The path or the moment was bad; the target may be well.
         Transient = "TRANSIENT",
@@ -86,9 +89,10 @@ pub enum ErrorOutcome {
 
 worded! {
     /// The action to take after an error.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
     pub enum Action {
         /// Retry with back-off.
+        #[default]
         Retry = "RETRY",
         /// Retry no earlier than requested.
         RetryAfter = "RETRY_AFTER",
@@ -147,8 +151,8 @@ pub struct Hints {
     pub own_shutdown: Option<bool>,
 }
 
-/// The result of a classification.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The result of a classification; the default stands for evidence that is not classified yet.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Finding {
     /// The class.
     pub class: Class,
@@ -160,19 +164,6 @@ pub struct Finding {
     pub explanation: Box<str>,
     /// The action that a person must take, for `BLOCKED`; else empty.
     pub remedy: Box<str>,
-}
-
-impl Finding {
-    /// Returns a placeholder for evidence that is not classified yet: in no table.
-    pub fn unmade() -> Finding {
-        Finding {
-            class: Class::Unclassified,
-            action: Action::Retry,
-            rule: DEFAULT.into(),
-            explanation: "".into(),
-            remedy: "".into(),
-        }
-    }
 }
 
 /// Name of the rule for errors in no table.

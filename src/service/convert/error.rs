@@ -88,7 +88,7 @@ fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> Option<NewError> {
         operation_id: operation_id?,
         attempt: attempt?,
         generation: generation?,
-        finding: Finding::unmade(),
+        finding: Finding::default(),
         shortest_wait: shortest_wait?,
     })
 }
