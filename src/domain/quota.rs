@@ -1,6 +1,7 @@
 //! Limits: a draft counts new records together with the existing ones that stay.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use crate::domain::command::NewStatus;
@@ -65,13 +66,12 @@ pub(super) fn within(
     limit: &'static str,
     max: usize,
     count: usize,
-    what: impl Fn() -> String,
+    what: impl Display,
 ) -> Result<(), LimitExceeded> {
-    if count <= max {
-        return Ok(());
+    match count <= max {
+        true => Ok(()),
+        false => Err(LimitExceeded { limit, what: what.to_string(), max }),
     }
-    let what = what();
-    Err(LimitExceeded { limit, what, max })
 }
 
 /// Checks the limits for statuses of a unit, together with the existing ones that stay. Counts
@@ -94,7 +94,7 @@ pub(super) fn check_quota<'k>(
     let all = draft.usage.kept().statuses + added.len() as u64;
     check_total(draft, Total::Statuses, all.saturating_sub(leaving.len() as u64))?;
     let kept = known.map_or(0, |u| u.status_count as usize) - leaving.len();
-    let what = || format!("statuses of unit {unit}");
+    let what = format_args!("statuses of unit {unit}");
     let max = draft.limits.statuses_per_unit_max;
     within("statuses_per_unit_max", max, kept + added.len(), what)?;
     if kept + added.len() <= draft.limits.keys_per_component_max {
@@ -106,7 +106,7 @@ pub(super) fn check_quota<'k>(
         let leaving = leaving.iter().filter(|key| key.component == *component).count();
         let kept = count_of(draft, unit, component) - leaving;
         let more = added.iter().filter(|new| new.component == *component).count();
-        let what = || format!("statuses of component {component:?} of unit {unit}");
+        let what = format_args!("statuses of component {component:?} of unit {unit}");
         let max = draft.limits.keys_per_component_max;
         within("keys_per_component_max", max, kept + more, what)?;
     }
@@ -126,15 +126,13 @@ pub(super) fn check_own_quota<'k>(
     let all = draft.usage.kept().statuses + added as u64;
     check_total(draft, Total::Statuses, all.saturating_sub(leaving.len() as u64))?;
     let kept = draft.keys_of(&UnitName::application(), None).len() - leaving.len();
-    let what = || "statuses of the application itself".to_string();
-    within("own_statuses_max", OWN_STATUSES_MAX, kept + added, what)
+    within("own_statuses_max", OWN_STATUSES_MAX, kept + added, "statuses of the application itself")
 }
 
 /// Checks the limits for one more unit.
 pub(super) fn check_unit_quota(draft: &Draft<'_>) -> Result<(), LimitExceeded> {
     let count = draft.units.count() + 1;
-    let what = || "units of the application".to_string();
-    within("units_max", draft.limits.units_max, count, what)?;
+    within("units_max", draft.limits.units_max, count, "units of the application")?;
     check_total(draft, Total::Units, count as u64)
 }
 
@@ -182,7 +180,7 @@ pub(super) fn check_operation_quota(
             check_total(draft, Total::Operations, draft.usage.kept().operations + 1)?;
             if !new.unit.is_application() {
                 let open = draft.operations.all_open().filter(|(_, o)| !o.unit.is_application());
-                let what = || "unfinished operations of units".to_string();
+                let what = "unfinished operations of units";
                 let (max, count) = (UNIT_OPERATIONS_OPEN_MAX, open.count() + 1);
                 within("unit_operations_open_max", max, count, what)?;
             }

@@ -64,8 +64,7 @@ pub(in crate::domain) fn update_data(
         let data_version = draft.head.data.version;
         return Ok(Effect { changed, data_version, ..Effect::default() });
     }
-    let what = || "keys of the application's data".to_string();
-    within("data_keys_max", DATA_KEYS_MAX, keys as usize, what)?;
+    within("data_keys_max", DATA_KEYS_MAX, keys as usize, "keys of the application's data")?;
     if DATA_BYTES_MAX < bytes {
         let what = "all keys and values together".to_string();
         return Err(ValueTooLarge { what, bytes, max: DATA_BYTES_MAX }.into());

@@ -254,11 +254,10 @@ fn check_fault_quota(draft: &Draft<'_>, unit: &UnitName) -> Result<(), LimitExce
         check_unit_quota(draft)?;
     }
     let all = draft.head.fault_count as usize + 1;
-    let what = || "open faults of the application".to_string();
-    within("faults_max", draft.limits.faults_max, all, what)?;
+    within("faults_max", draft.limits.faults_max, all, "open faults of the application")?;
     check_total(draft, Total::Faults, all as u64)?;
     let own = fault_keys(draft, unit, None).len() + 1;
-    let what = || format!("open faults of unit {unit}");
+    let what = format_args!("open faults of unit {unit}");
     within("faults_per_unit_max", draft.limits.faults_per_unit_max, own, what)
 }
 

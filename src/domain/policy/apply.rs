@@ -15,10 +15,10 @@ pub(in crate::domain) fn configure(
     patch: &ConfigPatch,
 ) -> Result<Effect, LimitExceeded> {
     let config = draft.head.config.patched(patch);
-    let what = |what: &str| format!("{what} of the application");
-    within("latches_max", DAMPENERS_MAX, config.latches.len(), || what("latches"))?;
-    let damped = config.damping.scopes.len();
-    within("damped_components_max", DAMPENERS_MAX, damped, || what("damped components"))?;
+    let latched = config.latches.len();
+    within("latches_max", DAMPENERS_MAX, latched, "latches of the application")?;
+    let (damped, what) = (config.damping.scopes.len(), "damped components of the application");
+    within("damped_components_max", DAMPENERS_MAX, damped, what)?;
     let changed = config != *draft.head.config || draft.head.deleted && !draft.head.is_visible();
     if changed {
         set_config(draft, config);

@@ -24,7 +24,7 @@ pub(in crate::domain) fn call_back(
     if unit.callbacks.insert(topic.clone(), callback.clone()) == Some(callback) {
         return Ok(Effect::default());
     }
-    let what = || format!("callbacks of unit {name}");
+    let what = format_args!("callbacks of unit {name}");
     let count = unit.callbacks.len();
     within("callbacks_per_unit_max", CALLBACKS_PER_UNIT_MAX, count, what)?;
     draft.put_unit(name.clone(), Some(unit));
