@@ -309,9 +309,8 @@ fn fault_event(
         subject: Some(Subject {
             unit: key.unit.clone(),
             component: key.component.clone(),
-            key: PartName::default(),
-            kind: None,
             target: (*key.target).into(),
+            ..Subject::default()
         }),
         changes: hold_change(old, new, cause).into_iter().collect(),
         from: old.and_then(Fault::level),

@@ -73,7 +73,7 @@ pub enum Cause {
 }
 
 /// The subject of an event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Subject {
     /// The unit; `""` for the leader's status.
     pub unit: UnitName,
@@ -91,13 +91,7 @@ pub struct Subject {
 impl Subject {
     /// Returns the subject for a unit as a whole, or with `""` for the leader's status.
     pub fn unit(unit: &UnitName) -> Subject {
-        Subject {
-            unit: unit.clone(),
-            component: PartName::default(),
-            key: PartName::default(),
-            kind: None,
-            target: Box::default(),
-        }
+        Subject { unit: unit.clone(), ..Subject::default() }
     }
 
     /// Returns the subject for an operation of a unit, or with `""` of the application.
@@ -106,8 +100,7 @@ impl Subject {
             unit: unit.clone(),
             component: PartName::operation(),
             key: id.as_key(),
-            kind: None,
-            target: Box::default(),
+            ..Subject::default()
         }
     }
 
@@ -118,7 +111,7 @@ impl Subject {
             component: key.component.clone(),
             key: key.key.clone(),
             kind: Some(key.kind),
-            target: Box::default(),
+            ..Subject::default()
         }
     }
 }
@@ -177,6 +170,11 @@ fn cut(text: &str) -> &str {
 const LINE_BYTES: u64 = 128;
 
 impl StatusEvent {
+    /// Returns this event with a unit as a whole as its subject, or with `""` the leader's status.
+    pub(in crate::domain) fn of_unit(self, unit: &UnitName) -> StatusEvent {
+        StatusEvent { subject: Some(Subject::unit(unit)), ..self }
+    }
+
     /// Returns the estimated bytes of the event.
     pub(in crate::domain) fn size(&self) -> u64 {
         LINE_BYTES + (self.message.len() + self.reason.len()) as u64

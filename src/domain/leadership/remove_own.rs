@@ -1,14 +1,14 @@
-//! The end of statuses that the leader kept for the application itself, in a draft.
+//! The end of statuses that the leader set for the application, in a draft.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::domain::draft::Draft;
-use crate::domain::history::Cause;
+use crate::domain::history::{Cause, StatusEvent};
 use crate::domain::name::UnitName;
 use crate::domain::status::StatusKey;
 
-/// Removes statuses with an event for each. Returns their number.
+/// Removes statuses of the application itself, with an event for each. Returns their number.
 pub(in crate::domain) fn remove_own(
     draft: &mut Draft<'_>,
     keys: BTreeSet<Arc<StatusKey>>,
@@ -23,8 +23,12 @@ pub(in crate::domain) fn remove_own(
     removed
 }
 
-/// Removes the whole set.
-pub(in crate::domain) fn drop_own_set(draft: &mut Draft<'_>, cause: Cause) {
-    let own = draft.keys_of(&UnitName::application(), None);
-    remove_own(draft, own, cause);
+/// Withdraws the status of the application as a whole. Returns whether there was one.
+pub(in crate::domain) fn withdraw(draft: &mut Draft<'_>, cause: Cause) -> bool {
+    let Some(old) = draft.head.take_application_status() else {
+        return false;
+    };
+    let event = draft.event(cause).of_unit(&UnitName::application());
+    draft.log(StatusEvent { from: Some(old.level), ..event });
+    true
 }

@@ -1,11 +1,12 @@
 //! The status that the leader sets for the application, in a draft.
 
 use crate::domain::draft::Draft;
-use crate::domain::history::{Cause, StatusEvent, Subject};
+use crate::domain::history::{Cause, StatusEvent};
 use crate::domain::leadership::Claim;
 use crate::domain::leadership::apply::may_lead;
 use crate::domain::leadership::outside::lead_outside;
 use crate::domain::leadership::refused::NotLeader;
+use crate::domain::leadership::remove_own::withdraw;
 use crate::domain::leadership::status::{ApplicationStatus, NewApplicationStatus};
 use crate::domain::name::UnitName;
 use crate::domain::request::Effect;
@@ -34,12 +35,11 @@ pub(in crate::domain) fn set_application_status(
         return Ok(Effect { changed: leads_anew, ..Effect::default() });
     }
     let event = StatusEvent {
-        subject: Some(Subject::unit(&UnitName::application())),
         from: old.map(|old| old.level),
         to: Some(status.level),
         message: status.message.clone(),
         reason: status.reason.clone(),
-        ..draft.event(Cause::LeaderSet)
+        ..draft.event(Cause::LeaderSet).of_unit(&UnitName::application())
     };
     // A repeat with a new expiry must be stored, but adds no event to the history.
     let is_repeat = old.is_some_and(|old| {
@@ -60,27 +60,15 @@ pub(in crate::domain) fn clear_application_status(
 ) -> Result<Effect, NotLeader> {
     may_lead(draft, claim)?;
     let leads_anew = lead_outside(draft, claim);
-    let Some(old) = draft.head.take_application_status() else {
-        return Ok(Effect { changed: leads_anew, ..Effect::default() });
-    };
-    draft.log(StatusEvent {
-        subject: Some(Subject::unit(&UnitName::application())),
-        from: Some(old.level),
-        ..draft.event(Cause::LeaderCleared)
-    });
-    Ok(Effect { changed: true, removed: 1, ..Effect::default() })
+    let is_withdrawn = withdraw(draft, Cause::LeaderCleared);
+    let (changed, removed) = (leads_anew || is_withdrawn, u32::from(is_withdrawn));
+    Ok(Effect { changed, removed, ..Effect::default() })
 }
 
 /// Withdraws the status once its time has passed.
 pub(in crate::domain) fn expire_application_status(draft: &mut Draft<'_>) {
     let ends = draft.head.application_status.as_ref().and_then(|status| status.expire_time);
-    if ends.is_some_and(|at| at <= draft.now)
-        && let Some(old) = draft.head.take_application_status()
-    {
-        draft.log(StatusEvent {
-            subject: Some(Subject::unit(&UnitName::application())),
-            from: Some(old.level),
-            ..draft.event(Cause::Expired)
-        });
+    if ends.is_some_and(|at| at <= draft.now) {
+        withdraw(draft, Cause::Expired);
     }
 }

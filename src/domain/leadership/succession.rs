@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::domain::draft::Draft;
-use crate::domain::history::{Cause, Change, StatusEvent, Subject};
+use crate::domain::history::{Cause, Change, StatusEvent};
 use crate::domain::leadership::Lease;
-use crate::domain::leadership::remove_own::drop_own_set;
+use crate::domain::leadership::remove_own::{remove_own, withdraw};
 use crate::domain::name::UnitName;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
@@ -156,14 +156,9 @@ pub(in crate::domain) fn drop_leaders_status(draft: &mut Draft<'_>) {
     if !draft.head.config.drop_leader_status {
         return;
     }
-    if let Some(old) = draft.head.take_application_status() {
-        draft.log(StatusEvent {
-            subject: Some(Subject::unit(&UnitName::application())),
-            from: Some(old.level),
-            ..draft.event(Cause::LeaderEnded)
-        });
-    }
-    drop_own_set(draft, Cause::LeaderEnded);
+    withdraw(draft, Cause::LeaderEnded);
+    let own = draft.keys_of(&UnitName::application(), None);
+    remove_own(draft, own, Cause::LeaderEnded);
 }
 
 /// Adds an event: for the unit that begins to lead, or for the one that stops.
@@ -181,10 +176,6 @@ fn log_leader(draft: &mut Draft<'_>, granted: Option<&UnitName>, cause: Cause) {
         Some(unit) => format!("{unit} leads, with lease epoch {}", draft.head.lease_epoch),
         None => format!("{unit} leads no longer"),
     };
-    draft.log(StatusEvent {
-        subject: Some(Subject::unit(&unit)),
-        message: message.into(),
-        changes,
-        ..draft.event(cause)
-    });
+    let message = message.into();
+    draft.log(StatusEvent { message, changes, ..draft.event(cause).of_unit(&unit) });
 }

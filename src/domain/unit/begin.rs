@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::draft::Draft;
 use crate::domain::fault::apply::{ask_new_session_to_retry, remove_faults};
-use crate::domain::history::{Cause, StatusEvent, Subject};
+use crate::domain::history::Cause;
 use crate::domain::leadership::succession::{keep_lease, leave_lease, welcome_candidate};
 use crate::domain::limits::EXPIRED_PER_COMMIT_MAX;
 use crate::domain::name::UnitName;
@@ -109,8 +109,7 @@ fn begin(
         false => was_missed.then_some(Cause::UnitReturned),
     };
     if let Some(cause) = cause {
-        let subject = Some(Subject::unit(name));
-        draft.log(StatusEvent { subject, ..draft.event(cause) });
+        draft.log(draft.event(cause).of_unit(name));
     }
     if matches!(presence, Presence::Connected(_)) {
         ask_new_session_to_retry(draft, name);

@@ -1,7 +1,7 @@
 //! Contact with a unit: the check of a sender, and the marks that its contact removes.
 
 use crate::domain::draft::Draft;
-use crate::domain::history::{Cause, StatusEvent, Subject};
+use crate::domain::history::Cause;
 use crate::domain::leadership::succession::{leave_lease, welcome_candidate};
 use crate::domain::limits::{INCARNATION_MAX, INCARNATION_STEP_MAX, REMOVED_FOR};
 use crate::domain::name::UnitName;
@@ -187,10 +187,7 @@ pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter
         false => welcome_candidate(draft, name),
     }
     if returned {
-        draft.log(StatusEvent {
-            subject: Some(Subject::unit(name)),
-            ..draft.event(Cause::UnitReturned)
-        });
+        draft.log(draft.event(Cause::UnitReturned).of_unit(name));
     }
     true
 }

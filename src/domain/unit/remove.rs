@@ -2,7 +2,7 @@
 
 use crate::domain::draft::Draft;
 use crate::domain::fault::apply::remove_faults;
-use crate::domain::history::{Cause, StatusEvent, Subject};
+use crate::domain::history::{Cause, StatusEvent};
 use crate::domain::leadership::succession::leave_lease;
 use crate::domain::name::UnitName;
 use crate::domain::operation::apply::abandon_operations_of;
@@ -33,11 +33,7 @@ pub(in crate::domain) fn remove(draft: &mut Draft<'_>, name: &UnitName) -> Effec
     draft.requests.put_fence(name, incarnation);
     draft.put_unit(name.clone(), None);
     draft.contacts.unanswered(name);
-    draft.log(StatusEvent {
-        subject: Some(Subject::unit(name)),
-        from: level,
-        ..draft.event(Cause::UnitRemoved)
-    });
+    draft.log(StatusEvent { from: level, ..draft.event(Cause::UnitRemoved).of_unit(name) });
     leave_lease(draft, name);
     Effect { changed: true, removed, ..Effect::default() }
 }

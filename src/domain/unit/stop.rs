@@ -1,7 +1,7 @@
 //! The stop that a worker announces: what its unit reports afterwards ends with the incarnation.
 
 use crate::domain::draft::Draft;
-use crate::domain::history::{Cause, StatusEvent, Subject};
+use crate::domain::history::Cause;
 use crate::domain::request::Effect;
 use crate::domain::unit::contact::{check_known_reporter, note_contact};
 use crate::domain::unit::departure::Departure;
@@ -24,9 +24,6 @@ pub(in crate::domain) fn announce_stop(
     }
     let unit = Unit { departure: Departure::Stopping(draft.now), ..unit };
     draft.put_unit(reporter.unit.clone(), Some(unit));
-    draft.log(StatusEvent {
-        subject: Some(Subject::unit(&reporter.unit)),
-        ..draft.event(Cause::UnitStopping)
-    });
+    draft.log(draft.event(Cause::UnitStopping).of_unit(&reporter.unit));
     Ok(Effect { changed: true, ..Effect::default() })
 }
