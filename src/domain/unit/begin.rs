@@ -13,9 +13,7 @@ use crate::domain::request::Effect;
 use crate::domain::revision::Revision;
 use crate::domain::status::apply::remove_all;
 use crate::domain::time::Timestamp;
-use crate::domain::unit::contact::{
-    check_known_reporter, check_reporter, note_contact, pulled_count,
-};
+use crate::domain::unit::contact::{check_known_reporter, check_reporter, note_contact, present};
 use crate::domain::unit::departure::Departure;
 use crate::domain::unit::last_words::end_last_words;
 use crate::domain::unit::presence::{Presence, ReplicaId, SessionId};
@@ -79,9 +77,7 @@ fn begin(
     let known = draft.unit(name).cloned();
     let before = known.clone().unwrap_or_default();
     let is_new = before.incarnation < incarnation;
-    let unit = begun(draft, who, &before, (incarnation, presence));
-    let is_same = before.presence == presence;
-    let unit = Unit { session_since: if is_same { before.session_since } else { since }, ..unit };
+    let unit = begun(draft, who, &before, incarnation, presence, since);
     let leaving = is_new.then(|| predecessor(draft, name, &unit)).flatten();
     if known.is_none() && leaving.is_none() {
         check_unit_quota(draft)?;
@@ -127,30 +123,18 @@ fn begun(
     draft: &Draft<'_>,
     who: &Newcomer,
     before: &Unit,
-    (incarnation, presence): (u64, Presence),
+    incarnation: u64,
+    presence: Presence,
+    since: Revision,
 ) -> Unit {
-    let is_new = before.incarnation < incarnation;
     let same_promise = before.presence == presence;
     let unit = Unit {
-        incarnation,
         presence,
         not_before: if same_promise { before.not_before } else { Some(Timestamp::default()) },
-        lost_since: None,
-        quiet_since: None,
+        session_since: if same_promise { before.session_since } else { since },
         stateless: who.stateless,
         labels: who.labels.clone(),
-        began: if is_new { draft.now } else { before.began },
-        // The last pulled statuses come from the earlier incarnation.
-        outlived_count: match is_new {
-            true => pulled_count(draft, &who.unit),
-            false => before.outlived_count,
-        },
-        // Only the worker that announced its stop is about to stop.
-        departure: if is_new || before.has_departed() { Departure::None } else { before.departure },
-        session_ended: false,
-        // A new incarnation has not requested leadership.
-        candidate: before.candidate.filter(|_| !is_new),
-        ..before.clone()
+        ..present(draft, &who.unit, before, incarnation)
     };
     Unit { silence_ends: unit.is_overdue().then(|| draft.silence_from_now()), ..unit }
 }

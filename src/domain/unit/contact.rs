@@ -151,24 +151,13 @@ pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter
     let before = known.cloned().unwrap_or_default();
     let is_new = before.incarnation < incarnation;
     let contacted = Unit {
-        incarnation: incarnation.max(before.incarnation),
         // The open session belongs to the earlier incarnation.
         presence: match is_new || before.has_departed() {
             true => Presence::Unbound,
             false => before.presence,
         },
-        began: if is_new { draft.now } else { before.began },
-        outlived_count: match is_new {
-            true => pulled_count(draft, name),
-            false => before.outlived_count,
-        },
-        departure: if is_new || before.has_departed() { Departure::None } else { before.departure },
-        candidate: before.candidate.filter(|_| !is_new),
-        session_ended: false,
-        lost_since: None,
         uncertain_since: None,
-        quiet_since: None,
-        ..before.clone()
+        ..present(draft, name, &before, incarnation)
     };
     // A report about another status is contact too, and restarts the silence period.
     let silence_ends = contacted.is_overdue().then(|| draft.silence_from_now());
@@ -192,7 +181,28 @@ pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter
     true
 }
 
-/// Returns the number of pulled statuses of a unit.
-pub(in crate::domain) fn pulled_count(draft: &Draft<'_>, name: &UnitName) -> u32 {
-    draft.keys_of(name, None).iter().filter(|key| key.kind == Kind::Pull).count() as u32
+/// Returns the record of a unit that is present with this incarnation, which begins if it is newer.
+pub(in crate::domain) fn present(
+    draft: &Draft<'_>,
+    name: &UnitName,
+    before: &Unit,
+    incarnation: u64,
+) -> Unit {
+    let is_new = before.incarnation < incarnation;
+    let pulled_count =
+        || draft.keys_of(name, None).iter().filter(|key| key.kind == Kind::Pull).count() as u32;
+    Unit {
+        incarnation: incarnation.max(before.incarnation),
+        began: if is_new { draft.now } else { before.began },
+        // The last pulled statuses come from the earlier incarnation.
+        outlived_count: if is_new { pulled_count() } else { before.outlived_count },
+        // Only the worker that announced its stop is about to stop.
+        departure: if is_new || before.has_departed() { Departure::None } else { before.departure },
+        // A new incarnation has not requested leadership.
+        candidate: before.candidate.filter(|_| !is_new),
+        session_ended: false,
+        lost_since: None,
+        quiet_since: None,
+        ..before.clone()
+    }
 }
