@@ -84,15 +84,14 @@ pub(in crate::domain) fn release_leadership(
     claim: &Claim,
 ) -> Result<Effect, LeaseError> {
     exists(draft)?;
-    if draft.head.lease.is_none() && draft.head.config.external_leader.is_none() {
-        return Ok(Effect::default());
+    let is_leased = draft.head.lease.is_some();
+    if is_leased || draft.head.config.external_leader.is_some() {
+        may_lead(draft, claim)?;
     }
-    may_lead(draft, claim)?;
-    if draft.head.lease.is_none() {
-        return Ok(Effect::default());
+    if is_leased {
+        end_lease(draft, Cause::LeaderReleased);
     }
-    end_lease(draft, Cause::LeaderReleased);
-    Ok(Effect { changed: true, ..Effect::default() })
+    Ok(Effect { changed: is_leased, ..Effect::default() })
 }
 
 /// Makes a unit the leader on behalf of an operator. The other candidates keep waiting.
@@ -124,15 +123,12 @@ pub(in crate::domain) fn step_back(
 ) -> Result<Effect, ReporterError> {
     check_known_reporter(draft, reporter)?;
     let changed = note_contact(draft, reporter);
-    let waits = draft.unit(&reporter.unit).is_some_and(|unit| unit.candidate.is_some());
-    if waits {
-        unqueue(draft, &reporter.unit);
-    }
+    let waited = unqueue(draft, &reporter.unit);
     let leads = draft.head.lease.as_ref().is_some_and(|lease| lease.holder == reporter.unit);
     if leads {
         end_lease(draft, Cause::LeaderReleased);
     }
-    Ok(Effect { changed: changed || leads || waits, ..Effect::default() })
+    Ok(Effect { changed: changed || leads || waited, ..Effect::default() })
 }
 
 /// Ends the lease of a connected leader that was silent for the length of its lease. No effect

@@ -9,7 +9,6 @@ use crate::domain::leadership::remove_own::{remove_own, withdraw};
 use crate::domain::name::UnitName;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
-use crate::domain::unit::presence::Presence;
 
 /// Ends an expired lease. Must precede every other decision.
 pub(in crate::domain) fn expire_lease(draft: &mut Draft<'_>) {
@@ -21,11 +20,9 @@ pub(in crate::domain) fn expire_lease(draft: &mut Draft<'_>) {
 /// Extends the lease after a begin or a session change of its holder: for the same incarnation
 /// it lasts as long as the session.
 pub(in crate::domain) fn keep_lease(draft: &mut Draft<'_>, name: &UnitName) {
-    let Some(lease) = draft.head.lease.clone().filter(|lease| lease.holder == *name) else {
-        return;
-    };
     let incarnation = draft.unit(name).map_or(0, |unit| unit.incarnation);
-    if lease.incarnation == incarnation {
+    let is_theirs = |lease: &Lease| lease.holder == *name && lease.incarnation == incarnation;
+    if let Some(lease) = draft.head.lease.clone().filter(is_theirs) {
         extend(draft, lease);
     }
 }
@@ -85,11 +82,8 @@ pub(in crate::domain) fn extend(draft: &mut Draft<'_>, lease: Lease) -> bool {
 }
 
 fn ends_of(draft: &Draft<'_>, holder: &UnitName, duration: Duration) -> Option<Timestamp> {
-    let presence = draft.unit(holder).map(|unit| unit.presence);
-    match presence {
-        Some(Presence::Connected(_)) => None,
-        _ => Some(draft.now.after(duration)),
-    }
+    let is_connected = draft.unit(holder).is_some_and(|unit| unit.session().is_some());
+    (!is_connected).then(|| draft.now.after(duration))
 }
 
 /// Grants the lease under a new epoch.
@@ -102,9 +96,7 @@ pub(in crate::domain) fn grant(
     let duration = duration.unwrap_or(draft.head.config.lease_duration);
     let incarnation = draft.unit(&name).map_or(0, |unit| unit.incarnation);
     let ends = ends_of(draft, &name, duration);
-    if draft.unit(&name).is_some_and(|unit| unit.candidate.is_some()) {
-        unqueue(draft, &name);
-    }
+    unqueue(draft, &name);
     let epoch = draft.next_count(draft.head.lease_epoch);
     draft.head.set_lease_epoch(epoch);
     log_leader(draft, Some(&name), cause);
@@ -145,10 +137,13 @@ pub(in crate::domain) fn queue(draft: &mut Draft<'_>, name: &UnitName) {
     draft.put_unit(name.clone(), Some(unit));
 }
 
-/// Removes a unit from the line of candidates.
-pub(in crate::domain) fn unqueue(draft: &mut Draft<'_>, name: &UnitName) {
-    let unit = draft.unit(name).cloned().unwrap_or_default();
+/// Removes a unit from the line of candidates. Returns whether it waited.
+pub(in crate::domain) fn unqueue(draft: &mut Draft<'_>, name: &UnitName) -> bool {
+    let Some(unit) = draft.unit(name).filter(|unit| unit.candidate.is_some()).cloned() else {
+        return false;
+    };
     draft.put_unit(name.clone(), Some(Unit { candidate: None, ..unit }));
+    true
 }
 
 /// Drops the leader's statuses of the application with the epoch, if so configured.
