@@ -43,7 +43,11 @@ pub(in crate::domain) fn take_result(
             draft.refresh(&key, &Arc::new(old), until);
         }
         if swings != before {
-            note_swings(draft, &key, swings);
+            // In the drafted status if there is one, else in memory.
+            match draft.statuses.written_mut(&key) {
+                Some(status) => Arc::make_mut(status).swings = swings,
+                None => draft.contacts.put_swings(&key, swings),
+            }
         }
         return false;
     }
@@ -100,15 +104,6 @@ pub(in crate::domain) fn release(draft: &mut Draft<'_>, before: &Config) {
         if new.as_ref() != Some(&old) {
             put_result(draft, key, &old, new, Cause::Configured);
         }
-    }
-}
-
-/// Stores a result without a level change: in the drafted status if there is one, else in
-/// memory.
-fn note_swings(draft: &mut Draft<'_>, key: &Arc<StatusKey>, swings: Swings) {
-    match draft.statuses.written_mut(key) {
-        Some(status) => Arc::make_mut(status).swings = swings,
-        None => draft.contacts.put_swings(key, swings),
     }
 }
 

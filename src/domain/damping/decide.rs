@@ -1,21 +1,13 @@
 //! The visible report of a latched or damped status after one more result.
 
 use crate::domain::damping::flapping::{RESULTS, Swings};
-use crate::domain::damping::{Damped, DampingCause, Flapping, Reported};
+use crate::domain::damping::{Damped, Flapping, Reported};
 use crate::domain::level::Level;
 use crate::domain::policy::Config;
 use crate::domain::status::place::Place;
 use crate::domain::status::report::Report;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::time::Timestamp;
-
-/// The state after a result, before the choice of the visible report.
-struct Next {
-    latest: Option<Reported>,
-    good_count: u32,
-    flapping: Option<Flapping>,
-    swings: Swings,
-}
 
 impl Status {
     /// Returns the flapping state, if the status flaps.
@@ -37,12 +29,12 @@ impl Status {
             return String::new();
         };
         let latest = self.latest().map_or("absent", |report| report.level.word());
-        match held.cause() {
-            DampingCause::Latch => {
+        match held.flapping {
+            None => {
                 let needed = config.latch_of(key).unwrap_or_default();
                 format!("latched: {} of {needed} good pulls, now {latest}", held.good_count)
             }
-            DampingCause::Flapping => format!(
+            Some(_) => format!(
                 "flapping: {} of the last {RESULTS} results moved the level, now {latest}",
                 self.swings.count()
             ),
@@ -81,11 +73,11 @@ impl Status {
         };
         // A missing status is a result too: the visible report stays valid for another ttl.
         let ttl = latest.as_ref().map_or(self.report.ttl, |latest| latest.report.ttl);
-        let next = Next { latest, good_count, flapping, swings };
+        let next = Damped { latest, good_count, flapping };
         let status = self.shown(config, key, next, now)?;
         let expire_time = ttl.map(|ttl| now.after(ttl));
         // The answering incarnation confirms the visible report, so it is not outlived.
-        Some(Status { stale: false, expire_time, incarnation, ..status })
+        Some(Status { swings, stale: false, expire_time, incarnation, ..status })
     }
 
     /// Returns this status under another configuration, or once its flapping is calm.
@@ -103,14 +95,14 @@ impl Status {
             observe_time: self.observe_time,
             incarnation: self.incarnation,
         };
-        let next = Next {
+        let next = Damped {
             latest: held.map_or_else(|| Some(own()), |held| held.latest.clone()),
             good_count: held.map_or(0, |held| held.good_count),
             flapping: self.flapping().filter(|_| is_damped),
-            // After a calm, detection starts again without the earlier swings.
-            swings: if is_damped { self.swings } else { Swings::default() },
         };
-        self.shown(config, key, next, now)
+        // After a calm, detection starts again without the earlier swings.
+        let swings = if is_damped { self.swings } else { Swings::default() };
+        Some(Status { swings, ..self.shown(config, key, next, now)? })
     }
 
     /// Chooses the visible report: the last one, unless a latch waits; while flapping, only a worse
@@ -119,23 +111,21 @@ impl Status {
         &self,
         config: &Config,
         key: &StatusKey,
-        next: Next,
+        next: Damped,
         now: Timestamp,
     ) -> Option<Status> {
-        let Next { latest, good_count, flapping, swings } = next;
-        let level = latest.as_ref().map(|latest| latest.report.level);
-        let waits = |max| good_count < max && self.may_latch(config, level);
-        if flapping.is_none() && !config.latch_of(key).is_some_and(waits) {
-            return Some(Status { swings, held: None, ..self.replaced(config, &latest?, now) });
+        let level = next.latest.as_ref().map(|latest| latest.report.level);
+        let waits = |max| next.good_count < max && self.may_latch(config, level);
+        if next.flapping.is_none() && !config.latch_of(key).is_some_and(waits) {
+            return Some(Status { held: None, ..self.replaced(config, &next.latest?, now) });
         }
-        let status = match &latest {
+        let status = match &next.latest {
             Some(latest) if self.is_outdone(config, latest.report.level) => {
                 self.replaced(config, latest, now)
             }
             _ => self.clone(),
         };
-        let held = Some(Box::new(Damped { latest, good_count, flapping }));
-        Some(Status { swings, held, ..status })
+        Some(Status { held: Some(Box::new(next)), ..status })
     }
 
     /// Returns whether a latch waits before it shows a level (`None`: nothing) instead of the

@@ -23,27 +23,9 @@ pub struct Damped {
     /// Number of consecutive results, up to the last, that were better than the visible one.
     /// Counted only for a latch, up to the latch's count.
     pub good_count: u32,
-    /// Present while the status flaps.
+    /// Present while the status flaps, whether or not a latch waits too; else a latch waits for
+    /// good results.
     pub flapping: Option<Flapping>,
-}
-
-/// Why a status shows a worse level than the last report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DampingCause {
-    /// A latch waits for good results.
-    Latch,
-    /// The status flaps, whether or not a latch waits too.
-    Flapping,
-}
-
-impl Damped {
-    /// Returns why the status shows a worse level.
-    pub fn cause(&self) -> DampingCause {
-        match self.flapping {
-            Some(_) => DampingCause::Flapping,
-            None => DampingCause::Latch,
-        }
-    }
 }
 
 /// A report with its incarnation.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use super::fields::Fields;
 use super::value::{count, duration, level, timestamp};
-use crate::domain::damping::DampingCause;
 use crate::domain::limits::{CALM_AFTER_MAX, CALM_AFTER_MIN, GOOD_COUNT};
 use crate::domain::policy::{Config, Damping, Latch, Scope};
 use crate::domain::status::{Status, StatusKey};
@@ -127,9 +126,9 @@ pub(super) fn held(config: &Config, key: &StatusKey, status: &Status) -> Option<
     let held = status.held.as_ref()?;
     let latest = status.latest();
     let flapping = status.flapping();
-    let cause = match held.cause() {
-        DampingCause::Latch => v1::HoldCause::Latch,
-        DampingCause::Flapping => v1::HoldCause::Flapping,
+    let cause = match held.flapping {
+        None => v1::HoldCause::Latch,
+        Some(_) => v1::HoldCause::Flapping,
     };
     Some(v1::HeldStatus {
         cause: cause as i32,
