@@ -12,26 +12,18 @@ impl Operation {
     pub fn lapse(&mut self, id: &OperationId, now: Timestamp) {
         let nobody = UnitName::application();
         let lapsed = self.lease.as_ref().map(|lease| lease.expire_time).filter(|at| *at <= now);
-        if self.passes_deadline_by(lapsed.unwrap_or(now)) {
-            self.deadline_exceeded = true;
-        }
+        self.deadline_exceeded |= self.passes_deadline_by(lapsed.unwrap_or(now));
         if let Some(at) = lapsed {
             self.lease_lapsed(Call { id, by: &nobody, now: at });
         }
-        if self.passes_deadline_by(now) {
-            self.deadline_exceeded = true;
-        }
-        if self.deadline_exceeded && self.is_open() && self.state != State::Blocked {
+        self.deadline_exceeded |= self.passes_deadline_by(now);
+        if self.deadline_exceeded && self.is_bound() && self.lease.is_none() {
             let at = self.deadline.map_or(now, |at| at.max(self.update_time));
             let call = Call { id, by: &nobody, now: at };
-            if self.lease.is_none() {
-                self.enter(call, State::Failed, Reason::DeadlineExceeded);
-            }
+            self.enter(call, State::Failed, Reason::DeadlineExceeded);
         }
         let unclaimed = self.unclaimed_since.map(|at| at.after(OPERATION_UNCLAIMED_MAX));
-        if unclaimed.is_some_and(|at| at <= now) {
-            self.neglected = true;
-        }
+        self.neglected |= unclaimed.is_some_and(|at| at <= now);
     }
 
     /// Counts an interruption: a crashed holder cannot report it itself.
@@ -51,15 +43,19 @@ impl Operation {
     }
 
     fn passes_deadline_by(&self, now: Timestamp) -> bool {
-        let is_bound = self.is_open() && self.state != State::Blocked;
-        is_bound && self.deadline.is_some_and(|deadline| deadline < now)
+        self.is_bound() && self.deadline.is_some_and(|deadline| deadline < now)
+    }
+
+    /// Returns whether the deadline is in force: not while a person must act.
+    fn is_bound(&self) -> bool {
+        self.is_open() && self.state != State::Blocked
     }
 
     /// Returns when time alone changes the operation next.
     pub fn next_due(&self) -> Option<Timestamp> {
         let lease = self.lease.as_ref().map(|lease| lease.expire_time);
-        let is_bound = self.is_open() && self.state != State::Blocked && !self.deadline_exceeded;
-        let deadline = self.deadline.filter(|_| is_bound).map(|at| Timestamp::new(at.millis() + 1));
+        let is_ahead = self.is_bound() && !self.deadline_exceeded;
+        let deadline = self.deadline.filter(|_| is_ahead).map(|at| Timestamp::new(at.millis() + 1));
         let unclaimed = self.unclaimed_since.filter(|_| !self.neglected);
         let unclaimed = unclaimed.map(|at| at.after(OPERATION_UNCLAIMED_MAX));
         lease.into_iter().chain(deadline).chain(unclaimed).min()

@@ -93,7 +93,10 @@ pub enum Refused {
         hint: &'static str,
     },
     /// The deadline is in the past.
-    #[error("deadline is {} ms in the past; give one in the future", late(*deadline, *now))]
+    #[error(
+        "deadline is {} ms in the past; give one in the future",
+        now.since(*deadline).as_millis()
+    )]
     DeadlinePassed {
         /// The given deadline.
         deadline: Timestamp,
@@ -108,10 +111,6 @@ pub enum Refused {
 pub(in crate::domain) enum OperateError {
     Refused(#[from] Refused),
     Quota(#[from] LimitExceeded),
-}
-
-fn late(deadline: Timestamp, now: Timestamp) -> u128 {
-    now.since(deadline).as_millis()
 }
 
 fn who(holder: &UnitName) -> String {

@@ -88,11 +88,8 @@ impl Operation {
         let looks_first = verify || self.cut_off && !self.deterministic;
         self.fence = next_fence;
         self.hold(call);
-        self.enter(
-            call,
-            if looks_first { State::Verifying } else { State::Running },
-            Reason::Acquired,
-        );
+        let state = if looks_first { State::Verifying } else { State::Running };
+        self.enter(call, state, Reason::Acquired);
         Ok(())
     }
 
@@ -123,13 +120,12 @@ impl Operation {
     /// T7, T27: the holder has stopped. A repetition is no error.
     pub fn release(&mut self, call: Call<'_>, fence: u64) -> Result<(), Refused> {
         self.has_fence(call, fence)?;
-        match self.state {
-            State::Running | State::Verifying => {
+        match (self.state, self.reason) {
+            (State::Running | State::Verifying, _) => {
                 self.enter(call, State::Interrupted, Reason::Released);
             }
-            State::Cancelling => self.enter(call, State::Abandoned, Reason::Cancelled),
-            State::Interrupted => {}
-            State::Abandoned if self.reason == Reason::Cancelled => {}
+            (State::Cancelling, _) => self.enter(call, State::Abandoned, Reason::Cancelled),
+            (State::Interrupted, _) | (State::Abandoned, Reason::Cancelled) => {}
             _ => return Err(self.refuses(call, "there is nothing to release")),
         }
         Ok(())
@@ -140,13 +136,11 @@ impl Operation {
     /// to stop. A repetition is no error.
     pub fn complete(&mut self, call: Call<'_>, fence: u64) -> Result<(), Refused> {
         self.has_fence(call, fence)?;
-        let out_of_time =
-            matches!(self.reason, Reason::DeadlineExceeded | Reason::InterruptionsExhausted);
-        match self.state {
-            State::Running | State::Interrupted | State::Cancelling => {}
-            State::Failed if out_of_time => {}
-            State::Succeeded => return Ok(()),
-            State::Verifying => {
+        match (self.state, self.reason) {
+            (State::Running | State::Interrupted | State::Cancelling, _)
+            | (State::Failed, Reason::DeadlineExceeded | Reason::InterruptionsExhausted) => {}
+            (State::Succeeded, _) => return Ok(()),
+            (State::Verifying, _) => {
                 return Err(self.refuses(call, "report the result with VerifyOperation"));
             }
             _ => return Err(self.refuses(call, "there is nothing to complete")),
@@ -240,24 +234,17 @@ impl Operation {
 
     /// T27: an operator cancels the operation. A repetition is no error.
     pub fn cancel(&mut self, call: Call<'_>) -> Result<(), Refused> {
-        match self.state {
-            State::Running | State::Verifying => {
-                self.enter(call, State::Cancelling, Reason::Cancelled);
-            }
-            State::Ready
-            | State::Interrupted
-            | State::RetryWait
-            | State::Blocked
-            | State::Failed => self.enter(call, State::Abandoned, Reason::Cancelled),
+        use State::{Blocked, Failed, Interrupted, Ready, RetryWait};
+        let state = match (self.state, self.reason) {
+            (State::Running | State::Verifying, _) => State::Cancelling,
             // The cancel acknowledges an abandoned operation, so that the application stops showing
             // it.
-            State::Abandoned if self.reason == Reason::Unrecoverable => {
-                self.enter(call, State::Abandoned, Reason::Cancelled);
-            }
-            State::Cancelling => {}
-            State::Abandoned if self.reason == Reason::Cancelled => {}
+            (Ready | Interrupted | RetryWait | Blocked | Failed, _)
+            | (State::Abandoned, Reason::Unrecoverable) => State::Abandoned,
+            (State::Cancelling, _) | (State::Abandoned, Reason::Cancelled) => return Ok(()),
             _ => return Err(self.refuses(call, "there is nothing to cancel")),
-        }
+        };
+        self.enter(call, state, Reason::Cancelled);
         Ok(())
     }
 
@@ -297,11 +284,8 @@ impl Operation {
     pub(in crate::domain) fn enter(&mut self, call: Call<'_>, state: State, reason: Reason) {
         self.remember(call, Some(self.state), state, reason);
         (self.state, self.reason, self.update_time) = (state, reason, call.now);
-        match state {
-            State::Running | State::Verifying | State::Cancelling => {
-                self.unclaimed_since = None;
-            }
-            _ => self.lease = None,
+        if !matches!(state, State::Running | State::Verifying | State::Cancelling) {
+            self.lease = None;
         }
         match state {
             State::Running => self.cut_off = false,
@@ -309,12 +293,8 @@ impl Operation {
             State::Succeeded => (self.attempts_failed, self.interruptions) = (0, 0),
             _ => {}
         }
-        if matches!(state, State::Ready | State::Interrupted) {
-            self.unclaimed_since = Some(call.now);
-        }
-        if state.is_terminal() || state == State::Blocked {
-            self.unclaimed_since = None;
-        }
+        let is_unclaimed = matches!(state, State::Ready | State::Interrupted);
+        self.unclaimed_since = is_unclaimed.then_some(call.now);
         self.retry_time = None;
         self.neglected = false;
     }
@@ -336,22 +316,16 @@ impl Operation {
 
     /// Renews the lease; without a lease, the caller becomes the holder.
     pub(in crate::domain) fn hold(&mut self, call: Call<'_>) {
-        let holder = match &self.lease {
-            // A caller that knows the fence acts for the holder.
-            Some(lease) => lease.holder.clone(),
-            None => call.by.clone(),
-        };
+        // A caller that knows the fence acts for the holder.
+        let holder = self.holder().unwrap_or(call.by).clone();
         let expire_time = call.now.after(self.lease_duration);
         self.lease = Some(Lease { holder, expire_time });
     }
 
     /// T6: checks the fence. A named unit must also be the one that got the fence.
     fn has_fence(&self, call: Call<'_>, given: u64) -> Result<(), Refused> {
-        let is_holder = || match self.last_holder() {
-            Some(holder) => call.by.is_application() || holder == call.by,
-            None => true,
-        };
-        match given == self.fence && is_holder() {
+        let is_theirs = |holder: &UnitName| call.by.is_application() || holder == call.by;
+        match given == self.fence && self.last_holder().is_none_or(is_theirs) {
             true => Ok(()),
             false => Err(Refused::StaleFence { id: call.id.clone(), given, current: self.fence }),
         }
