@@ -28,6 +28,20 @@ pub struct OperationStatus {
 /// Precedence of a success: it contributes only if nothing else does.
 pub(in crate::domain) const SUCCESS_PRECEDENCE: i32 = i32::MIN;
 
+impl Kind {
+    /// Returns the words before the target: of the title, of the work in progress, and of the work
+    /// that is done.
+    fn words(self) -> [&'static str; 3] {
+        match self {
+            Kind::Upgrade => ["upgrade to", "upgrading to", "upgraded to"],
+            Kind::Rollback => ["rollback to", "rolling back to", "rolled back to"],
+            Kind::Install => ["installation of", "installing", "installed"],
+            Kind::Configure => ["configuration", "configuring", "configured"],
+            Kind::Other => ["work towards", "working towards", "done:"],
+        }
+    }
+}
+
 impl Operation {
     /// Returns the level that the operation gives its application; `None` if it contributes
     /// nothing.
@@ -66,32 +80,14 @@ impl Operation {
 
     /// Returns the title, such as `upgrade to v2`.
     pub fn title(&self) -> String {
-        let target = &self.target_version;
-        match self.kind {
-            Kind::Upgrade => format!("upgrade to {target}"),
-            Kind::Rollback => format!("rollback to {target}"),
-            Kind::Install => format!("installation of {target}"),
-            Kind::Configure => format!("configuration {target}"),
-            Kind::Other => format!("work towards {target}"),
-        }
-    }
-
-    /// Returns `upgrading to v2`, or `upgraded to v2` if it is done.
-    fn doing(&self, done: bool) -> String {
-        let target = &self.target_version;
-        let (doing, has_done) = match self.kind {
-            Kind::Upgrade => ("upgrading to", "upgraded to"),
-            Kind::Rollback => ("rolling back to", "rolled back to"),
-            Kind::Install => ("installing", "installed"),
-            Kind::Configure => ("configuring", "configured"),
-            Kind::Other => ("working towards", "done:"),
-        };
-        format!("{} {target}", if done { has_done } else { doing })
+        let [title, ..] = self.kind.words();
+        format!("{title} {}", self.target_version)
     }
 
     /// Returns the message, one line for a person.
     pub(in crate::domain) fn message(&self) -> String {
-        let (title, at) = (self.title(), self.came_to(" at "));
+        let (title, at) = (self.title(), self.came_to(" at ", ""));
+        let ([_, doing, has_done], target) = (self.kind.words(), &self.target_version);
         let late = if self.deadline_exceeded { ", past its deadline" } else { "" };
         let claimed = match self.neglected {
             true => "no worker has acquired it",
@@ -100,7 +96,7 @@ impl Operation {
         };
         match self.state {
             State::Ready => format!("{title} is recorded, {claimed}{late}"),
-            State::Running => format!("{}{}{late}", self.doing(false), self.came_to(" (")),
+            State::Running => format!("{doing} {target}{}{late}", self.came_to(" (", ")")),
             State::Verifying => format!("{title}: checking its progress{late}"),
             State::Interrupted => format!("{title} interrupted{at}, {claimed}{late}"),
             State::RetryWait if self.neglected => format!("{title}: {claimed}{late}"),
@@ -114,19 +110,18 @@ impl Operation {
             }
             State::Blocked => format!("{title} is blocked: {}", self.failed_with()),
             State::Cancelling => format!("{title} is cancelled, its holder has to stop{late}"),
-            State::Succeeded => self.doing(true),
+            State::Succeeded => format!("{has_done} {target}"),
             State::Failed => format!("{title} failed{at}: {}", self.failed_with()),
             State::Superseded => format!("{title} is superseded: {}", self.note),
             State::Abandoned => format!("{title} is given up: {}", self.failed_with()),
         }
     }
 
-    /// Returns the progress, after a prefix; empty if none was reported.
-    fn came_to(&self, before: &str) -> String {
-        match (&*self.progress, before.ends_with('(')) {
-            ("", _) => String::new(),
-            (progress, true) => format!("{before}{progress})"),
-            (progress, false) => format!("{before}{progress}"),
+    /// Returns the progress between two texts; empty if none was reported.
+    fn came_to(&self, before: &str, after: &str) -> String {
+        match &*self.progress {
+            "" => String::new(),
+            progress => format!("{before}{progress}{after}"),
         }
     }
 
@@ -185,42 +180,38 @@ impl Operation {
         let attempt = self.attempts_failed + 1;
         let holder = self.holder().filter(|holder| !holder.is_application());
         let holder = holder.map_or("its holder", UnitName::as_str);
-        let words = match self.state {
+        match self.state {
             State::Ready | State::Interrupted if !self.deterministic && self.cut_off => {
-                "a worker that acquires it checks its progress, then continues"
+                let words = "a worker that acquires it checks its progress, then continues";
+                (words.into(), deadline)
             }
-            State::Ready => "begins when a worker acquires it",
-            State::Interrupted => "continues from its checkpoint when a worker acquires it",
+            State::Ready => ("begins when a worker acquires it".into(), deadline),
+            State::Interrupted => {
+                ("continues from its checkpoint when a worker acquires it".into(), deadline)
+            }
             State::Running => {
-                let words = format!("{holder} continues; interrupted if silent until then");
-                return (words, lease);
+                (format!("{holder} continues; interrupted if silent until then"), lease)
             }
             State::Verifying => {
-                let looks = format!("{holder} reports what it found");
-                return (format!("{looks}; interrupted if silent until then"), lease);
+                (format!("{holder} reports what it found; interrupted if silent until then"), lease)
             }
             State::RetryWait => {
                 let max = self.attempts_max;
-                let words = format!("a worker may acquire it for attempt {attempt} of {max}");
-                return (words, self.retry_time);
+                (format!("a worker may acquire it for attempt {attempt} of {max}"), self.retry_time)
             }
-            State::Cancelling => {
-                let words = format!("{holder} stops; given up if silent until then");
-                return (words, lease);
-            }
-            State::Blocked => "nothing, until a person retries, cancels or supersedes it",
+            State::Cancelling => (format!("{holder} stops; given up if silent until then"), lease),
             State::Failed if self.reason == Reason::UndoFailed => {
-                "nothing, until a person cancels or supersedes it"
+                ("nothing, until a person cancels or supersedes it".into(), None)
             }
-            State::Failed => "nothing, until a person retries, cancels or supersedes it",
+            State::Blocked | State::Failed => {
+                ("nothing, until a person retries, cancels or supersedes it".into(), None)
+            }
             State::Succeeded if !self.next_target.is_empty() => {
                 let next = &self.next_target;
-                return (format!("{next} was requested meanwhile: a worker may begin it"), None);
+                (format!("{next} was requested meanwhile: a worker may begin it"), None)
             }
-            State::Succeeded | State::Superseded | State::Abandoned => return Default::default(),
-        };
-        let is_waiting = matches!(self.state, State::Ready | State::Interrupted);
-        (words.to_string(), deadline.filter(|_| is_waiting))
+            State::Succeeded | State::Superseded | State::Abandoned => Default::default(),
+        }
     }
 }
 
