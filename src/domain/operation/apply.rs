@@ -69,15 +69,15 @@ fn begin_operation(
     let before = draft.operations.last_of(&new.unit).map(|(id, o)| (id.clone(), o.clone()));
     let before_call = before.as_ref().map(|(id, o)| (Call { id, ..call }, &**o));
     match may_begin(before_call, new) {
-        Begin::Begun => {}
-        Begin::Supersedes => {
+        Ok(Begin::Begun) => {}
+        Ok(Begin::Supersedes) => {
             if let Some((id, before)) = &before {
                 let mut superseded = (**before).clone();
                 superseded.supersede(Call { id, ..call }, &new.note);
                 put_operation(draft, id, superseded);
             }
         }
-        Begin::Refused(refused) => {
+        Err(refused) => {
             let is_next = matches!(refused, Refused::Held { .. } | Refused::ResumeFirst { .. });
             if let Some((id, before)) = before.filter(|_| is_next) {
                 let next_target = new.target_version.clone();

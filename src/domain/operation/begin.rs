@@ -12,32 +12,28 @@ pub enum Begin {
     Begun,
     /// The new operation supersedes the previous one.
     Supersedes,
-    /// The previous operation comes first, and stores the target as its next one.
-    Refused(Refused),
 }
 
 /// Decides whether a new operation may begin beside the latest one. `before` is the latest one,
-/// with a call in its own name.
-pub fn may_begin(before: Option<(Call<'_>, &Operation)>, new: &NewOperation) -> Begin {
+/// with a call in its own name; if it comes first, it stores the target as its next one.
+pub fn may_begin(
+    before: Option<(Call<'_>, &Operation)>,
+    new: &NewOperation,
+) -> Result<Begin, Refused> {
     let Some((call, before)) = before else {
-        return Begin::Begun;
+        return Ok(Begin::Begun);
     };
-    if let Err(held) = before.is_free(call) {
-        return Begin::Refused(held);
-    }
+    before.is_free(call)?;
     let is_rollback = new.kind == Kind::Rollback;
-    let target = || before.target_version.clone();
-    let not_reversible = || Refused::NotReversible { id: call.id.clone(), target: target() };
-    let resume_first =
-        || Refused::ResumeFirst { id: call.id.clone(), target: target(), state: before.state };
+    let (id, target) = (call.id.clone(), before.target_version.clone());
     match before.state {
         State::Failed | State::Succeeded if is_rollback && !before.reversible => {
-            Begin::Refused(not_reversible())
+            Err(Refused::NotReversible { id, target })
         }
-        State::Failed | State::Blocked if new.supersede => Begin::Supersedes,
-        State::Failed if is_rollback => Begin::Begun,
-        State::Succeeded | State::Superseded | State::Abandoned => Begin::Begun,
-        _ => Begin::Refused(resume_first()),
+        State::Failed | State::Blocked if new.supersede => Ok(Begin::Supersedes),
+        State::Failed if is_rollback => Ok(Begin::Begun),
+        State::Succeeded | State::Superseded | State::Abandoned => Ok(Begin::Begun),
+        state => Err(Refused::ResumeFirst { id, target, state }),
     }
 }
 
@@ -55,33 +51,18 @@ impl Operation {
             deterministic: new.deterministic,
             reversible: new.reversible,
             state,
-            reason: Reason::Begun,
             fence,
-            lease: None,
             lease_duration: new.lease_duration,
-            attempts_failed: 0,
             attempts_max: new.attempts_max,
-            interruptions: 0,
             interruptions_max: new.interruptions_max,
-            touched: false,
-            cut_off: false,
-            checkpoint: super::Bytes::default(),
-            progress: "".into(),
             create_time: call.now,
             update_time: call.now,
             deadline: new.deadline,
             time_allowed: new.deadline.map(|deadline| deadline.since(call.now)),
-            deadline_exceeded: false,
-            retry_time: None,
-            waits: 0,
-            last_error: None,
-            next_target: "".into(),
-            note: "".into(),
             unclaimed_since: (!is_held).then_some(call.now),
-            neglected: false,
             turn,
-            history: Vec::new(),
             unit: new.unit.clone(),
+            ..Operation::default()
         };
         if is_held {
             operation.hold(call);

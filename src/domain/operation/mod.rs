@@ -45,9 +45,12 @@ use crate::domain::word::worded;
 
 worded! {
     /// The state of an operation, in wire order.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(
+        Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize,
+    )]
     pub enum State {
         /// Recorded, without a holder.
+        #[default]
         Ready = "READY",
         /// In progress by its holder.
         Running = "RUNNING",
@@ -80,9 +83,10 @@ impl State {
 }
 
 /// The reason of an operation's state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Reason {
     /// It was begun.
+    #[default]
     Begun,
     /// A worker acquired it.
     Acquired,
@@ -226,7 +230,7 @@ pub struct Event {
 }
 
 /// A record of work in flight.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Operation {
     /// The kind of work.
     pub kind: Kind,
