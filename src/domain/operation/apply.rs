@@ -258,42 +258,32 @@ fn put_operation(draft: &mut Draft<'_>, id: &OperationId, new: Operation) {
 /// Puts the status that the last operation of a unit, or with `""` of the application, contributes.
 /// Returns whether it changed.
 fn show(draft: &mut Draft<'_>, unit: &UnitName) -> bool {
-    if unit.is_application() {
-        let shown = operation_status(draft, unit, draft.head.operation.as_deref());
-        let is_new = shown != draft.head.operation;
-        if is_new {
-            draft.head.set_operation(shown);
-        }
-        return is_new;
-    }
-    let Some(known) = draft.unit(unit).cloned() else {
-        return false;
+    let known = draft.unit(unit).cloned();
+    let old = match &known {
+        Some(known) => &known.operation,
+        None if unit.is_application() => &draft.head.operation,
+        None => return false,
     };
-    let operation = operation_status(draft, unit, known.operation.as_deref());
-    let is_new = operation != known.operation;
-    if is_new {
-        draft.put_unit(unit.clone(), Some(Unit { operation, ..known }));
+    let last = draft.operations.last_of(unit);
+    let new = last.and_then(|(id, last)| last.status(id, draft.now)).map(|new| {
+        let same = old.as_deref().filter(|old| old.id == new.id && old.level == new.level);
+        let since = same.map_or(new.since, |old| old.since);
+        Box::new(OperationStatus { since, ..new })
+    });
+    if new == *old {
+        return false;
     }
-    is_new
+    match known {
+        Some(known) => draft.put_unit(unit.clone(), Some(Unit { operation: new, ..known })),
+        None => draft.head.set_operation(new),
+    }
+    true
 }
 
 fn put_payload(draft: &mut Draft<'_>, id: &OperationId, payload: Option<Bytes>) {
     let size = |payload: Option<&Bytes>| payload.map_or(0, |payload| payload.len() as u64);
     draft.usage.count_bytes(size(draft.operations.payload(id)), size(payload.as_ref()));
     draft.operations.put_payload(id, payload);
-}
-
-/// Returns the status that the last operation of a unit contributes; `old` is the former one.
-fn operation_status(
-    draft: &Draft<'_>,
-    unit: &UnitName,
-    old: Option<&OperationStatus>,
-) -> Option<Box<OperationStatus>> {
-    let (id, last) = draft.operations.last_of(unit)?;
-    let new = last.status(id, draft.now)?;
-    let same = old.filter(|old| old.id == new.id && old.level == new.level);
-    let since = same.map_or(new.since, |old| old.since);
-    Some(Box::new(OperationStatus { since, ..new }))
 }
 
 fn log_operation(
