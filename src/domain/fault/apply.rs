@@ -1,5 +1,6 @@
 //! Faults in a draft: opened, repeated, resolved, released, and moved by time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::domain::classify::finding::Class;
@@ -15,11 +16,11 @@ use crate::domain::quota::{
 use crate::domain::request::Effect;
 use crate::domain::status::apply::ReportError;
 use crate::domain::time::Timestamp;
+use crate::domain::unit::Reporter;
 use crate::domain::unit::callback::{call_back, call_off};
 use crate::domain::unit::contact::{admit, check_reporter, is_contact, note_contact};
 use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::refused::{IdentityError, LookupError};
-use crate::domain::unit::{Reporter, Topic};
 
 /// Returns the change of a hold for the history. An operator may retry a fault that held nothing.
 fn hold_change(old: Option<&Fault>, new: Option<&Fault>, cause: Cause) -> Option<Change> {
@@ -87,7 +88,10 @@ pub(in crate::domain) fn report_error(
     let (current, stops) = unit.map_or((0, false), |unit| (unit.incarnation, unit.is_stopping()));
     let incarnation = reporter.incarnation.unwrap_or(current);
     let fault = match old.as_deref().filter(|old| old.outlasts(error)) {
-        Some(held) => held.met_again(draft.now),
+        // One more error is counted while the hold continues.
+        Some(held) => {
+            Fault { count: held.count.saturating_add(1), last: draft.now, ..held.clone() }
+        }
         None => {
             let (settings, met) = (&draft.limits.faults, (incarnation, draft.now));
             let (old, whose) = (old.as_deref(), (&draft.base.name, &key));
@@ -98,7 +102,8 @@ pub(in crate::domain) fn report_error(
     };
     let key = Arc::new(key);
     log_fault(draft, &key, old.as_deref(), Some(&fault), Cause::ErrorReported, "");
-    answer_ask(draft, &key);
+    // The report answers the request to retry.
+    call_off(draft, &key.unit, &key.topic());
     draft.put_fault(key, Some(Arc::new(fault)));
     Ok(Effect { changed: true, ..Effect::default() })
 }
@@ -113,10 +118,13 @@ pub(in crate::domain) fn resolve_error(
     generation: &str,
 ) -> Result<Effect, IdentityError> {
     check_reporter(draft, reporter)?;
-    let mut meant = fault_keys(draft, &reporter.unit, component);
-    meant.retain(|key| target.is_none_or(|target| *target == *key.target));
+    let meant = |draft: &Draft<'_>| {
+        let mut faults = faults_of(draft, &reporter.unit, component);
+        faults.retain(|key, _| target.is_none_or(|target| *target == *key.target));
+        faults
+    };
     let is_known = draft.unit(&reporter.unit).is_some();
-    if !is_known || meant.is_empty() && !is_contact(draft, reporter) {
+    if !is_known || meant(draft).is_empty() && !is_contact(draft, reporter) {
         // An unknown unit has no open faults.
         return Ok(Effect::default());
     }
@@ -124,15 +132,11 @@ pub(in crate::domain) fn resolve_error(
     let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
     let incarnation = reporter.incarnation.unwrap_or(current);
     let mut removed = 0;
-    for key in meant {
-        let Some(fault) = draft.faults.get(&key).cloned() else {
-            continue;
-        };
-        if !fault.ends_with_success_of(incarnation, generation) {
-            continue;
+    for (key, fault) in meant(draft) {
+        if fault.ends_with_success_of(incarnation, generation) {
+            end_fault(draft, &key, &fault, Cause::ErrorResolved, "");
+            removed += 1;
         }
-        end_fault(draft, &key, &fault, Cause::ErrorResolved, "");
-        removed += 1;
     }
     changed |= 0 < removed;
     Ok(Effect { changed, removed, ..Effect::default() })
@@ -147,12 +151,9 @@ pub(in crate::domain) fn resolve_hold(
     why: &str,
 ) -> Result<Effect, LookupError> {
     unit_exists(draft, unit)?;
-    let mut removed = 0;
-    for key in fault_keys(draft, unit, Some(component)) {
-        let Some(fault) = draft.faults.get(&key).cloned() else {
-            continue;
-        };
-        removed += 1;
+    let faults = faults_of(draft, unit, Some(component));
+    let removed = faults.len() as u32;
+    for (key, fault) in faults {
         if resolution == Resolution::Skip {
             end_fault(draft, &key, &fault, Cause::HoldSkipped, why);
             continue;
@@ -169,11 +170,10 @@ pub(in crate::domain) fn resolve_hold(
 /// Moves a fault whose time has come: to its next stage, or to a new request to retry.
 pub(in crate::domain) fn move_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>) {
     let now = draft.now;
-    let Some(old) = draft.faults.get(key).filter(|f| f.deadline().is_some_and(|at| at <= now))
-    else {
+    let is_due = |fault: &&Arc<Fault>| fault.deadline().is_some_and(|at| at <= now);
+    let Some(old) = draft.faults.get(key).filter(is_due).cloned() else {
         return;
     };
-    let old = old.clone();
     let mut fault = (*old).clone();
     // The stored deadline decides: a grace period may have moved it.
     if old.stage_ends.is_some_and(|at| at <= now) {
@@ -189,20 +189,17 @@ pub(in crate::domain) fn move_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>) 
 /// Asks the worker to retry. Returns when to ask again, or `None` if the unit has no session.
 fn ask_to_retry(draft: &mut Draft<'_>, key: &FaultKey, fault: &Fault) -> Option<Timestamp> {
     draft.unit(&key.unit).filter(|unit| unit.session().is_some())?;
-    let topic = Topic { component: key.component.clone(), target: (&*key.target).into() };
     // Refused if the unit has as many other callbacks as it may have. The next request may pass.
-    let _ = call_back(draft, &key.unit, &topic, draft.now, &fault.error.operation_id);
+    let _ = call_back(draft, &key.unit, &key.topic(), draft.now, &fault.error.operation_id);
     Some(place(draft, draft.now.after(draft.limits.faults.retry_max), None))
 }
 
 /// Plans requests to retry, after a session opens, for faults that the unit or an earlier
 /// incarnation left open.
 pub(in crate::domain) fn ask_new_session_to_retry(draft: &mut Draft<'_>, unit: &UnitName) {
-    for key in fault_keys(draft, unit, None) {
-        let Some(fault) = draft.faults.get(&key).filter(|f| f.ask_time.is_none()).cloned() else {
-            continue;
-        };
-        let Some(at) = fault.retry_time.filter(|_| fault.held_since.is_none()) else {
+    for (key, fault) in faults_of(draft, unit, None) {
+        let is_idle = fault.ask_time.is_none() && fault.held_since.is_none();
+        let Some(at) = fault.retry_time.filter(|_| is_idle) else {
             continue;
         };
         let ask_time = Some(place(draft, at.max(draft.now), None));
@@ -212,21 +209,21 @@ pub(in crate::domain) fn ask_new_session_to_retry(draft: &mut Draft<'_>, unit: &
 
 /// Removes the open faults of a unit. The removal of the unit is the only event.
 pub(in crate::domain) fn remove_faults(draft: &mut Draft<'_>, unit: &UnitName) {
-    for key in fault_keys(draft, unit, None) {
+    for (key, _) in faults_of(draft, unit, None) {
         draft.put_fault(key, None);
     }
 }
 
 /// Returns the faults of a unit, or of one of its components, after the draft.
-fn fault_keys(
+fn faults_of(
     draft: &Draft<'_>,
     unit: &UnitName,
     component: Option<&PartName>,
-) -> Vec<Arc<FaultKey>> {
+) -> BTreeMap<Arc<FaultKey>, Arc<Fault>> {
     if draft.faults.is_empty() && draft.head.fault_count == 0 {
-        return Vec::new();
+        return BTreeMap::new();
     }
-    draft.faults.keys_of(unit, component)
+    draft.faults.of(unit, component)
 }
 
 /// Returns the first moment from `at` on whose second is within the limit for one more retry.
@@ -236,17 +233,8 @@ pub(in crate::domain) fn place(draft: &Draft<'_>, at: Timestamp, own: Option<u64
 
 fn end_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>, fault: &Fault, cause: Cause, why: &str) {
     log_fault(draft, key, Some(fault), None, cause, why);
-    answer_ask(draft, key);
+    call_off(draft, &key.unit, &key.topic());
     draft.put_fault(key.clone(), None);
-}
-
-/// Cancels the request to retry after a report of the worker.
-fn answer_ask(draft: &mut Draft<'_>, key: &FaultKey) {
-    let asked = draft.unit(&key.unit).is_some_and(|unit| !unit.callbacks.is_empty());
-    if asked {
-        let target = (&*key.target).into();
-        call_off(draft, &key.unit, &Topic { component: key.component.clone(), target });
-    }
 }
 
 fn check_fault_quota(draft: &Draft<'_>, unit: &UnitName) -> Result<(), LimitExceeded> {
@@ -256,7 +244,7 @@ fn check_fault_quota(draft: &Draft<'_>, unit: &UnitName) -> Result<(), LimitExce
     let all = draft.head.fault_count as usize + 1;
     within("faults_max", draft.limits.faults_max, all, "open faults of the application")?;
     check_total(draft, Total::Faults, all as u64)?;
-    let own = fault_keys(draft, unit, None).len() + 1;
+    let own = faults_of(draft, unit, None).len() + 1;
     let what = format_args!("open faults of unit {unit}");
     within("faults_per_unit_max", draft.limits.faults_per_unit_max, own, what)
 }
@@ -264,12 +252,9 @@ fn check_fault_quota(draft: &Draft<'_>, unit: &UnitName) -> Result<(), LimitExce
 /// Returns the fault with its times to retry and to ask, in seconds within the limit. An
 /// interrupted target has no planned request; the unit is asked when it opens a session again.
 fn with_place(draft: &Draft<'_>, fault: Fault, old: Option<&Fault>) -> Fault {
-    let Some(at) = fault.retry_time else {
+    let Some(at) = fault.retry_time.filter(|_| fault.class() != Class::Interrupted) else {
         return fault;
     };
-    if fault.class() == Class::Interrupted {
-        return fault;
-    }
     // The second that the fault occupies itself counts as free.
     let own = old.and_then(Fault::next_try).map(second);
     let at = place(draft, at, own);

@@ -39,18 +39,16 @@ impl<'a> FaultDraft<'a> {
     }
 
     /// Returns the faults of a unit, or of one of its components.
-    pub(in crate::domain) fn keys_of(
+    pub(in crate::domain) fn of(
         &self,
         unit: &UnitName,
         component: Option<&PartName>,
-    ) -> Vec<Arc<FaultKey>> {
+    ) -> BTreeMap<Arc<FaultKey>, Arc<Fault>> {
         let belongs = |key: &FaultKey| component.is_none_or(|c| key.component == *c);
-        let kept = self.base.of(unit, component).map(|(key, _)| key);
-        let kept = kept.filter(|key| !self.contains(key));
-        let new = self.written_of(unit).filter(|(key, fault)| fault.is_some() && belongs(key));
-        let mut keys: Vec<_> = kept.chain(new.map(|(key, _)| key)).cloned().collect();
-        keys.sort();
-        keys
+        let kept = self.base.of(unit, component).filter(|(key, _)| !self.contains(key));
+        let new = self.written_of(unit).filter_map(|(key, fault)| Some((key, fault.as_ref()?)));
+        let faults = kept.chain(new.filter(|(key, _)| belongs(key)));
+        faults.map(|(key, fault)| (key.clone(), fault.clone())).collect()
     }
 
     /// Returns the faults of a unit that the draft writes or removes.

@@ -49,11 +49,6 @@ impl Fault {
         fault.staged(settings, now).shown_after(old, key, now)
     }
 
-    /// Returns the fault with one more error counted while its hold continues.
-    pub(in crate::domain) fn met_again(&self, now: Timestamp) -> Fault {
-        Fault { count: self.count.saturating_add(1), last: now, ..self.clone() }
-    }
-
     /// Returns the fault one stage further. The next stage always gets its full time, even if this
     /// call came late because the server was unable to receive.
     pub(in crate::domain) fn after_time(

@@ -27,6 +27,7 @@ use crate::domain::classify::finding::{Class, Evidence, Finding};
 use crate::domain::level::Level;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::time::Timestamp;
+use crate::domain::unit::Topic;
 
 pub use self::set::Faults;
 
@@ -49,6 +50,11 @@ impl FaultKey {
             component: component.cloned().unwrap_or_default(),
             target: Arc::from(""),
         }
+    }
+
+    /// Returns the topic of the request to retry.
+    pub(in crate::domain) fn topic(&self) -> Topic {
+        Topic { component: self.component.clone(), target: (&*self.target).into() }
     }
 }
 

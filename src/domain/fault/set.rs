@@ -75,10 +75,9 @@ impl Faults {
     /// Moves deadlines that are before `earliest` to it: units were unable to report a success
     /// earlier.
     pub(in crate::domain) fn grant_grace(&mut self, earliest: Timestamp) {
-        for fault in self.records.values_mut().filter(|fault| fault.stage_ends < Some(earliest)) {
-            if fault.stage_ends.is_some() {
-                Arc::make_mut(fault).stage_ends = Some(earliest);
-            }
+        let is_early = |fault: &&mut Arc<Fault>| fault.stage_ends.is_some_and(|at| at < earliest);
+        for fault in self.records.values_mut().filter(is_early) {
+            Arc::make_mut(fault).stage_ends = Some(earliest);
         }
     }
 }
