@@ -29,9 +29,8 @@ pub fn expire(draft: &mut Draft<'_>) {
     for due in due {
         match due {
             Due::Status(key) => {
-                let status = draft.status(&key).cloned();
-                let passed = |s: &Arc<Status>| !s.stale && s.expire_time.is_some_and(|t| t <= now);
-                let Some(status) = status.filter(passed) else {
+                let passed = |s: &&Arc<Status>| !s.stale && s.expire_time.is_some_and(|t| t <= now);
+                let Some(status) = draft.status(&key).filter(passed).cloned() else {
                     continue;
                 };
                 if key.unit.is_application() {
