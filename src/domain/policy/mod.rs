@@ -278,33 +278,22 @@ impl Config {
     /// Returns this configuration with a change applied.
     #[must_use]
     pub fn patched(&self, patch: &ConfigPatch) -> Config {
-        let ConfigPatch {
-            policy,
-            lost_units,
-            default_ttl,
-            lost_after,
-            serving_levels,
-            external_leader,
-            collect_interval,
-            hand_over,
-            latches,
-            damping,
-            lease_duration,
-            drop_leader_status,
-        } = patch.clone();
+        fn new<T: Clone>(patch: &Option<T>, old: &T) -> T {
+            patch.as_ref().unwrap_or(old).clone()
+        }
         Config {
-            policy: policy.unwrap_or_else(|| self.policy.clone()),
-            lost_units: lost_units.unwrap_or(self.lost_units),
-            default_ttl: default_ttl.unwrap_or(self.default_ttl),
-            lost_after: lost_after.unwrap_or(self.lost_after),
-            serving_levels: serving_levels.unwrap_or_else(|| self.serving_levels.clone()),
-            external_leader: external_leader.unwrap_or_else(|| self.external_leader.clone()),
-            collect_interval: collect_interval.unwrap_or(self.collect_interval),
-            hand_over: hand_over.unwrap_or_else(|| self.hand_over.clone()),
-            latches: latches.unwrap_or_else(|| self.latches.clone()),
-            damping: damping.unwrap_or_else(|| self.damping.clone()),
-            lease_duration: lease_duration.unwrap_or(self.lease_duration),
-            drop_leader_status: drop_leader_status.unwrap_or(self.drop_leader_status),
+            policy: new(&patch.policy, &self.policy),
+            lost_units: new(&patch.lost_units, &self.lost_units),
+            default_ttl: new(&patch.default_ttl, &self.default_ttl),
+            lost_after: new(&patch.lost_after, &self.lost_after),
+            serving_levels: new(&patch.serving_levels, &self.serving_levels),
+            external_leader: new(&patch.external_leader, &self.external_leader),
+            collect_interval: new(&patch.collect_interval, &self.collect_interval),
+            hand_over: new(&patch.hand_over, &self.hand_over),
+            latches: new(&patch.latches, &self.latches),
+            damping: new(&patch.damping, &self.damping),
+            lease_duration: new(&patch.lease_duration, &self.lease_duration),
+            drop_leader_status: new(&patch.drop_leader_status, &self.drop_leader_status),
         }
     }
 
