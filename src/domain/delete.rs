@@ -67,7 +67,13 @@ pub fn delete(
         quiet_commits: old.quiet_commits,
         // Readers of the old data must not mistake their version for a later one.
         data: DataHead { version: old.data.version + 1, ..DataHead::default() },
-        kept: Some(kept_of(state, &orphans)),
+        // What remains: the history, and the operations that leave a record.
+        kept: Some(Kept {
+            operations: orphans.len() as u64,
+            record_bytes: orphans.iter().map(|(_, orphan)| orphan.size()).sum(),
+            history_bytes: old.kept.map_or(0, |kept| kept.history_bytes),
+            ..Kept::default()
+        }),
         ..Head::empty(revision)
     };
     let mut answers = remembered(state, now);
@@ -76,6 +82,7 @@ pub fn delete(
         (id.id.clone(), Remembered { fingerprint, ..Remembered::of(now, outcome) })
     }));
     let answers = answers.into_iter().map(|(id, answer)| Write::Request(id, Some(answer.into())));
+    let orphans = orphans.into_iter().map(|(id, orphan)| Write::Operation(id, Some(orphan)));
     let transition = Transition {
         app: state.name.clone(),
         base: old.revision,
@@ -88,20 +95,6 @@ pub fn delete(
         time: now,
     };
     Ok((Some(transition), outcome))
-}
-
-/// Returns the usage that remains: the history, and the operations that leave a record.
-fn kept_of(state: &AppState, orphans: &[Write]) -> Kept {
-    let sizes = orphans.iter().filter_map(|write| match write {
-        Write::Operation(_, operation) => operation.as_ref().map(|operation| operation.size()),
-        _ => None,
-    });
-    Kept {
-        statuses: 0,
-        operations: sizes.clone().count() as u64,
-        record_bytes: sizes.sum(),
-        history_bytes: state.head.kept.map_or(0, |kept| kept.history_bytes),
-    }
 }
 
 /// Returns the answers that outlive the application: the valid ones, so that a late duplicate does
@@ -123,7 +116,7 @@ fn remembered(state: &AppState, now: Timestamp) -> BTreeMap<Arc<str>, Remembered
 
 /// Returns the records that outlive the application: one of each open operation, so that its
 /// holder is refused, and its fences are not assigned again.
-fn orphans(operations: &Operations, now: Timestamp) -> Vec<Write> {
+fn orphans(operations: &Operations, now: Timestamp) -> Vec<(OperationId, Arc<Operation>)> {
     let nobody = UnitName::application();
     let kept = operations.iter().filter(|(_, o)| o.is_open() || o.reason == Reason::Orphaned);
     let orphan = |(id, operation): (&OperationId, &Arc<Operation>)| {
@@ -132,7 +125,7 @@ fn orphans(operations: &Operations, now: Timestamp) -> Vec<Write> {
         if operation.is_open() {
             operation.orphan(Call { id, by: &nobody, now });
         }
-        Write::Operation(id.clone(), Some(Arc::new(operation)))
+        (id.clone(), Arc::new(operation))
     };
     kept.map(orphan).collect()
 }
