@@ -11,7 +11,7 @@ use crate::domain::leadership::succession::renew_lease_after_loss;
 use crate::domain::level::Level;
 use crate::domain::name::UnitName;
 use crate::domain::operation::apply::{has_former_fence, reacquire_operations_after_loss};
-use crate::domain::summary::{Rule, Summary};
+use crate::domain::summary::Summary;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::silence::mark_unit_uncertain;
 
@@ -54,18 +54,14 @@ pub fn uncertain_head(mut head: Head, losses: u32, epoch_floor: u64, now: Timest
         return head;
     }
     // The totals stay: they count the stored units, and later drafts update them.
-    let Summary { level, since, totals, .. } = &*head.summary;
-    let (level, since, totals) = (*level, *since, totals.clone());
-    let summary = Arc::new(Summary {
+    let Summary { level, since, ref totals, .. } = *head.summary;
+    head.summary = Arc::new(Summary {
         level: Level::Waiting,
         message: "the store may have lost the last reports of its units".into(),
         reason: "Uncertain".into(),
-        action: "".into(),
         since: if level == Level::Waiting { since } else { now },
-        winner: None,
-        rule: Rule::Nothing,
-        totals,
-        short_message: Box::default(),
+        totals: totals.clone(),
+        ..Summary::default()
     });
-    Head { summary, ..head }
+    head
 }
