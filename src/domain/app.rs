@@ -32,7 +32,7 @@ use crate::domain::usage::{Kept, Usage};
 pub struct ApplicationNotFound;
 
 /// The state of the application as a whole. One record, written with each commit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Head {
     /// Number of the last commit that changed something visible.
     pub revision: Revision,
@@ -95,27 +95,7 @@ fn shared_config<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Config>, D::E
 impl Head {
     /// Returns the head of an unknown application; its next revision follows `revision`.
     pub fn empty(revision: Revision) -> Head {
-        Head {
-            revision,
-            create_time: Timestamp::default(),
-            update_time: Timestamp::default(),
-            config: Config::default().shared(),
-            application_status: None,
-            lease_epoch: 0,
-            summary: Arc::default(),
-            next_due: None,
-            next_event: 0,
-            deleted: true,
-            losses: 0,
-            sessions: BTreeMap::new(),
-            quiet_commits: 0,
-            operation: None,
-            fault_count: 0,
-            lease: None,
-            next_candidate: 0,
-            data: DataHead::default(),
-            kept: None,
-        }
+        Head { revision, config: Config::default().shared(), deleted: true, ..Head::default() }
     }
 
     /// Returns whether contributions have another order under `other`.
