@@ -113,6 +113,37 @@ impl Head {
             None => self.lease.as_ref().map(|lease| &lease.holder),
         }
     }
+
+    /// Returns the end of the lease, if it has one.
+    pub(super) fn lease_ends(&self) -> Option<Timestamp> {
+        self.lease.as_ref()?.ends
+    }
+
+    /// Returns the epoch of the current lease: 0 if leadership is decided outside.
+    pub fn valid_epoch(&self) -> u64 {
+        match self.config.external_leader {
+            Some(_) => 0,
+            None => self.lease_epoch,
+        }
+    }
+
+    /// Returns the usage of the application. A head of an earlier version gives only the counts
+    /// that it has; the next commit adds the others.
+    pub fn usage(&self) -> Usage {
+        let totals = &self.summary.totals;
+        let contributions = totals.contributions.iter().copied().map(u64::from).sum();
+        let uncounted = Kept { statuses: contributions, ..Kept::default() };
+        let kept = self.kept.unwrap_or(uncounted);
+        Usage {
+            units: totals.units.into(),
+            statuses: kept.statuses,
+            faults: self.fault_count.into(),
+            operations: kept.operations,
+            data_bytes: self.data.bytes,
+            record_bytes: kept.record_bytes,
+            history_bytes: kept.history_bytes,
+        }
+    }
 }
 
 /// A record that time alone may change.
@@ -244,44 +275,32 @@ impl AppState {
     pub fn next_due(&self) -> Option<Timestamp> {
         self.due.first().map(|(at, _)| *at)
     }
-}
 
-impl Head {
-    /// Returns the end of the lease, if it has one.
-    pub(super) fn lease_ends(&self) -> Option<Timestamp> {
-        self.lease.as_ref()?.ends
+    /// Returns the operations: the open one and the finished ones.
+    pub fn operations(&self) -> &Operations {
+        &self.operations
     }
 
-    /// Returns the epoch of the current lease: 0 if leadership is decided outside.
-    pub fn valid_epoch(&self) -> u64 {
-        match self.config.external_leader {
-            Some(_) => 0,
-            None => self.lease_epoch,
+    /// Returns the open faults.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Returns the held components of a unit, each with the fault that has held it longest.
+    pub fn holds_of<'a>(
+        &'a self,
+        unit: &'a UnitName,
+    ) -> BTreeMap<&'a PartName, (&'a FaultKey, &'a Fault)> {
+        let mut holds: BTreeMap<&PartName, (&FaultKey, &Fault)> = BTreeMap::new();
+        for (key, fault) in self.faults.of(unit, None).filter(|(_, f)| f.held_since.is_some()) {
+            let hold = holds.entry(&key.component).or_insert((key, fault));
+            if fault.held_since < hold.1.held_since {
+                *hold = (key, fault);
+            }
         }
+        holds
     }
-}
 
-impl Head {
-    /// Returns the usage of the application. A head of an earlier version gives only the counts
-    /// that it has; the next commit adds the others.
-    pub fn usage(&self) -> Usage {
-        let totals = &self.summary.totals;
-        let contributions = totals.contributions.iter().copied().map(u64::from).sum();
-        let uncounted = Kept { statuses: contributions, ..Kept::default() };
-        let kept = self.kept.unwrap_or(uncounted);
-        Usage {
-            units: totals.units.into(),
-            statuses: kept.statuses,
-            faults: self.fault_count.into(),
-            operations: kept.operations,
-            data_bytes: self.data.bytes,
-            record_bytes: kept.record_bytes,
-            history_bytes: kept.history_bytes,
-        }
-    }
-}
-
-impl AppState {
     /// Computes the counts that a head of an earlier version does not have, from all records.
     pub fn recount(&self) -> Kept {
         let statuses = self.statuses.iter().map(|(_, status)| status.report.size());
@@ -301,36 +320,7 @@ impl AppState {
     pub(super) fn count_what_is_kept(&mut self) {
         if self.head.kept.is_none() && !self.head.deleted {
             let kept = self.recount();
-            std::sync::Arc::make_mut(&mut self.head).kept = Some(kept);
+            Arc::make_mut(&mut self.head).kept = Some(kept);
         }
-    }
-}
-
-impl AppState {
-    /// Returns the operations: the open one and the finished ones.
-    pub fn operations(&self) -> &Operations {
-        &self.operations
-    }
-}
-
-impl AppState {
-    /// Returns the open faults.
-    pub fn faults(&self) -> &Faults {
-        &self.faults
-    }
-
-    /// Returns the held components of a unit, each with the fault that has held it longest.
-    pub fn holds_of<'a>(
-        &'a self,
-        unit: &'a UnitName,
-    ) -> BTreeMap<&'a PartName, (&'a FaultKey, &'a Fault)> {
-        let mut holds: BTreeMap<&PartName, (&FaultKey, &Fault)> = BTreeMap::new();
-        for (key, fault) in self.faults.of(unit, None).filter(|(_, f)| f.held_since.is_some()) {
-            let hold = holds.entry(&key.component).or_insert((key, fault));
-            if fault.held_since < hold.1.held_since {
-                *hold = (key, fault);
-            }
-        }
-        holds
     }
 }

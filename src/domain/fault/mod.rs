@@ -203,6 +203,11 @@ impl Fault {
     pub(in crate::domain) fn deadline(&self) -> Option<Timestamp> {
         self.stage_ends.into_iter().chain(self.ask_time).min()
     }
+
+    /// Returns the bytes of the texts.
+    pub(in crate::domain) fn size(&self) -> u64 {
+        self.error.size() + self.shown.len() as u64
+    }
 }
 
 impl NewError {
@@ -225,12 +230,5 @@ impl NewError {
             &found.remedy,
         ];
         texts.into_iter().map(|text| text.len()).sum::<usize>() as u64
-    }
-}
-
-impl Fault {
-    /// Returns the bytes of the texts.
-    pub(in crate::domain) fn size(&self) -> u64 {
-        self.error.size() + self.shown.len() as u64
     }
 }

@@ -316,9 +316,7 @@ impl Operation {
     pub fn holder(&self) -> Option<&UnitName> {
         self.lease.as_ref().map(|lease| &lease.holder)
     }
-}
 
-impl Operation {
     /// Returns the bytes of the texts and of the checkpoint; the payload is counted separately.
     pub(in crate::domain) fn size(&self) -> u64 {
         let texts = [

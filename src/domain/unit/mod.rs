@@ -139,9 +139,7 @@ impl Unit {
     pub fn is_believed(&self) -> bool {
         self.lost_since.is_none() && self.uncertain_since.is_none()
     }
-}
 
-impl Unit {
     /// Returns whether the unit departed for good while its pushed statuses wait for a successor.
     pub fn has_departed(&self) -> bool {
         self.departure == Departure::Departed
@@ -248,6 +246,17 @@ impl Unit {
         let unwritten_max = self.unwritten_max();
         !unwritten_max.is_zero() && unwritten_max <= now.since(self.last_seen_written)
     }
+
+    /// Returns the time of the next callback that is not due yet.
+    pub(in crate::domain) fn next_callback(&self) -> Option<Timestamp> {
+        let open = self.callbacks.values().filter(|callback| !callback.due);
+        open.map(|callback| callback.at).min()
+    }
+
+    /// Returns the due callbacks: the worker is notified of each until it is cancelled.
+    pub fn due_callbacks(&self) -> impl Iterator<Item = (&Topic, &Callback)> {
+        self.callbacks.iter().filter(|(_, callback)| callback.due)
+    }
 }
 
 /// The subject of a callback: one target of a component of the unit.
@@ -272,19 +281,6 @@ pub struct Callback {
 
 /// The callbacks of one unit.
 pub type Callbacks = BTreeMap<Topic, Callback>;
-
-impl Unit {
-    /// Returns the time of the next callback that is not due yet.
-    pub(in crate::domain) fn next_callback(&self) -> Option<Timestamp> {
-        let open = self.callbacks.values().filter(|callback| !callback.due);
-        open.map(|callback| callback.at).min()
-    }
-
-    /// Returns the due callbacks: the worker is notified of each until it is cancelled.
-    pub fn due_callbacks(&self) -> impl Iterator<Item = (&Topic, &Callback)> {
-        self.callbacks.iter().filter(|(_, callback)| callback.due)
-    }
-}
 
 /// The sender of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
