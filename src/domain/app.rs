@@ -234,21 +234,9 @@ impl AppState {
         self.statuses.get(key)
     }
 
-    /// Returns the statuses from `first` on, by unit, component, key and kind.
-    pub fn statuses_from(
-        &self,
-        first: &StatusKey,
-    ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
-        self.statuses.from(first)
-    }
-
-    /// Returns the statuses of one unit, or of one of its components.
-    pub fn statuses_of(
-        &self,
-        unit: &UnitName,
-        component: Option<&PartName>,
-    ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
-        self.statuses.of(unit, component)
+    /// Returns the statuses.
+    pub fn statuses(&self) -> &Statuses {
+        &self.statuses
     }
 
     /// Returns every contribution, the strongest first.

@@ -422,7 +422,7 @@ impl AppState {
     }
 
     fn index_unit(&mut self, name: &UnitName) {
-        let statuses = self.statuses_of(name, None);
+        let statuses = self.statuses.of(name, None);
         let statuses = statuses.filter_map(|(key, status)| self.rank_as(key, status));
         let faults = self.faults.of(name, None).filter_map(|(key, _)| self.rank_of_fault(key));
         let ranks: Vec<Rank> = statuses.chain(faults).collect();

@@ -380,7 +380,7 @@ fn statuses(
     let is_next = |key: &StatusKey| unit.is_application() && after.is_none_or(|after| after < key);
     let mut own = convert::leader_record(state).filter(|(key, _)| is_next(key));
     let wanted = |key: &StatusKey| unit.is_application() || key.unit == *unit;
-    let found = state.statuses_from(&first).take_while(|(key, _)| wanted(key));
+    let found = state.statuses().from(&first).take_while(|(key, _)| wanted(key));
     let found = found.filter(|(key, _)| after != Some(&***key));
     let found = found.map(|(key, status)| ((**key).clone(), convert::record(state, key, status)));
     let mut found = found.peekable();

@@ -120,6 +120,6 @@ fn age(unit: &Unit, answered: bool, now: Timestamp) -> Option<prost_types::Durat
 }
 
 fn pulled(state: &AppState, name: &UnitName) -> Vec<v1::StatusRecord> {
-    let of_unit = state.statuses_of(name, None).filter(|(key, _)| key.kind == Kind::Pull);
+    let of_unit = state.statuses().of(name, None).filter(|(key, _)| key.kind == Kind::Pull);
     of_unit.map(|(key, status)| convert::record(state, key, status)).collect()
 }

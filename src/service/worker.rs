@@ -131,7 +131,7 @@ impl WorkerService for Workers {
         let registered = self.sessions.register(&app, who, ttl, id).await;
         let (incarnation, revision) = registered.map_err(|e| ApiError::of(&app, e))?;
         let left = |state: &AppState| {
-            let of_unit = state.statuses_of(&unit, None);
+            let of_unit = state.statuses().of(&unit, None);
             let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);
             let retained = pushed.map(|(key, status)| convert::status_report(key, status));
             let pending = state.operations().pending(&unit);

@@ -53,7 +53,7 @@ impl Sessions {
         inner.forget_orphan(&app, entry.unit(), entry.session);
         let session_id = entry.session;
         let read = |state: &AppState| {
-            let of_unit = state.statuses_of(entry.unit(), None);
+            let of_unit = state.statuses().of(entry.unit(), None);
             let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);
             let unit = state.unit(entry.unit());
             if let Some(unit) = unit {

@@ -84,7 +84,7 @@ fn say(state: &mut AppState, now: u64, kind: Kind, level: Option<Level>) -> Tran
 
 fn status(state: &AppState) -> Option<Status> {
     let first = StatusKey::first_of(&UnitName::new("web/0").unwrap());
-    state.statuses_from(&first).next().map(|(_, status)| (**status).clone())
+    state.statuses().from(&first).next().map(|(_, status)| (**status).clone())
 }
 
 fn severity(level: Level) -> u8 {

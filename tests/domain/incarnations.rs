@@ -248,7 +248,7 @@ fn check(stage: &Stage, messages: &[Message], kept: &[bool]) {
     }
     let state = &stage.state;
     let name = unit();
-    let found = state.statuses_of(&name, None).map(|(key, _)| &**key);
+    let found = state.statuses().of(&name, None).map(|(key, _)| &**key);
     assert!(found.eq(expected.statuses.keys()), "what was pushed survives");
     let Some(unit) = state.unit(&name) else {
         return assert!(!expected.is_there);

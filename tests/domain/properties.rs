@@ -251,7 +251,7 @@ fn check_units(world: &World) {
 fn check_statuses(world: &World) {
     assert_eq!(world.state.status_count(), world.model.statuses.len());
     let first = StatusKey::first_of(&UnitName::application());
-    for (key, found) in world.state.statuses_from(&first) {
+    for (key, found) in world.state.statuses().from(&first) {
         let mut expected = world.model.statuses.iter().filter(|s| same_key(key, s));
         let expected = expected.next().unwrap();
         assert_eq!(*found.report, expected.report);
@@ -391,7 +391,7 @@ fn check_loaded(world: &World) {
     }
     assert_eq!(loaded.status_count(), state.status_count());
     let first = StatusKey::first_of(&UnitName::application());
-    for (key, status) in state.statuses_from(&first) {
+    for (key, status) in state.statuses().from(&first) {
         let mut kept = (**loaded.status(key).unwrap()).clone();
         let (written, until) = (kept.expire_time.take(), status.expire_time);
         assert!(written <= until);
@@ -446,7 +446,7 @@ fn check_repeat(world: &World, pick: usize) {
     if next.is_some_and(|next| next.flaps()) {
         return;
     }
-    let (key, _) = state.statuses_from(&first).find(|(k, _)| same_key(k, again)).unwrap();
+    let (key, _) = state.statuses().from(&first).find(|(k, _)| same_key(k, again)).unwrap();
     let incarnation = Some(again.incarnation).filter(|n| *n != 0);
     let reporter = Reporter::new(key.unit.clone(), incarnation);
     let new = NewStatus {
@@ -469,7 +469,7 @@ fn check_repeat(world: &World, pick: usize) {
     after.replay(&transition);
     assert_eq!(after.head().summary, state.head().summary);
     assert!(ranked(&after) == ranked(state));
-    for (key, before) in state.statuses_from(&first) {
+    for (key, before) in state.statuses().from(&first) {
         let mut status = (**after.status(key).unwrap()).clone();
         assert!(before.expire_time <= status.expire_time);
         status.expire_time = before.expire_time;

@@ -111,7 +111,7 @@ fn a_head_without_counts_is_read_and_counted() {
     let uncounted: Head = serde_json::from_value(record).unwrap();
     assert_eq!((uncounted.kept, uncounted.usage().statuses), (None, 3));
     let web = unit("web/0");
-    let statuses = case.state.statuses_of(&web, None);
+    let statuses = case.state.statuses().of(&web, None);
     let statuses = statuses.map(|(key, status)| ((**key).clone(), (**status).clone())).collect();
     let units = vec![(web.clone(), case.unit("web/0").clone())];
     let records = Records { units, statuses, ..Records::of_head(uncounted) };

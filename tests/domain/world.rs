@@ -206,7 +206,7 @@ impl World {
         };
         assert_eq!(units(&state), units(&self.state));
         let first = StatusKey::first_of(&UnitName::application());
-        let statuses = |s: &AppState| Vec::from_iter(s.statuses_from(&first).map(own_pair));
+        let statuses = |s: &AppState| Vec::from_iter(s.statuses().from(&first).map(own_pair));
         assert_eq!(statuses(&state), statuses(&self.state));
         let (one, all) = (state.head(), self.state.head());
         assert_eq!(one.config, all.config);

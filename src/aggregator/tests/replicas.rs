@@ -68,7 +68,7 @@ async fn simultaneous_reports_to_two_replicas_become_one_history() {
     let last_words = format!("says {}", REPORTS - 1);
     let own = state.units_after(None).filter(|(unit, _)| unit.as_str().starts_with("web"));
     for (unit, _) in own {
-        let (_, status) = state.statuses_of(unit, None).next().unwrap();
+        let (_, status) = state.statuses().of(unit, None).next().unwrap();
         assert!(status.report.message.ends_with(&last_words), "{}", status.report.message);
     }
     assert_eq!(state.head().summary.totals.units, 5);

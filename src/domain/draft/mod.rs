@@ -132,7 +132,7 @@ impl<'a> Draft<'a> {
         component: Option<&PartName>,
     ) -> BTreeSet<Arc<StatusKey>> {
         let belongs = |key: &StatusKey| component.is_none_or(|c| key.component == *c);
-        let kept = self.base.statuses_of(unit, component).map(|(k, _)| k);
+        let kept = self.base.statuses.of(unit, component).map(|(k, _)| k);
         let drafted = self.statuses.of(unit).map(|(k, _)| k);
         let keys = kept.chain(drafted.filter(|key| belongs(key)));
         keys.filter(|key| self.status(*key).is_some()).cloned().collect()

@@ -191,7 +191,7 @@ impl Draft<'_> {
             after.extend(status.as_ref().and_then(|status| rank(key, status)));
         }
         if whole {
-            let kept = self.base.statuses_of(&unit, None);
+            let kept = self.base.statuses.of(&unit, None);
             for (key, status) in kept.filter(|(key, _)| !self.statuses.contains(key)) {
                 keys.insert(key.clone());
                 after.extend(rank(key, status));

@@ -164,7 +164,7 @@ fn as_stored(state: &AppState) -> Records {
         (name.clone(), unit)
     });
     let first = StatusKey::first_of(&UnitName::application());
-    let statuses = state.statuses_from(&first).map(|(key, status)| {
+    let statuses = state.statuses().from(&first).map(|(key, status)| {
         let mut status = (**status).clone();
         status.expire_time_written = None;
         ((**key).clone(), status)

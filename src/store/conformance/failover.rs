@@ -107,7 +107,7 @@ pub(super) async fn observers_receive_what_the_new_master_has(deployment: impl F
     }
     let changed = recovered(&stores[1], "changed").await;
     let unit = UnitName::new("u/0").unwrap();
-    let (_, status) = changed.state.statuses_of(&unit, None).next().unwrap();
+    let (_, status) = changed.state.statuses().of(&unit, None).next().unwrap();
     assert_eq!(&*status.report.message, "one");
     insist(&stores[1], "changed", "three").await.check().await;
 }

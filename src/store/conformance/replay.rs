@@ -55,7 +55,7 @@ pub(super) async fn writers_of_one_application_take_turns(store: Arc<dyn Store>)
     assert_eq!(end.revision(), Revision(WRITERS * COMMITS));
     for n in 0..WRITERS {
         let unit = UnitName::new(&format!("u/{n}")).unwrap();
-        let (_, status) = end.state.statuses_of(&unit, None).next().unwrap();
+        let (_, status) = end.state.statuses().of(&unit, None).next().unwrap();
         assert_eq!(*status.report.message, *COMMITS.to_string());
     }
     let events = end.events().await;

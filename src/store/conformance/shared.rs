@@ -133,7 +133,7 @@ pub(super) async fn two_writers_lose_nothing_and_make_one_order(stores: Pair) {
     assert_eq!(end.revision(), Revision(last));
     for n in 0..2 {
         let unit = UnitName::new(&format!("u/{n}")).unwrap();
-        let (_, status) = end.state.statuses_of(&unit, None).next().unwrap();
+        let (_, status) = end.state.statuses().of(&unit, None).next().unwrap();
         assert_eq!(status.report.message.len(), ROUNDS - 1);
     }
     let numbers = end.events().await.into_iter().map(|e| e.number).rev();

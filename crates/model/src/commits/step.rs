@@ -13,7 +13,7 @@ impl State {
     pub(super) fn number_in_force(&self) -> u8 {
         let reports = 0..=self.report.0;
         let (state, unit) = (self.server.app.state(), unit_name(0));
-        let mut of_unit = state.statuses_of(&unit, None);
+        let mut of_unit = state.statuses().of(&unit, None);
         let message = of_unit.next().map(|(_, status)| status.report.message.clone());
         let is_it = |n: &u8| message.as_deref() == Some(format!("report {n}").as_str());
         reports.into_iter().find(is_it).unwrap_or_default()

@@ -36,7 +36,7 @@ async fn check_after_crash(image: &Image, acknowledged: &BTreeMap<String, Revisi
         // Each commit writes its number as the message, so a commit is there as a whole or not at
         // all.
         let first = StatusKey::first_of(&UnitName::application());
-        let (_, status) = driver.state.statuses_from(&first).next().unwrap();
+        let (_, status) = driver.state.statuses().from(&first).next().unwrap();
         assert_eq!(*status.report.message, *driver.revision().0.to_string());
         let events = driver.events().await;
         assert_eq!(events.len() as u64, driver.state.head().next_event);
@@ -162,7 +162,7 @@ async fn commits_survive_a_database_that_cannot_be_written() {
     until("it recovers", || store.health().is_ok()).await;
     let web = Driver::new(&store, "web").await;
     let first = StatusKey::first_of(&UnitName::new("web/0").unwrap());
-    let (_, status) = web.state.statuses_from(&first).next().unwrap();
+    let (_, status) = web.state.statuses().from(&first).next().unwrap();
     assert_eq!(&*status.report.message, "two");
     let large = Driver::new(&store, "large").await;
     assert!(count <= large.revision().0, "{count} were acknowledged");

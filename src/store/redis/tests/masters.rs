@@ -85,7 +85,7 @@ async fn a_revision_of_another_history_is_a_conflict() {
     let found = Driver::new(&store, "web").await;
     assert!(current < found.revision(), "the loss was counted");
     let key = StatusKey::first_of(&UnitName::new("web/0").unwrap());
-    let (_, status) = found.state.statuses_from(&key).next().unwrap();
+    let (_, status) = found.state.statuses().from(&key).next().unwrap();
     assert_eq!(&*status.report.message, "in force");
 }
 
@@ -108,7 +108,7 @@ async fn check_emptied(server: &RedisServer, empty: impl AsyncFn()) {
     conflict(&old.commit(old.draft(mk_report("web/0", "late"))).await);
     let found = Driver::new(&store, "web").await;
     let key = StatusKey::first_of(&UnitName::new("web/0").unwrap());
-    let (_, status) = found.state.statuses_from(&key).next().unwrap();
+    let (_, status) = found.state.statuses().from(&key).next().unwrap();
     assert_eq!(&*status.report.message, "in force");
     assert!(old.state.epoch_floor < found.state.epoch_floor);
     // The other process learns the new floor from its next commit.
