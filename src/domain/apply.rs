@@ -13,7 +13,7 @@ use crate::domain::leadership::set_status::{clear_application_status, set_applic
 use crate::domain::operation::apply::operate;
 use crate::domain::policy::apply::configure;
 use crate::domain::rejected::Rejected;
-use crate::domain::request::{Effect, Outcome};
+use crate::domain::request::{Effect, Outcome, Remembered, RequestId};
 use crate::domain::status::apply::{clear, replace, report, report_all};
 use crate::domain::status::confirm::confirm;
 use crate::domain::unit::begin::{connect, depart, disconnect, end_sessions, reconnect, register};
@@ -84,10 +84,9 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
     let revision = draft.head.next_revision();
     let outcome =
         Outcome { revision, changed, removed, incarnation, fence, lease_epoch, data_version };
-    if let Some(id) = &request.id {
-        draft
-            .requests
-            .put(id.id.clone(), request.answer(outcome, id.fingerprint.clone(), draft.now));
+    if let Some(RequestId { id, fingerprint }) = request.id.clone() {
+        let unit = request.command.unit().cloned().unwrap_or_default();
+        draft.requests.put(id, Remembered { time: draft.now, outcome, fingerprint, unit });
     }
     Ok(outcome)
 }

@@ -10,7 +10,7 @@ use crate::domain::leadership::status::NewApplicationStatus;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::operation::command::OperationCommand;
 use crate::domain::policy::ConfigPatch;
-use crate::domain::request::{Fingerprint, Outcome, Remembered, RequestId};
+use crate::domain::request::RequestId;
 use crate::domain::revision::Revision;
 use crate::domain::status::report::Report;
 use crate::domain::status::{KeyParts, Kind};
@@ -25,19 +25,6 @@ pub struct Request {
     pub id: Option<RequestId>,
     /// The command.
     pub command: Command,
-}
-
-impl Request {
-    /// Returns the record of the answer.
-    pub(super) fn answer(
-        &self,
-        outcome: Outcome,
-        fingerprint: Option<Fingerprint>,
-        time: Timestamp,
-    ) -> Remembered {
-        let unit = self.command.unit().cloned().unwrap_or_default();
-        Remembered { time, outcome, fingerprint, unit }
-    }
 }
 
 /// A command on an application.
@@ -181,7 +168,7 @@ pub enum Command {
 impl Command {
     /// Returns the unit that sends the command, or that an operator's command is about; `""` or
     /// `None` for the application as a whole.
-    fn unit(&self) -> Option<&UnitName> {
+    pub(super) fn unit(&self) -> Option<&UnitName> {
         match self {
             Command::Report(reporter, ..)
             | Command::ReportAll(reporter, _)
