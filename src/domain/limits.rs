@@ -82,37 +82,12 @@ pub const CALM_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Default time without a swing: as long as Icinga waits between two checks.
 pub const CALM_AFTER_DEFAULT: Duration = Duration::from_secs(5 * 60);
 
-/// Attempts in a row after which a fault shows waiting, unless configured: one may be chance.
-pub const FAULT_SOFT_COUNT: u32 = 3;
-
-/// The same threshold as time since the first attempt: about as long as a pod takes to restart.
+/// Time since the first attempt after which a fault shows waiting, unless configured: about as long
+/// as a pod takes to restart.
 pub const FAULT_SOFT_AFTER: Duration = Duration::from_secs(30);
-
-/// Attempts in a row after which a fault shows error, unless configured: as long as people accept
-/// to wait before a hard failure.
-pub const FAULT_HARD_COUNT: u32 = 10;
-
-/// The same threshold as time since the first attempt.
-pub const FAULT_HARD_AFTER: Duration = Duration::from_secs(600);
-
-/// The first wait before a failed call is retried, doubled for each next one: as Omicron.
-pub const RETRY_BASE: Duration = Duration::from_millis(250);
-
-/// The first wait after a throttled call: four times as long, as AWS.
-pub const THROTTLED_BASE: Duration = Duration::from_secs(1);
-
-/// The longest own wait: as Omicron.
-pub const RETRY_MAX: Duration = Duration::from_secs(180);
 
 /// The longest delay that a peer can request: a longer one means that the peer is unavailable.
 pub const PUSHBACK_MAX: Duration = Duration::from_secs(24 * 3600);
-
-/// The wait for a missing dependency: about as long as pods take to start.
-pub const DEFER_INTERVAL: Duration = Duration::from_secs(30);
-
-/// Retries of one application within one second, unless configured: a returning target must not be
-/// overloaded by all that waited for it.
-pub const RETRIES_PER_SECOND_MAX: u32 = 100;
 
 /// Bytes of the text for operators only: a stack trace with its causes.
 pub const INTERNAL_DETAIL_BYTES_MAX: usize = 65_536;
@@ -297,15 +272,21 @@ pub struct FaultSettings {
 impl Default for FaultSettings {
     fn default() -> FaultSettings {
         FaultSettings {
-            soft_count: FAULT_SOFT_COUNT,
+            // One failure may be chance.
+            soft_count: 3,
             soft_after: FAULT_SOFT_AFTER,
-            hard_count: FAULT_HARD_COUNT,
-            hard_after: FAULT_HARD_AFTER,
-            retry_base: RETRY_BASE,
-            throttled_base: THROTTLED_BASE,
-            retry_max: RETRY_MAX,
-            defer_interval: DEFER_INTERVAL,
-            retries_per_second_max: RETRIES_PER_SECOND_MAX,
+            // As long as people accept to wait before a hard failure.
+            hard_count: 10,
+            hard_after: Duration::from_secs(600),
+            // As Omicron, and so is the longest wait.
+            retry_base: Duration::from_millis(250),
+            // Four times as long, as AWS.
+            throttled_base: Duration::from_secs(1),
+            retry_max: Duration::from_secs(180),
+            // About as long as pods take to start.
+            defer_interval: Duration::from_secs(30),
+            // A returning target must not be overloaded by all that waited for it.
+            retries_per_second_max: 100,
         }
     }
 }
