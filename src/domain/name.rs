@@ -183,18 +183,6 @@ impl PartialOrd for UnitName {
     }
 }
 
-impl fmt::Display for UnitName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl fmt::Debug for UnitName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.as_str())
-    }
-}
-
 /// The name of a component of a unit, or of a key of a component, in byte order. May be empty. A
 /// short name is stored inline: keys are compared far more often than created.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -220,12 +208,6 @@ impl PartName {
     }
 }
 
-impl fmt::Debug for PartName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", &*self.0)
-    }
-}
-
 /// The name of an operation, given by the client that begins it; in byte order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OperationId(Arc<str>);
@@ -247,17 +229,24 @@ impl OperationId {
     }
 }
 
-impl fmt::Display for OperationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Shows names as their text, which `Debug` quotes.
+macro_rules! show_text {
+    ($($name:ident)+) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", self.as_str())
+            }
+        }
+    )+};
 }
 
-impl fmt::Debug for OperationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", &*self.0)
-    }
-}
+show_text!(UnitName PartName OperationId);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Slash {
