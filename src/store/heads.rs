@@ -7,7 +7,7 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 
-use super::{Broadcast, Bucket, Change, Epoch, Observer, Position};
+use super::{Bucket, Change, Observer, Position};
 
 /// The heads that every store keeps in memory: enough to compare and swap, and to notify observers.
 #[derive(Clone, Default)]
@@ -46,23 +46,18 @@ pub(super) fn mk_change(app: AppName, position: Position, head: Arc<Head>) -> Ch
 }
 
 impl Heads {
-    /// Returns the heads as they were stored, with the marks stored beside them.
-    pub(super) fn restore(changes: impl IntoIterator<Item = Change>, marks: Watermarks) -> Heads {
-        let mut heads = Heads::default();
+    /// Returns the heads of a bucket as they were stored, with the marks stored beside them.
+    pub(super) fn restore(
+        bucket: Bucket,
+        changes: impl IntoIterator<Item = Change>,
+        marks: Watermarks,
+    ) -> Heads {
+        let mut heads = Heads { bucket, ..Heads::default() };
         for change in changes {
             heads.put(&change);
         }
         heads.marks = Watermarks { last: marks.last.max(heads.marks.last), ..marks };
         heads
-    }
-
-    /// Returns the heads of one of several buckets.
-    pub(super) fn restore_bucket(
-        bucket: Bucket,
-        changes: impl IntoIterator<Item = Change>,
-        marks: Watermarks,
-    ) -> Heads {
-        Heads { bucket, ..Heads::restore(changes, marks) }
     }
 
     pub(super) fn marks(&self) -> Watermarks {
@@ -125,11 +120,6 @@ impl Heads {
         }
     }
 
-    /// Takes over a change that another process committed.
-    pub(super) fn adopt(&mut self, change: &Change) {
-        self.put(change);
-    }
-
     /// Prunes tombstones up to a position that another process pruned.
     pub(super) fn forget_up_to(&mut self, up_to: Position, floor: Revision) {
         while self.tombstones.first_key_value().is_some_and(|(at, _)| *at <= up_to) {
@@ -148,7 +138,8 @@ impl Heads {
         })
     }
 
-    fn put(&mut self, change: &Change) {
+    /// Takes over a change, which may be one that another process committed.
+    pub(super) fn put(&mut self, change: &Change) {
         let Change { app, position, head, .. } = change;
         let entry = (*position, head.clone());
         if let Some((old, _)) = self.by_app.insert(app.clone(), entry) {
@@ -181,13 +172,8 @@ impl Heads {
 pub(super) struct Observers(Vec<Arc<dyn Observer>>);
 
 impl Observers {
-    /// Adds an observer and sends it all heads.
-    pub(super) fn add(&mut self, observer: Arc<dyn Observer>, heads: &Heads) {
-        self.add_to_buckets(observer, [heads]);
-    }
-
-    /// Adds an observer and sends it all heads of several buckets.
-    pub(super) fn add_to_buckets<'a>(
+    /// Adds an observer and sends it all heads of all buckets.
+    pub(super) fn add<'a>(
         &mut self,
         observer: Arc<dyn Observer>,
         buckets: impl IntoIterator<Item = &'a Heads>,
@@ -207,35 +193,15 @@ impl Observers {
     /// Notifies all observers of one step.
     pub(super) fn tell(&self, step: &HeadStep) {
         if step.is_told {
-            self.notify_change(&step.change);
+            self.notify(|observer| observer.on_change(&step.change));
         }
         if let Some(last) = step.forgotten.last() {
-            self.notify_prune(last.bucket, last.position);
+            self.notify(|observer| observer.on_prune(last.bucket, last.position));
         }
     }
 
-    /// Notifies all observers of a change.
-    pub(super) fn notify_change(&self, change: &Change) {
-        self.0.iter().for_each(|observer| observer.on_change(change));
-    }
-
-    /// Notifies all observers of the position up to which the tombstones of a bucket are pruned.
-    pub(super) fn notify_prune(&self, bucket: Bucket, up_to: Position) {
-        self.0.iter().for_each(|observer| observer.on_prune(bucket, up_to));
-    }
-
-    /// Sends a broadcast message to all observers.
-    pub(super) fn notify_broadcast(&self, notice: &Broadcast) {
-        self.0.iter().for_each(|observer| observer.on_broadcast(notice));
-    }
-
-    /// Notifies all observers of the epoch floor of a bucket.
-    pub(super) fn notify_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
-        self.0.iter().for_each(|observer| observer.on_epoch_floor(bucket, epoch_floor));
-    }
-
-    /// Notifies all observers that a bucket may have lost writes.
-    pub(super) fn notify_data_loss(&self, bucket: Bucket, epoch: Epoch) {
-        self.0.iter().for_each(|observer| observer.on_data_loss(bucket, epoch));
+    /// Calls a method of all observers.
+    pub(super) fn notify(&self, call: impl Fn(&dyn Observer)) {
+        self.0.iter().for_each(|observer| call(&**observer));
     }
 }

@@ -188,7 +188,7 @@ impl Store for MemoryStore {
 
     fn follow(&self, observer: Arc<dyn Observer>) {
         let kept = &mut *self.kept();
-        kept.observers.add(observer, &kept.heads);
+        kept.observers.add(observer, [&kept.heads]);
     }
 
     async fn events(
@@ -219,7 +219,7 @@ impl Store for MemoryStore {
     }
 
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
-        self.kept().observers.notify_broadcast(&notice);
+        self.kept().observers.notify(|observer| observer.on_broadcast(&notice));
         Ok(())
     }
 

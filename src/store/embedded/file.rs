@@ -13,7 +13,7 @@ use crate::domain::time::Timestamp;
 use crate::store::codec::{FORMAT, Meta};
 use crate::store::heads::{Heads, Watermarks};
 use crate::store::key::{META, META_FORMAT};
-use crate::store::{Epoch, OpenError, random_store_id};
+use crate::store::{Bucket, Epoch, OpenError, random_store_id};
 
 use super::header::{HEADER_BYTES, goes_back};
 use super::limits::Limits;
@@ -211,7 +211,7 @@ impl Location {
         let txn = database.begin_read().map_err(|e| self.error(e.into()))?;
         let meta = read_meta(&txn).map_err(|e| self.fault(e))?;
         let heads = read_heads(&txn).map_err(|e| self.fault(e))?;
-        Ok((meta, Heads::restore(heads, meta.marks())))
+        Ok((meta, Heads::restore(Bucket::default(), heads, meta.marks())))
     }
 
     /// Checks the database and its log without changing anything. Returns the number of groups in

@@ -247,7 +247,7 @@ impl Store for EmbeddedStore {
 
     fn follow(&self, observer: Arc<dyn Observer>) {
         let Published { heads, observers } = &mut *self.shared.published();
-        observers.add(observer, heads);
+        observers.add(observer, [&*heads]);
     }
 
     async fn events(
@@ -273,7 +273,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
-        self.shared.published().observers.notify_broadcast(&notice);
+        self.shared.published().observers.notify(|observer| observer.on_broadcast(&notice));
         Ok(())
     }
 

@@ -259,9 +259,9 @@ impl Writer {
             ));
         }
         *known = heads.clone();
-        known.changes_after(was.last).for_each(|c| observers.notify_change(&c));
+        known.changes_after(was.last).for_each(|c| observers.notify(|o| o.on_change(&c)));
         if was.forgotten < is.forgotten {
-            observers.notify_prune(Bucket::default(), is.forgotten);
+            observers.notify(|o| o.on_prune(Bucket::default(), is.forgotten));
         }
         drop(published);
         (self.heads, self.log, self.last) = (heads, log, applied);

@@ -287,7 +287,7 @@ pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView
     };
     let cursor = reply::items(log).first().and_then(read_entry);
     Ok(BucketView {
-        heads: Heads::restore_bucket(bucket, changes, marks),
+        heads: Heads::restore(bucket, changes, marks),
         cursor: cursor.map(|(id, _)| id).unwrap_or_default(),
         losses: u32::try_from(losses).unwrap_or(u32::MAX),
         unread: Unread::default(),

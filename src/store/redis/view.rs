@@ -81,7 +81,7 @@ impl View {
         let floors = (0..buckets).map(|_| AtomicU64::default()).collect();
         let buckets = (0..buckets)
             .map(|n| BucketView {
-                heads: Heads::restore_bucket(Bucket(n), [], Default::default()),
+                heads: Heads::restore(Bucket(n), [], Default::default()),
                 ..BucketView::default()
             })
             .collect();
@@ -136,7 +136,7 @@ impl View {
             rises
         });
         if rose && !is_first {
-            observers.notify_epoch_floor(bucket, number);
+            observers.notify(|observer| observer.on_epoch_floor(bucket, number));
         }
     }
 
@@ -199,7 +199,7 @@ impl View {
                 epoch_floor => observer.on_epoch_floor(bucket, epoch_floor),
             }
         }
-        observers.add_to_buckets(observer.clone(), buckets.iter().map(|view| &view.heads));
+        observers.add(observer.clone(), buckets.iter().map(|view| &view.heads));
         // The process that found the loss may have ended before it marked the units.
         let epoch = self.epoch();
         for (bucket, view) in (0..).map(Bucket).zip(buckets.iter()) {
@@ -223,13 +223,13 @@ impl View {
         if change.position <= last {
             return Err(Break::OtherHistory);
         }
-        view.heads.adopt(change);
+        view.heads.put(change);
         view.unread.has_read(&change.app, change.head.revision);
-        observers.notify_change(change);
+        observers.notify(|observer| observer.on_change(change));
         if let Some((up_to, floor)) = *forgotten {
             view.heads.forget_up_to(up_to, floor);
             view.unread.settle(self.floors[place].load(Ordering::SeqCst), &view.heads);
-            observers.notify_prune(change.bucket, up_to);
+            observers.notify(|observer| observer.on_prune(change.bucket, up_to));
         }
         view.cursor = *id;
         self.delivered[place].send_replace(*id);
@@ -240,7 +240,9 @@ impl View {
     pub(super) fn take_broadcast(&self, bucket: Bucket, id: EntryId, notice: Option<&Broadcast>) {
         let place = usize::from(bucket.0);
         let KnownBuckets { buckets, observers } = &mut *self.known();
-        notice.into_iter().for_each(|notice| observers.notify_broadcast(notice));
+        if let Some(notice) = notice {
+            observers.notify(|observer| observer.on_broadcast(notice));
+        }
         buckets[place].cursor = id;
         self.delivered[place].send_replace(id);
     }
@@ -259,7 +261,7 @@ impl View {
             head: transition.head.clone(),
             transition: None,
         };
-        view.heads.adopt(&change);
+        view.heads.put(&change);
     }
 
     /// Replaces the view of a bucket, and notifies the observers of each difference. Newer heads
@@ -274,14 +276,14 @@ impl View {
         view.unread.settle(self.floors[place].load(Ordering::SeqCst), &view.heads);
         let (was, is) = (old.heads.marks(), view.heads.marks());
         for change in view.heads.changes_after(was.last) {
-            observers.notify_change(&change);
+            observers.notify(|observer| observer.on_change(&change));
         }
         if was.forgotten < is.forgotten {
-            observers.notify_prune(bucket, is.forgotten);
+            observers.notify(|observer| observer.on_prune(bucket, is.forgotten));
         }
         if old.losses < view.losses {
-            let losses = view.losses;
-            observers.notify_data_loss(bucket, Epoch { losses, ..epoch });
+            let epoch = Epoch { losses: view.losses, ..epoch };
+            observers.notify(|observer| observer.on_data_loss(bucket, epoch));
         }
         self.delivered[place].send_replace(view.cursor);
     }
