@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, RedisResult, Value};
+use redis::{Pipeline, Value};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -104,7 +104,8 @@ impl MasterLink {
             return Ok(Vec::new());
         }
         let live = self.ready().await?;
-        let replies = match send(&mut live.connection.clone(), pipeline).await {
+        let mut connection = live.connection.clone();
+        let replies = match connection.send_packed_commands(pipeline, 0, pipeline.len()).await {
             Ok(replies) => replies,
             Err(error) => {
                 let _ = live.events.try_send(Event::Unanswered);
@@ -248,23 +249,4 @@ impl Live {
     pub(super) fn events() -> (mpsc::Sender<Event>, mpsc::Receiver<Event>) {
         mpsc::channel(EVENTS_MAX)
     }
-}
-
-/// Sends a pipeline. Returns the replies in order, with errors as values. For an atomic pipeline
-/// these are the replies of its commands, or for each command the reason why none was executed.
-pub(super) async fn send(
-    connection: &mut MultiplexedConnection,
-    pipeline: &Pipeline,
-) -> RedisResult<Vec<Value>> {
-    let commands = pipeline.len();
-    if !pipeline.is_transaction() {
-        return connection.send_packed_commands(pipeline, 0, commands).await;
-    }
-    // MULTI, QUEUED for each command, and EXEC.
-    let mut replies = connection.send_packed_commands(pipeline, 0, commands + 2).await?;
-    Ok(match replies.pop() {
-        Some(Value::Array(replies)) => replies,
-        Some(reason) => vec![reason; commands],
-        None => Vec::new(),
-    })
 }

@@ -23,14 +23,6 @@ async fn replies_come_in_order_with_errors_in_their_places() {
     assert_eq!(replies[2], text("1"));
     assert_eq!(links.run("{b00}", &pipe()).await.unwrap(), []);
 
-    let atomic = links.run("{b00}", pipeline.atomic()).await.unwrap();
-    assert_eq!(atomic.len(), 3);
-    assert_eq!(atomic[2], text("1"));
-    let mut aborted = pipe();
-    aborted.atomic().cmd("NONSENSE").cmd("GET").arg("{b00}a");
-    let aborted = links.run("{b00}", &aborted).await.unwrap();
-    assert!(matches!(&aborted[1], Value::ServerError(error) if error.code() == "EXECABORT"));
-
     links.health().unwrap();
     let known = master(&links).unwrap();
     assert_eq!(known.run_id, server.info("run_id").await);
