@@ -228,11 +228,6 @@ impl RedisStore {
         }
     }
 
-    /// Returns the maximum error of [`now`](Store::now), in both directions.
-    pub fn clock_error(&self) -> Duration {
-        self.shared.clock.error()
-    }
-
     fn lane(&self, bucket: Bucket) -> Option<Queues> {
         let lanes = lock(&self.lanes);
         // There is one lane for all buckets, or one for each.

@@ -71,11 +71,6 @@ impl StoreClock {
         state.latest
     }
 
-    /// Returns the maximum error of the time.
-    pub(super) fn error(&self) -> Duration {
-        self.state().sample.error_at(Instant::now())
-    }
-
     /// Uses a new sample if it is more precise than the current one, or contradicts it.
     pub(super) fn judge(&self, sample: Sample) {
         let mut state = self.state();
@@ -153,10 +148,10 @@ mod tests {
         let clock = StoreClock::new(mk_sample(1000, 1));
         clock.judge(Sample { micros: 1_000_005_000, ..mk_sample(0, 50) });
         assert_eq!(clock.now(), Timestamp::new(1_000_000));
-        assert_eq!(clock.error(), Duration::from_millis(1));
+        assert_eq!(clock.state().sample.error_at(Instant::now()), Duration::from_millis(1));
         tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(clock.now(), Timestamp::new(1_010_000));
-        assert_eq!(clock.error(), Duration::from_millis(3));
+        assert_eq!(clock.state().sample.error_at(Instant::now()), Duration::from_millis(3));
         clock.judge(Sample { micros: 1_010_001_000, ..mk_sample(0, 2) });
         assert_eq!(clock.now(), Timestamp::new(1_010_001));
     }
