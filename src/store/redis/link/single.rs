@@ -19,7 +19,7 @@ const EVENTS_MAX: usize = 8;
 
 /// The receiver of the changes of a link: the routing table.
 pub(super) trait LinkObserver: Send + Sync {
-    /// The link has another phase or another connection.
+    /// The link has another connection, or another reason why it cannot be used.
     fn changed(&self);
 
     /// Another server may have to serve, so the routes need a new look.
@@ -37,25 +37,13 @@ pub(super) struct MasterLink {
     state: watch::Sender<State>,
 }
 
-/// The phase of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// The supervisor looks for the address of the master.
-    Resolving,
-    /// The supervisor connects, and asks for the identity of the server.
-    Connecting,
-    /// The connection is in use.
-    Ready,
-    /// The connection exists, but a check was not answered in time. No new request is sent
-    /// meanwhile.
-    Suspect,
-}
-
 struct State {
-    phase: Phase,
     /// The time since which the link is ready, or is not.
     since: Since,
     live: Option<Arc<Live>>,
+    /// Whether a check on the connection was not answered in time. No new request is sent
+    /// meanwhile.
+    is_suspect: bool,
     /// Why the link is not ready.
     failure: LinkError,
 }
@@ -94,7 +82,7 @@ impl MasterLink {
         ended: CancellationToken,
     ) -> MasterLink {
         let failure = LinkError::away(format!("{name} has not been reached yet"));
-        let state = State { phase: Phase::Resolving, since: Since::now(), live: None, failure };
+        let state = State { since: Since::now(), live: None, is_suspect: false, failure };
         MasterLink { name, dialer, observer, ended, state: watch::Sender::new(state) }
     }
 
@@ -140,9 +128,9 @@ impl MasterLink {
     /// Returns whether the link can be used, and a sentence if not.
     pub(super) fn health(&self) -> Result<(), String> {
         let state = self.state.borrow();
-        match state.phase {
-            Phase::Ready => Ok(()),
-            Phase::Resolving | Phase::Connecting | Phase::Suspect => Err(format!(
+        match state.is_ready() {
+            true => Ok(()),
+            false => Err(format!(
                 "{} is unreachable since {}: {}",
                 self.name,
                 state.since.time.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -166,20 +154,23 @@ impl MasterLink {
         let _ = states.wait_for(is_other).await;
     }
 
-    /// Enters another phase without a connection, or enters or leaves `Suspect` with it.
-    pub(super) fn enter(&self, phase: Phase) {
-        self.change(|state| state.phase = phase);
-    }
-
     /// Sets why there still is no connection.
     pub(super) fn fail(&self, failure: LinkError) {
         self.change(|state| state.failure = failure);
     }
 
+    /// Stops the use of the connection, for this reason, until it is published again.
+    pub(super) fn suspect(&self, reason: String) {
+        self.change(|state| {
+            state.is_suspect = true;
+            state.failure = LinkError::Away { reason };
+        });
+    }
+
     /// Sets the connection to use from now on.
     pub(super) fn publish(&self, live: Arc<Live>) {
         self.change(|state| {
-            state.phase = Phase::Ready;
+            state.is_suspect = false;
             state.live = Some(live);
         });
     }
@@ -187,7 +178,6 @@ impl MasterLink {
     /// Drops the connection, for this reason.
     pub(super) fn lose(&self, reason: String) {
         self.change(|state| {
-            state.phase = Phase::Resolving;
             state.live = None;
             state.failure = LinkError::Away { reason };
         });
@@ -227,7 +217,7 @@ impl MasterLink {
 
 impl State {
     fn is_ready(&self) -> bool {
-        self.phase == Phase::Ready
+        self.live.is_some() && !self.is_suspect
     }
 }
 

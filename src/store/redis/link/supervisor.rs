@@ -1,9 +1,9 @@
 //! Keeps a link connected to the current master.
 //!
 //! ```text
-//!  Resolving --> Connecting --> Ready <--> Suspect
-//!      ^             |            |           |
-//!      '-- back-off -+------------+-----------'
+//!  resolve --> connect --> ready <--> suspect
+//!     ^           |          |          |
+//!     '- back-off-+----------+----------'
 //! ```
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::dial::Dialer;
 use super::error::LinkError;
 use super::master::Identity;
 use super::sentinel::Sentinels;
-use super::single::{Event, Live, MasterLink, Phase};
+use super::single::{Event, LinkObserver, Live, MasterLink};
 use super::target::Address;
 
 /// Where a link finds the address of its master.
@@ -58,7 +58,6 @@ async fn supervise(link: &MasterLink, mut source: Source) {
     let mut backoff = Backoff::new(options);
     let mut is_known_away = false;
     loop {
-        link.enter(Phase::Resolving);
         match establish(link, &mut source).await {
             Ok((live, events)) => {
                 info!(master = %live.address, run_id = live.master.run_id, "connected to Redis");
@@ -93,7 +92,6 @@ async fn establish(
     source: &mut Source,
 ) -> Result<(Live, mpsc::Receiver<Event>), LinkError> {
     let candidates = source.resolve(&link.dialer).await?;
-    link.enter(Phase::Connecting);
     let mut failure = LinkError::away(format!("{} has no address", link.name));
     for address in candidates {
         match dial(&link.dialer, address).await {
@@ -160,49 +158,36 @@ async fn observe(
         }
         match ask(&live).await {
             Ok(identity) => {
-                if identity.replid() != live.master.replid {
+                let is_renamed = identity.replid() != live.master.replid;
+                if is_renamed {
                     live = Arc::new(live.renamed(identity.replid()));
                     link.publish(live.clone());
                 }
-                if timeouts > 0 {
-                    link.enter(Phase::Ready);
+                if is_renamed || timeouts > 0 {
+                    link.publish(live.clone());
                 }
                 timeouts = 0;
             }
-            Err(Fault::Silent) if timeouts + 1 < options.timeouts_max => {
+            Err(LinkError::Ambiguous { reason }) if timeouts + 1 < options.timeouts_max => {
                 timeouts += 1;
-                link.fail(LinkError::away(format!("no answer from {address} in time")));
-                link.enter(Phase::Suspect);
+                link.suspect(reason);
             }
-            Err(Fault::Silent) => return format!("no answer from {address} in time"),
-            Err(Fault::Lost(reason)) => return reason,
+            Err(error) => return error.reason().to_string(),
         }
     }
 }
 
-/// Why a connection failed.
-enum Fault {
-    /// There was no answer in time.
-    Silent,
-    /// The connection is closed, or leads to another server.
-    Lost(String),
-}
-
-async fn ask(live: &Live) -> Result<Identity, Fault> {
+/// Asks whether the connection still leads to the same master. Returns `Ambiguous` if there is no
+/// answer in time, and any other error if the connection is closed or leads to another server.
+async fn ask(live: &Live) -> Result<Identity, LinkError> {
     let address = &live.address;
-    let mut connection = live.connection.clone();
-    match Identity::ask_again(&mut connection, address).await {
-        Ok(identity) if !identity.is_master() => {
-            Err(Fault::Lost(format!("{address} is a replica now")))
-        }
-        // The server has been a replica in between, so it may have lost writes.
-        Ok(identity)
-            if identity.replid() != live.master.replid && !identity.has_no_predecessor() =>
-        {
-            Err(Fault::Lost(format!("{address} began another replication history")))
-        }
-        Ok(identity) => Ok(identity),
-        Err(LinkError::Ambiguous { .. }) => Err(Fault::Silent),
-        Err(error) => Err(Fault::Lost(error.reason().to_string())),
+    let identity = Identity::ask_again(&mut live.connection.clone(), address).await?;
+    if !identity.is_master() {
+        return Err(LinkError::away(format!("{address} is a replica now")));
+    }
+    // The server has been a replica in between, so it may have lost writes.
+    if identity.replid() != live.master.replid && !identity.has_no_predecessor() {
+        return Err(LinkError::away(format!("{address} began another replication history")));
     }
 }
+    Ok(identity)
