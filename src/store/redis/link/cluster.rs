@@ -1,6 +1,6 @@
 //! The map of a cluster: which master has which slots.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,25 +70,14 @@ impl Topology {
         }
     }
 
-    /// Returns the newest view of all nodes that answer: a node that is cut off has an outdated
-    /// one.
+    /// Returns the newest view of all nodes that are known.
     async fn discover(&self) -> Result<View, LinkError> {
-        let mut nodes: Vec<&Address> = self.links.keys().chain(&self.seeds).collect();
-        nodes.sort();
-        nodes.dedup();
-        let views = join_all(nodes.into_iter().map(|node| view(&self.dialer, node))).await;
-        let mut newest: Option<View> = None;
-        let mut failure = LinkError::away("no node of the cluster is known");
-        for view in views {
-            match view {
-                Ok(view) if newest.as_ref().is_none_or(|newest| newest.epoch < view.epoch) => {
-                    newest = Some(view);
-                }
-                Ok(_older) => (),
-                Err(error) => failure = error,
-            }
-        }
-        newest.ok_or(failure)
+        let nodes: BTreeSet<&Address> = self.links.keys().chain(&self.seeds).collect();
+        let (newest, mut lost) = newest_view(&self.dialer, nodes).await;
+        newest.ok_or_else(|| match lost.pop() {
+            Some((_, error)) => error,
+            None => LinkError::away("no node of the cluster is known"),
+        })
     }
 
     fn apply(&mut self, view: View) {
@@ -108,16 +97,33 @@ impl Topology {
 
     fn start(&self, address: Address) -> Arc<MasterLink> {
         let name = format!("Redis at {address}");
-        let board = Arc::downgrade(&self.board);
-        let link = MasterLink::new(name, self.dialer.clone(), board, self.ended.child_token());
-        let link = Arc::new(link);
-        supervisor::spawn(link.clone(), Source::Fixed(address));
-        link
+        let (board, ended) = (Arc::downgrade(&self.board), self.ended.child_token());
+        supervisor::start(name, &self.dialer, board, ended, Source::Fixed(address))
     }
 }
 
+/// Returns the newest view of the nodes that answer: a node that is cut off has an outdated one.
+/// Also returns the nodes that do not answer, with the reason.
+pub(super) async fn newest_view<'a>(
+    dialer: &Dialer,
+    nodes: impl IntoIterator<Item = &'a Address>,
+) -> (Option<View>, Vec<(String, LinkError)>) {
+    let asked = nodes.into_iter().map(async |node| (node, view(dialer, node).await));
+    let (mut newest, mut lost): (Option<View>, _) = (None, Vec::new());
+    for (node, view) in join_all(asked).await {
+        match view {
+            Ok(view) if newest.as_ref().is_none_or(|newest| newest.epoch < view.epoch) => {
+                newest = Some(view);
+            }
+            Ok(_older) => (),
+            Err(error) => lost.push((node.to_string(), error)),
+        }
+    }
+}
+
+    (newest, lost)
 /// Reads the view of one node.
-pub(super) async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkError> {
+async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkError> {
     let address = node.to_string();
     let mut connection = dialer.open(node, Login::Store, &dialer.config()).await?;
     let mut pipeline = Pipeline::new();
@@ -139,8 +145,7 @@ pub(super) async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkEr
         .map_err(|_| LinkError::away(format!("{address} answers only in part")))?;
     let strange = |error: redis::ParsingError| LinkError::of_connecting(&address, &error.into());
     let info: String = from_redis_value(info).map_err(strange)?;
-    let epoch = info.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
-    let epoch = epoch.and_then(|epoch| epoch.trim().parse().ok()).unwrap_or(0);
+    let epoch = InfoFields::of_lines(&info).number("cluster_current_epoch").unwrap_or(0);
     let slots: Vec<Vec<Value>> = from_redis_value(slots).map_err(strange)?;
     let slots = slots.into_iter().filter_map(|range| range_of(range, node)).collect();
     Ok(View { epoch, slots })

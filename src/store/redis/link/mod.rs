@@ -78,7 +78,7 @@ impl Links {
         let deadline = options.start_deadline;
         let shown = target.to_string();
         let dialer = Arc::new(Dialer::new(target, options));
-        let links = Links { board: Arc::new(Board::new()), ended: CancellationToken::new() };
+        let links = Links { board: Arc::default(), ended: CancellationToken::new() };
         links.start(&dialer);
         links.wait_until_ready(deadline, &shown).await?;
         Ok(Arc::new(links))
@@ -137,7 +137,7 @@ impl Links {
     }
 
     fn start(&self, dialer: &Arc<Dialer>) {
-        let source = match &dialer.target.topology {
+        let (name, source) = match &dialer.target.topology {
             Topology::Standalone { address } => {
                 (format!("Redis at {address}"), Source::Fixed(address.clone()))
             }
@@ -152,12 +152,9 @@ impl Links {
                 return;
             }
         };
-        let (name, source) = source;
         let board = Arc::downgrade(&self.board);
-        let link = MasterLink::new(name, dialer.clone(), board, self.ended.child_token());
-        let link = Arc::new(link);
-        self.board.set_routes(vec![Route { slots: 0..=slot::SLOTS - 1, link: link.clone() }]);
-        supervisor::spawn(link, source);
+        let link = supervisor::start(name, dialer, board, self.ended.child_token(), source);
+        self.board.set_routes(vec![Route { slots: 0..=slot::SLOTS - 1, link }]);
     }
 
     async fn wait_until_ready(&self, deadline: Duration, shown: &str) -> Result<(), LinkError> {

@@ -1,7 +1,7 @@
 //! Examines all servers of a target once, without keeping a connection, for the doctor.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
@@ -14,6 +14,7 @@ use super::sentinel::{self, Sentinels};
 use super::target::{Address, Target, Topology};
 
 /// The servers of a target.
+#[derive(Default)]
 pub struct Survey {
     /// The Sentinels that the target names; empty without Sentinel.
     pub sentinels: Vec<NodeRole>,
@@ -38,13 +39,12 @@ impl Survey {
     /// Asks all servers concurrently, each step with the time-outs of the options. It makes no
     /// second attempt.
     pub async fn take(target: &Target, options: Options) -> Survey {
-        let dialer = Arc::new(Dialer::new(target.clone(), options));
+        let dialer = Dialer::new(target.clone(), options);
         match &target.topology {
-            Topology::Standalone { address } => Survey {
-                sentinels: Vec::new(),
-                lost_seeds: Vec::new(),
-                masters: vec![master(&dialer, address).await],
-            },
+            Topology::Standalone { address } => {
+                let masters = vec![master(&dialer, address).await];
+                Survey { masters, ..Survey::default() }
+            }
             Topology::Sentinel { sentinels, master } => {
                 by_sentinels(&dialer, sentinels, master).await
             }
@@ -69,28 +69,15 @@ async fn by_sentinels(dialer: &Dialer, addresses: &[Address], name: &str) -> Sur
             found.into_iter().skip(usable).take(1).collect()
         }
     };
-    Survey { sentinels, lost_seeds: Vec::new(), masters }
+    Survey { sentinels, masters, ..Survey::default() }
 }
 
-async fn by_seeds(dialer: &Arc<Dialer>, seeds: &[Address]) -> Survey {
-    let views = join_all(seeds.iter().map(|seed| cluster::view(dialer, seed))).await;
-    let mut newest: Option<cluster::View> = None;
-    let mut lost_seeds = Vec::new();
-    for (seed, view) in seeds.iter().zip(views) {
-        match view {
-            Ok(view) if newest.as_ref().is_none_or(|newest| newest.epoch < view.epoch) => {
-                newest = Some(view);
-            }
-            Ok(_older) => (),
-            Err(error) => lost_seeds.push((seed.to_string(), error)),
-        }
-    }
-    let mut addresses: Vec<Address> =
+async fn by_seeds(dialer: &Dialer, seeds: &[Address]) -> Survey {
+    let (newest, lost_seeds) = cluster::newest_view(dialer, seeds).await;
+    let addresses: BTreeSet<Address> =
         newest.into_iter().flat_map(|view| view.slots).map(|(_, address)| address).collect();
-    addresses.sort();
-    addresses.dedup();
     let masters = join_all(addresses.iter().map(|address| master(dialer, address))).await;
-    Survey { sentinels: Vec::new(), lost_seeds, masters }
+    Survey { lost_seeds, masters, ..Survey::default() }
 }
 
 async fn master(dialer: &Dialer, address: &Address) -> NodeRole {

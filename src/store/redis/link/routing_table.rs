@@ -14,6 +14,7 @@ use super::single::{LinkObserver, MasterLink};
 use super::slot::SLOTS;
 
 /// The current routes. No task awaits anything while they are locked.
+#[derive(Default)]
 pub(super) struct Board {
     routes: Mutex<Routes>,
     /// A number that grows when a link or a route changes.
@@ -38,18 +39,13 @@ pub(super) struct Route {
 }
 
 impl Board {
-    pub(super) fn new() -> Board {
-        let routes = Mutex::new(Routes::default());
-        Board { routes, changes: watch::Sender::new(0), remap: Notify::new() }
-    }
-
     /// Returns the link that serves a slot, or why there is none.
     pub(super) fn link(&self, slot: u16) -> Result<Arc<MasterLink>, LinkError> {
         let routes = self.lock();
-        routes.link(slot).cloned().ok_or_else(|| match &routes.failure {
-            Some(failure) => failure.clone(),
-            None => LinkError::away(format!("no master has slot {slot} of the cluster")),
-        })
+        routes
+            .link(slot)
+            .cloned()
+            .ok_or_else(|| routes.reason(|| format!("no master has slot {slot} of the cluster")))
     }
 
     /// Returns all links, each once.
@@ -67,13 +63,9 @@ impl Board {
     pub(super) fn gap(&self) -> Option<LinkError> {
         let routes = self.lock();
         let served: usize = routes.routes.iter().map(|route| route.slots.len()).sum();
-        match (&routes.failure, usize::from(SLOTS).saturating_sub(served)) {
-            (_, 0) => None,
-            (Some(failure), _) => Some(failure.clone()),
-            (None, missing) => Some(LinkError::away(format!(
-                "{missing} of {SLOTS} slots of the cluster have no master"
-            ))),
-        }
+        let missing = usize::from(SLOTS).saturating_sub(served);
+        let reason = || format!("{missing} of {SLOTS} slots of the cluster have no master");
+        (missing != 0).then(|| routes.reason(reason))
     }
 
     /// Replaces all routes.
@@ -132,6 +124,11 @@ impl Routes {
     fn link(&self, slot: u16) -> Option<&Arc<MasterLink>> {
         let route = self.routes.iter().find(|route| route.slots.contains(&slot))?;
         Some(&route.link)
+    }
+
+    /// Returns why there is no route.
+    fn reason(&self, without_failure: impl FnOnce() -> String) -> LinkError {
+        self.failure.clone().unwrap_or_else(|| LinkError::away(without_failure()))
     }
 
     fn master(&self, slot: u16) -> Option<Master> {

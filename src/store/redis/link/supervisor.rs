@@ -6,10 +6,11 @@
 //!     '- back-off-+----------+----------'
 //! ```
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::backoff::Backoff;
@@ -45,12 +46,21 @@ impl Source {
     }
 }
 
-/// Starts the task that keeps a link connected until the link ends.
-pub(super) fn spawn(link: Arc<MasterLink>, source: Source) {
+/// Starts a link with the task that keeps it connected until the link ends.
+pub(super) fn start(
+    name: String,
+    dialer: &Arc<Dialer>,
+    observer: Weak<dyn LinkObserver>,
+    ended: CancellationToken,
+    source: Source,
+) -> Arc<MasterLink> {
+    let link = Arc::new(MasterLink::new(name, dialer.clone(), observer, ended));
+    let supervised = link.clone();
     tokio::spawn(async move {
-        link.ended.run_until_cancelled(supervise(&link, source)).await;
-        link.lose("the connection has been closed, as it is no longer used".to_string());
+        supervised.ended.run_until_cancelled(supervise(&supervised, source)).await;
+        supervised.lose("the connection has been closed, as it is no longer used".to_string());
     });
+    link
 }
 
 async fn supervise(link: &MasterLink, mut source: Source) {
@@ -161,7 +171,6 @@ async fn observe(
                 let is_renamed = identity.replid() != live.master.replid;
                 if is_renamed {
                     live = Arc::new(live.renamed(identity.replid()));
-                    link.publish(live.clone());
                 }
                 if is_renamed || timeouts > 0 {
                     link.publish(live.clone());
@@ -189,5 +198,5 @@ async fn ask(live: &Live) -> Result<Identity, LinkError> {
     if identity.replid() != live.master.replid && !identity.has_no_predecessor() {
         return Err(LinkError::away(format!("{address} began another replication history")));
     }
-}
     Ok(identity)
+}
