@@ -28,6 +28,7 @@ use crate::service::ops::{self, Ops, Readiness};
 use crate::service::{self, About, ErrorRules, Parts, listen};
 use crate::session::Sessions;
 use crate::store::embedded::{self, EmbeddedStore};
+use crate::store::redis::link::Kind;
 use crate::store::redis::{self, RedisStore};
 use crate::store::{MemoryStore, OpenError, Space, Store, watch_space};
 use crate::telemetry::{FleetCounts, Metrics, Prometheus};
@@ -320,9 +321,11 @@ fn store_kind(choice: &StoreChoice) -> StoreKind {
     match choice {
         StoreChoice::Memory => StoreKind::Memory,
         StoreChoice::Embedded(_) => StoreKind::Embedded,
-        StoreChoice::Redis(target, _) if target.is_cluster() => StoreKind::RedisCluster,
-        StoreChoice::Redis(target, _) if target.master_name().is_some() => StoreKind::RedisSentinel,
-        StoreChoice::Redis(..) => StoreKind::Redis,
+        StoreChoice::Redis(target, _) => match target.kind() {
+            Kind::Standalone => StoreKind::Redis,
+            Kind::Sentinel => StoreKind::RedisSentinel,
+            Kind::Cluster => StoreKind::RedisCluster,
+        },
     }
 }
 

@@ -103,13 +103,9 @@ impl Shared {
         if !fails_over || self.durability != Durability::Acknowledged {
             return;
         }
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("INFO").arg("replication");
-        let Ok(values) = self.links.run(&Tag(Bucket(0)).to_string(), &pipeline).await else {
-            return;
-        };
-        let info = values.first().map(reply::info).unwrap_or_default();
-        if info.contains("\nslave0:") && !info.contains("min_slaves_good_slaves") {
+        let tag = Tag(Bucket(0)).to_string();
+        let Ok(info) = self.info(&tag, "replication").await else { return };
+        if !info.text("slave0").is_empty() && info.text("min_slaves_good_slaves").is_empty() {
             tracing::warn!(
                 "during a failover two masters of Redis may acknowledge writes, and those of one \
                  are lost; set min-replicas-to-write 1 there, or use --durability replicated:1"

@@ -38,8 +38,9 @@ use super::{
 
 use batch::{Batch, Mark};
 use fold::Folds;
+use info::InfoFields;
 use key::{Key, KeySpace, Tag};
-use link::{LinkError, Links, Target};
+use link::{Kind, LinkError, Links, Target};
 use membership::Membership;
 use reader::Reader;
 use time::StoreClock;
@@ -54,6 +55,7 @@ pub mod doctor;
 pub mod durability;
 mod entry;
 mod fold;
+mod info;
 mod interest;
 mod key;
 pub mod link;
@@ -162,7 +164,7 @@ impl RedisStore {
     pub async fn open(target: Target, options: Options) -> Result<RedisStore, OpenError> {
         let Options { buckets, durability, retention, prefix, link } = options;
         let keys = KeySpace::new(&prefix, buckets.max(1));
-        let fails_over = target.master_name().is_some() || target.is_cluster();
+        let fails_over = target.kind() != Kind::Standalone;
         let links = Links::connect(target, link).await?;
         let epoch = meta::open(&links, &keys).await?;
         let clock = StoreClock::new(time::ask(&links, &keys, Timestamp::default()).await?.0);
@@ -221,7 +223,7 @@ impl RedisStore {
             .await?;
         let mut pipeline = redis::pipe();
         pipeline.add_command(membership::join(keys, Bucket(0), *replica));
-        answers.extend(self.shared.ask(&keys.name(Key::Log(Bucket(0))), &pipeline).await?);
+        answers.extend(self.shared.links.run(&keys.name(Key::Log(Bucket(0))), &pipeline).await?);
         match reply::error(&answers) {
             Some(error) => Err(OpenError::Unavailable { reason: error.to_string() }),
             None => Ok(()),
@@ -432,19 +434,19 @@ impl Shared {
     /// one request must stay within one slot.
     async fn groups(&self) -> Result<Vec<Vec<Bucket>>, OpenError> {
         let all: Vec<Bucket> = (0..self.keys.buckets).map(Bucket).collect();
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("INFO").arg("cluster");
-        let values = self.links.run(&Tag(Bucket(0)).to_string(), &pipeline).await?;
-        let info = values.first().map(reply::info).unwrap_or_default();
-        Ok(match info.contains("cluster_enabled:1") {
-            true => all.into_iter().map(|bucket| vec![bucket]).collect(),
-            false => vec![all],
+        let info = self.info(&Tag(Bucket(0)).to_string(), "cluster").await?;
+        Ok(match info.text("cluster_enabled") {
+            "1" => all.into_iter().map(|bucket| vec![bucket]).collect(),
+            _ => vec![all],
         })
     }
 
-    /// Runs a pipeline on the master that holds a key.
-    async fn ask(&self, key: &str, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
-        self.links.run(key, pipeline).await
+    /// Returns a section of the answer to `INFO` of the master that holds a key.
+    async fn info(&self, key: &str, section: &str) -> Result<InfoFields, LinkError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("INFO").arg(section);
+        let values = self.links.run(key, &pipeline).await?;
+        Ok(InfoFields::of_lines(values.first().map(reply::info).unwrap_or_default()))
     }
 
     /// Calls a script on the master that holds a key.

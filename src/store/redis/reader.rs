@@ -16,7 +16,7 @@ use crate::sync::lock;
 
 use super::batch::{self, Mark};
 use super::key::{Key, Tag};
-use super::link::Dedicated;
+use super::link::{Dedicated, Master};
 use super::read::{self, Logged};
 use super::view::{Break, BucketView, MasterNote};
 use super::{Shared, meta, repair, reply, script};
@@ -114,13 +114,8 @@ impl Reader {
     /// Reads the logs until the connection ends, or the link connects to another master.
     async fn follow(&mut self, mut dedicated: Dedicated) -> Result<(), OpenError> {
         let mut master = self.shared.links.master(&self.tag());
-        let is_other = |now: &Option<super::link::Master>| {
-            let read = &dedicated.master;
-            now.as_ref().is_some_and(|now| {
-                (&now.address, &now.run_id, &now.replid)
-                    != (&read.address, &read.run_id, &read.replid)
-            })
-        };
+        let read = &dedicated.master;
+        let is_other = |now: &Option<Master>| now.as_ref().is_some_and(|now| !now.is_same(read));
         let connection = &mut dedicated.connection;
         let view = &self.shared.view;
         let mut session = LogSession {
@@ -188,7 +183,7 @@ impl LogSession<'_> {
     /// loss if the record is older or gone.
     async fn check_meta(&mut self) -> Result<(), OpenError> {
         let keys = &self.shared.keys;
-        let values = self.shared.ask(&keys.name(Key::Meta), &meta::ask(keys)).await?;
+        let values = self.shared.links.run(&keys.name(Key::Meta), &meta::ask(keys)).await?;
         match meta::read(&values, keys)? {
             Some(meta) if meta.epoch.store_id == self.seen.store_id => {
                 if self.seen.losses <= meta.epoch.losses {

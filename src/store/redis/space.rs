@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::Shared;
+use super::info::InfoFields;
 use super::key::Tag;
-use super::{Shared, reply};
 use crate::store::{Bucket, Space};
 
 /// The use of `maxmemory`, in percent, above which an operator should act.
@@ -22,22 +23,15 @@ pub(super) async fn space(shared: &Shared) -> Option<Space> {
     }
     let mut all = Vec::new();
     for tag in masters.values() {
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("INFO").arg("memory");
-        let Ok(answers) = shared.links.run(tag, &pipeline).await else { continue };
-        all.extend(answers.first().map(reply::info).and_then(of_info));
+        all.extend(shared.info(tag, "memory").await.ok().as_ref().and_then(of_info));
     }
     all.into_iter().min_by_key(|space| space.free.saturating_mul(1000) / space.capacity.max(1))
 }
 
-fn of_info(info: &str) -> Option<Space> {
-    let number = |name: &str| {
-        let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-        lines.find(|(key, _)| *key == name)?.1.trim().parse::<u64>().ok()
-    };
-    let capacity = number("maxmemory").filter(|max| *max != 0)?;
-    let counted = number("mem_not_counted_for_evict").unwrap_or(0);
-    let used = number("used_memory")?.saturating_sub(counted);
+fn of_info(info: &InfoFields) -> Option<Space> {
+    let capacity = info.number("maxmemory").filter(|max| *max != 0)?;
+    let counted = info.number("mem_not_counted_for_evict").unwrap_or(0);
+    let used = info.number("used_memory")?.saturating_sub(counted);
     let is_low = capacity / 100 * NEARLY_FULL_PERCENT <= used;
     Some(Space { free: capacity.saturating_sub(used), capacity, is_low })
 }
@@ -49,14 +43,14 @@ mod tests {
     #[test]
     fn memory_is_low_before_it_is_used_up() {
         let info = |used: u64, max: u64| {
-            of_info(&format!(
+            of_info(&InfoFields::of_lines(&format!(
                 "used_memory:{used}\r\nmem_not_counted_for_evict:10\r\nmaxmemory:{max}\r\n"
-            ))
+            )))
         };
         assert_eq!(info(100, 0), None);
         assert_eq!(info(100, 1000), Some(Space { free: 910, capacity: 1000, is_low: false }));
         assert_eq!(info(760, 1000), Some(Space { free: 250, capacity: 1000, is_low: true }));
         assert_eq!(info(5000, 1000).map(|space| space.free), Some(0));
-        assert_eq!(of_info(""), None);
+        assert_eq!(of_info(&InfoFields::default()), None);
     }
 }

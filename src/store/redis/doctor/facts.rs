@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::store::redis::durability::Durability;
-use crate::store::redis::link::LinkError;
+use crate::store::redis::info::InfoFields;
+use crate::store::redis::link::{Kind, LinkError};
 
 /// All facts.
 #[derive(Debug, Clone)]
 pub(super) struct Facts {
     pub(super) durability: Durability,
+    /// How the masters are found.
     pub(super) kind: Kind,
     pub(super) has_tls: bool,
     pub(super) has_password: bool,
@@ -19,14 +21,6 @@ pub(super) struct Facts {
     /// The nodes of a Cluster that the URL names and that do not answer, with the reason.
     pub(super) lost_seeds: Vec<(String, LinkError)>,
     pub(super) masters: Vec<Reading<Server>>,
-}
-
-/// How the masters are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Standalone,
-    Sentinel,
-    Cluster,
 }
 
 /// The answers of one server, or why there are none.
@@ -95,28 +89,6 @@ pub(super) struct Clock {
     pub(super) behind: Duration,
 }
 
-/// Names with values, as Redis reports them.
-#[derive(Debug, Clone, Default)]
-pub(super) struct InfoFields(pub(super) BTreeMap<String, String>);
-
-impl InfoFields {
-    /// Parses lines of `name:value`.
-    pub(super) fn of_lines(text: &str) -> InfoFields {
-        let lines = text.lines().filter_map(|line| line.split_once(':'));
-        InfoFields(lines.map(|(name, value)| (name.into(), value.trim().into())).collect())
-    }
-
-    /// Returns a value; empty if it is missing.
-    pub(super) fn text(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
-    }
-
-    /// Returns a value that is a number.
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
-        self.text(name).parse().ok()
-    }
-}
-
 impl Config {
     /// Returns a setting; `None` if it is unknown.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
@@ -162,12 +134,6 @@ impl Server {
     /// Returns the number of replicas that have caught up.
     pub(super) fn online(&self) -> usize {
         self.replicas().iter().filter(|replica| replica.state == "online").count()
-    }
-
-    /// Returns the version of Redis that the server is compatible with.
-    pub(super) fn version(&self) -> (u32, u32) {
-        let mut parts = self.info.text("redis_version").split('.').map(|n| n.parse().unwrap_or(0));
-        (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
     }
 }
 

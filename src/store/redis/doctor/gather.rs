@@ -8,11 +8,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, from_redis_value};
 
 use crate::store::redis::durability::Durability;
+use crate::store::redis::info::InfoFields;
 use crate::store::redis::key::{Key, KeySpace};
-use crate::store::redis::link::{self, LinkError, NodeRole, Survey, Target};
+use crate::store::redis::link::{self, Kind, LinkError, NodeRole, Survey, Target};
 use crate::store::redis::{Options, meta, reply};
 
-use super::facts::{Clock, Config, Facts, InfoFields, Kind, Reading, Rights, Sentinel, Server};
+use super::facts::{Clock, Config, Facts, Reading, Rights, Sentinel, Server};
 use super::rights;
 
 /// The number of round trips to measure.
@@ -39,11 +40,7 @@ pub(super) async fn gather(target: &Target, durability: Durability, patience: Du
         ..link::Options::default()
     };
     let survey = Survey::take(target, options).await;
-    let kind = match (target.master_name(), target.is_cluster()) {
-        (Some(_), _) => Kind::Sentinel,
-        (None, true) => Kind::Cluster,
-        (None, false) => Kind::Standalone,
-    };
+    let kind = target.kind();
     let name = target.master_name().unwrap_or_default();
     let sentinels = survey
         .sentinels

@@ -9,6 +9,8 @@ use futures_util::future::join_all;
 use redis::{Pipeline, Value, from_redis_value};
 use tokio_util::sync::CancellationToken;
 
+use crate::store::redis::info::InfoFields;
+
 use super::backoff::Backoff;
 use super::dial::{Dialer, Login};
 use super::error::{LinkError, of_reply};
@@ -119,9 +121,9 @@ pub(super) async fn newest_view<'a>(
             Err(error) => lost.push((node.to_string(), error)),
         }
     }
+    (newest, lost)
 }
 
-    (newest, lost)
 /// Reads the view of one node.
 async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkError> {
     let address = node.to_string();

@@ -24,7 +24,7 @@ impl Dedicated {
         let live = link.ready().await?;
         let config = link.dialer.config().set_response_timeout(None);
         let (connection, found) = link.dialer.open_master(&live.address, &config).await?;
-        if found.run_id != live.master.run_id || found.replid != live.master.replid {
+        if !found.is_same(&live.master) {
             let reason = format!("{} is another server than a moment ago", live.address);
             return Err(LinkError::Away { reason });
         }

@@ -1,9 +1,9 @@
 //! The identity of a server.
 
-use std::collections::BTreeMap;
-
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
+
+use crate::store::redis::info::InfoFields;
 
 use super::error::{LinkError, of_reply};
 use super::target::{Address, Topology};
@@ -19,19 +19,21 @@ pub struct Master {
     /// data. It also changes without data loss under the same `connection`: a master renames its
     /// history when its first replica connects, and an hour after the last one left.
     pub replid: String,
-    /// The length of that history, in bytes.
-    pub replication_offset: u64,
-    /// The version, as in 7.0.15. Valkey reports the version of Redis that it is compatible with.
-    pub version: (u32, u32, u32),
     /// The number of the connection, which identifies it among all connections.
     pub connection: u64,
 }
 
+impl Master {
+    /// Returns whether both are the same process with the same replication history.
+    pub fn is_same(&self, other: &Master) -> bool {
+        let Master { address, run_id, replid, .. } = self;
+        (address, run_id, replid) == (&other.address, &other.run_id, &other.replid)
+    }
+}
+
 /// The fields that a server reports about itself.
 #[derive(Debug)]
-pub(super) struct Identity {
-    fields: BTreeMap<String, String>,
-}
+pub(super) struct Identity(InfoFields);
 
 impl Identity {
     /// Reads what a link needs once. The role comes from `INFO` instead of `ROLE`, which would need
@@ -67,17 +69,16 @@ impl Identity {
             true => LinkError::ambiguous(&address, &error),
             false => LinkError::of_connecting(&address, &error),
         })?;
-        let mut fields = BTreeMap::new();
+        let mut fields = InfoFields::default();
         for reply in replies {
             if let Value::ServerError(error) = &reply {
                 return Err(of_reply(&address, error.code(), error.details().unwrap_or("")));
             }
             let text: String = redis::from_redis_value(reply)
                 .map_err(|error| LinkError::of_connecting(&address, &error.into()))?;
-            let lines = text.lines().filter_map(|line| line.split_once(':'));
-            fields.extend(lines.map(|(name, value)| (name.to_string(), value.to_string())));
+            fields.0.extend(InfoFields::of_lines(&text).0);
         }
-        Ok(Identity { fields })
+        Ok(Identity(fields))
     }
 
     /// Returns the master with this identity.
@@ -98,46 +99,44 @@ impl Identity {
             let reason = format!(
                 "{address} is a replica of {}:{}, which cannot be written to; --store must lead to \
                  the master",
-                self.field("master_host"),
-                self.field("master_port")
+                self.0.text("master_host"),
+                self.0.text("master_port")
             );
             return Err(match topology {
                 Topology::Standalone { .. } => LinkError::Refused { reason },
                 Topology::Sentinel { .. } | Topology::Cluster { .. } => LinkError::Away { reason },
             });
         }
-        if self.field("loading") == "1" {
+        if self.0.text("loading") == "1" {
             return Err(LinkError::away(format!("{address} is loading its data")));
         }
         Ok(Master {
             address: address.to_string(),
-            run_id: self.field("run_id").to_string(),
+            run_id: self.0.text("run_id").to_string(),
             replid: self.replid().to_string(),
-            replication_offset: self.field("master_repl_offset").parse().unwrap_or(0),
-            version: version(self.field("redis_version")),
             connection,
         })
     }
 
     /// Returns whether the server takes writes itself.
     pub(super) fn is_master(&self) -> bool {
-        self.field("role") == "master"
+        self.0.text("role") == "master"
     }
 
     /// Returns the id of the replication history; see [`Master::replid`].
     pub(super) fn replid(&self) -> &str {
-        self.field("master_replid")
+        self.0.text("master_replid")
     }
 
     /// Returns whether this history continues no other one. Then a new id is only a new name.
     pub(super) fn has_no_predecessor(&self) -> bool {
-        let before = self.field("master_replid2");
+        let before = self.0.text("master_replid2");
         !before.is_empty() && before.bytes().all(|byte| byte == b'0')
     }
 
     fn check_mode(&self, address: &Address, topology: &Topology) -> Result<(), LinkError> {
         // Valkey has a setting to report another mode.
-        let mode = [self.field("redis_mode"), self.field("server_mode")].concat();
+        let mode = [self.0.text("redis_mode"), self.0.text("server_mode")].concat();
         let is_cluster = matches!(topology, Topology::Cluster { .. });
         let reason = match mode.as_str() {
             "sentinel" => format!("{address} is a Sentinel; use redis+sentinel:// with its master"),
@@ -150,27 +149,5 @@ impl Identity {
             _ => return Ok(()),
         };
         Err(LinkError::Refused { reason })
-    }
-
-    fn field(&self, name: &str) -> &str {
-        self.fields.get(name).map_or("", String::as_str)
-    }
-}
-
-fn version(text: &str) -> (u32, u32, u32) {
-    let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
-    let mut next = || parts.next().unwrap_or(0);
-    (next(), next(), next())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_read_as_far_as_they_go() {
-        assert_eq!(version("7.0.15"), (7, 0, 15));
-        assert_eq!(version("8.0-rc1"), (8, 0, 0));
-        assert_eq!(version(""), (0, 0, 0));
     }
 }

@@ -39,7 +39,7 @@ pub use master::Master;
 pub use options::Options;
 pub use probe::{NodeRole, Survey};
 pub use secret::Secret;
-pub use target::{Target, TargetError, TlsFiles};
+pub use target::{Kind, Target, TargetError, TlsFiles};
 
 mod backoff;
 mod cluster;

@@ -35,6 +35,17 @@ pub struct Target {
     pub(super) database: i64,
 }
 
+/// How the masters are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// By the address of the one master.
+    Standalone,
+    /// By Sentinels, which know the address of the master.
+    Sentinel,
+    /// By nodes of a Cluster, which know all masters.
+    Cluster,
+}
+
 /// How a link finds the master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Topology {
@@ -170,17 +181,14 @@ impl Target {
         }
     }
 
-    /// Returns whether the target is a Cluster.
-    pub fn is_cluster(&self) -> bool {
-        matches!(self.topology, Topology::Cluster { .. })
+    /// Returns how the masters are found.
+    pub fn kind(&self) -> Kind {
+        match self.topology {
+            Topology::Standalone { .. } => Kind::Standalone,
+            Topology::Sentinel { .. } => Kind::Sentinel,
+            Topology::Cluster { .. } => Kind::Cluster,
+        }
     }
-}
-
-/// The kind of server that the scheme names.
-enum Kind {
-    Standalone,
-    Sentinel,
-    Cluster,
 }
 
 fn kind_of(scheme: &str) -> Result<(bool, Kind), TargetError> {
@@ -217,7 +225,7 @@ fn without_password(place: &str) -> String {
 }
 
 impl Kind {
-    fn read(&self, hosts: &str, path: &str) -> Result<(Topology, i64), TargetError> {
+    fn read(self, hosts: &str, path: &str) -> Result<(Topology, i64), TargetError> {
         let port = if let Kind::Sentinel = self { SENTINEL_PORT } else { PORT };
         let hosts: Result<Vec<Address>, TargetError> =
             hosts.split(',').map(|text| Address::parse(text, port)).collect();

@@ -30,7 +30,7 @@ pub(super) fn version(facts: &Facts, server: &Server) -> Option<Finding> {
         valkey => format!("Valkey {valkey}, as Redis {redis}"),
     };
     let is_synced = matches!(facts.durability, Durability::Synced { .. });
-    Some(match server.version() {
+    Some(match server.info.version() {
         version if version < VERSION_MIN => {
             let why = "commits trim the history with XTRIM MINID, new in 6.2: none would succeed";
             Finding::error("version", found, why).advise("use Redis 6.2 or newer, or any Valkey")
@@ -47,7 +47,7 @@ pub(super) fn version(facts: &Facts, server: &Server) -> Option<Finding> {
 pub(super) fn permissions(facts: &Facts, server: &Server) -> Option<Finding> {
     let (rights, user) = (&server.rights, &facts.user);
     // The finding on the version reports the commands of a newer one.
-    let is_told = |name: &str| name == "waitaof" && server.version() < VERSION_SYNCED;
+    let is_told = |name: &str| name == "waitaof" && server.info.version() < VERSION_SYNCED;
     let missing: Vec<&str> =
         rights.missing.iter().map(String::as_str).filter(|name| !is_told(name)).collect();
     if !rights.denied.is_empty() {

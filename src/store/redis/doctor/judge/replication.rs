@@ -1,7 +1,8 @@
 //! Judges whether another server has the data of the master.
 
 use crate::store::doctor::Finding;
-use crate::store::redis::doctor::facts::{Facts, Kind, Replica, Server};
+use crate::store::redis::doctor::facts::{Facts, Replica, Server};
+use crate::store::redis::link::Kind;
 
 use super::bytes;
 

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use crate::store::doctor::Level;
 use crate::store::redis::Durability;
-use crate::store::redis::doctor::facts::{
-    Clock, Config, Facts, InfoFields, Kind, Reading, Rights, Sentinel, Server,
-};
-use crate::store::redis::link::LinkError;
+use crate::store::redis::doctor::facts::{Clock, Config, Facts, Reading, Rights, Sentinel, Server};
+use crate::store::redis::info::InfoFields;
+use crate::store::redis::link::{Kind, LinkError};
 
 use super::*;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::store::doctor::Finding;
-use crate::store::redis::doctor::facts::{Facts, Kind, Sentinel, Server};
-use crate::store::redis::link::LinkError;
+use crate::store::redis::doctor::facts::{Facts, Sentinel, Server};
+use crate::store::redis::link::{Kind, LinkError};
 
 /// The minimum number of voters: fewer cannot agree once one of them is lost.
 const VOTERS_MIN: usize = 3;
