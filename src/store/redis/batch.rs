@@ -41,7 +41,7 @@ pub(super) struct Batch {
     clears: bool,
     /// The transition for the log; empty if it cannot or need not be replayed.
     body: Vec<u8>,
-    /// The processes that may follow the application; see [`for_others`](Batch::for_others).
+    /// The processes that may follow the application; `None` if they are not known.
     others_alive: Option<Arc<str>>,
     time: Timestamp,
     /// New answers to requests: as far as the writer knows, these requests have no answer yet.
@@ -70,41 +70,20 @@ struct BodyRef<'a>(Revision, &'a [Write], &'a [StatusEvent], &'a MemoryOnly, Tim
 struct Body(Revision, Vec<Write>, Vec<StatusEvent>, MemoryOnly, Timestamp);
 
 impl Batch {
-    /// Encodes a transition for the store and for all processes that follow its log.
+    /// Encodes a transition for the store, and for those of the other processes that follow the
+    /// application by its log; with `None` the log has the transition in any case. Without others
+    /// the log has only the head, and a process that follows it must load the application.
+    ///
+    /// In an application that has blocks, few statuses become a block too.
     pub(super) fn encode(
         transition: &Transition,
         bucket: Bucket,
         history: Arc<str>,
         has_blocks: bool,
+        others: Option<Arc<str>>,
     ) -> Batch {
-        let mut batch = Batch::encode_without_body(transition, bucket, history, has_blocks);
-        if transition.moves_revision() {
-            let Transition { base, writes, events, memory_only, time, .. } = transition;
-            let size = codec::RECORD_BYTES * (1 + writes.len() + events.len());
-            let body = BodyRef(*base, writes, events, memory_only, *time);
-            batch.body = codec::encode_sized(&body, size);
-        }
-        batch
-    }
-
-    /// Sets the other processes, one of which must follow the application for its transition to be
-    /// in the log; with `None` the log has it in any case.
-    #[must_use]
-    pub(super) fn for_others(self, others: Option<Arc<str>>) -> Batch {
-        Batch { others_alive: others, ..self }
-    }
-
-    /// Encodes a transition for the store alone: a process that follows the log receives only the
-    /// head, and must load the application.
-    ///
-    /// In an application that has blocks, few statuses become a block too.
-    pub(super) fn encode_without_body(
-        transition: &Transition,
-        bucket: Bucket,
-        history: Arc<str>,
-        has_blocks: bool,
-    ) -> Batch {
-        let Transition { app, base, base_quiet, head, writes, events, time, .. } = transition;
+        let Transition { app, base, base_quiet, head, writes, events, memory_only, time, .. } =
+            transition;
         let note = MasterNote { epoch_floor: transition.epoch_floor, history };
         let mut batch = Batch::of_head(app, bucket, (*base, &note), head.clone());
         batch.base_quiet = Some(*base_quiet);
@@ -132,6 +111,12 @@ impl Batch {
         let numbered = (transition.first_event()..).zip(events);
         let encoded = numbered.map(|(number, e)| (number, e.time, codec::encode(e)));
         batch.events = encoded.collect();
+        if others.as_deref() != Some("") && transition.moves_revision() {
+            let size = codec::RECORD_BYTES * (1 + writes.len() + events.len());
+            let body = BodyRef(*base, writes, events, memory_only, *time);
+            batch.body = codec::encode_sized(&body, size);
+        }
+        batch.others_alive = others.filter(|others| !others.is_empty());
         batch
     }
 

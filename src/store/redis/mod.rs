@@ -309,10 +309,7 @@ impl Store for RedisStore {
         let history = shared.view.history(bucket);
         let has_blocks = shared.folds.has_blocks(&transition.app);
         let others = lock(&shared.membership).others();
-        let batch = match others.as_deref() {
-            Some("") => Batch::encode_without_body(&transition, bucket, history, has_blocks),
-            _ => Batch::encode(&transition, bucket, history, has_blocks).for_others(others),
-        };
+        let batch = Batch::encode(&transition, bucket, history, has_blocks, others);
         let (answer, answered) = oneshot::channel();
         let job = Job { batch, transition: transition.clone(), answer };
         lane.commits.send(job).await.map_err(|_| gone(Applied::No))?;

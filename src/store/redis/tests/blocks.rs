@@ -167,7 +167,7 @@ async fn a_conflict_or_a_repeated_commit_writes_no_block() {
     let shared = &own.shared;
     let bucket = shared.keys.bucket_of(&web.state.name);
     let first = web.draft(mk_set("w/0", 0..20, "first"));
-    let batch = Batch::encode(&first, bucket, shared.view.history(bucket), false);
+    let batch = Batch::encode(&first, bucket, shared.view.history(bucket), false, None);
     let call = batch.call(&shared.keys, &shared.retention, &shared.next_mark());
     let mut answers = Vec::new();
     for _ in 0..2 {

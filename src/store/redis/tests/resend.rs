@@ -14,7 +14,7 @@ async fn a_commit_is_answered_the_second_time_as_the_first() {
     let (first, other) =
         (driver.draft(mk_report("u/0", "one")), driver.draft(mk_report("u/1", "two")));
     let run = async |transition: &Transition, mark: &Mark| {
-        let batch = Batch::encode(transition, bucket, shared.view.history(bucket), false);
+        let batch = Batch::encode(transition, bucket, shared.view.history(bucket), false, None);
         let call = batch.call(&shared.keys, &shared.retention, mark);
         let answers = shared.call(&Tag(bucket).to_string(), &call).await.unwrap();
         answers.last().cloned().unwrap()
