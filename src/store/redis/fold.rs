@@ -19,7 +19,7 @@ use super::block::{Blocks, Fold};
 use super::key::{Key, Tag};
 use super::link::LinkError;
 use super::view::MasterNote;
-use super::{Shared, as_read_error, batch, read, reply, script};
+use super::{Shared, batch, read, reply, script};
 
 /// The maximum number of folds at once: each has the blocks of an application in memory.
 const FOLDS_MAX: usize = 4;
@@ -109,13 +109,10 @@ impl Shared {
         let bucket = self.keys.bucket_of(app);
         let tag = Tag(bucket).to_string();
         let ask = read::ask_blocks(&self.keys, bucket, app, index);
-        let values = self.links.run(&tag, &ask).await.map_err(as_read_error)?;
+        let values = self.links.run(&tag, &ask).await?;
         let Some((note, fold)) = read::read_fold(app, index, &values)? else { return Ok(()) };
-        let answers = self.write_fold((bucket, app), (index, &note), &fold).await;
-        match reply::error(&answers.map_err(as_read_error)?) {
-            Some(error) => Err(ReadError::Unavailable { reason: error.to_string() }),
-            None => Ok(()),
-        }
+        let answers = self.write_fold((bucket, app), (index, &note), &fold).await?;
+        Ok(reply::check(&answers)?)
     }
 
     /// Calls the script on the master that was read; it does nothing on another one.

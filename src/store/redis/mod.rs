@@ -224,10 +224,7 @@ impl RedisStore {
         let mut pipeline = redis::pipe();
         pipeline.add_command(membership::join(keys, Bucket(0), *replica));
         answers.extend(self.shared.links.run(&keys.name(Key::Log(Bucket(0))), &pipeline).await?);
-        match reply::error(&answers) {
-            Some(error) => Err(OpenError::Unavailable { reason: error.to_string() }),
-            None => Ok(()),
-        }
+        Ok(reply::check(&answers)?)
     }
 
     fn lane(&self, bucket: Bucket) -> Option<Queues> {
@@ -237,13 +234,8 @@ impl RedisStore {
     }
 
     async fn read(&self, bucket: Bucket, pipeline: &Pipeline) -> Result<Vec<Value>, ReadError> {
-        let values = self.shared.links.run(&Tag(bucket).to_string(), pipeline).await;
-        values.map_err(as_read_error)
+        Ok(self.shared.links.run(&Tag(bucket).to_string(), pipeline).await?)
     }
-}
-
-fn as_read_error(error: LinkError) -> ReadError {
-    ReadError::Unavailable { reason: error.reason().to_string() }
 }
 
 #[async_trait::async_trait]
@@ -381,8 +373,7 @@ impl Store for RedisStore {
         let Shared { keys, replica, membership, .. } = &*self.shared;
         let joined = lock(membership).joined();
         let call = membership::beat(keys, *replica, self.now());
-        let values = self.shared.call(&keys.name(Key::Replicas), &call).await;
-        let values = values.map_err(as_read_error)?;
+        let values = self.shared.call(&keys.name(Key::Replicas), &call).await?;
         let living = membership::read_beat(values.last().unwrap_or(&Value::Nil))?;
         lock(membership).hear(&living, *replica, joined);
         Ok(living)
@@ -480,6 +471,12 @@ impl Shared {
 
     fn unavailable(&self, reason: String, applied: Applied) -> CommitError {
         CommitError::Unavailable { reason, applied, retry_after: RETRY_AFTER }
+    }
+}
+
+impl From<LinkError> for ReadError {
+    fn from(error: LinkError) -> ReadError {
+        ReadError::Unavailable { reason: error.reason().to_string() }
     }
 }
 

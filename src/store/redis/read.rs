@@ -52,10 +52,7 @@ pub(super) struct FoundApp {
 
 /// Parses the answer to [`ask_app`].
 pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, ReadError> {
-    let results = reply::transaction(values).map_err(away)?;
-    let [head, state, fields, replication] = results else {
-        return Err(away("unexpected answer to EXEC".to_string()));
-    };
+    let [head, state, fields, replication] = reply::transaction(values)?;
     let number = |value: Option<&Value>| value.and_then(reply::number).unwrap_or_default();
     let state = reply::items(state);
     let losses = u32::try_from(number(state.get(1))).unwrap_or(u32::MAX);
@@ -160,10 +157,7 @@ pub(super) fn read_fold(
     index: &Blocks,
     values: &[Value],
 ) -> Result<Option<(MasterNote, Fold)>, ReadError> {
-    let results = reply::transaction(values).map_err(away)?;
-    let [state, fields, replication] = results else {
-        return Err(away("unexpected answer to EXEC".to_string()));
-    };
+    let [state, fields, replication] = reply::transaction(values)?;
     let Some(note) = read_noted(reply::items(state), replication) else { return Ok(None) };
     let fold = match index.has_singles() {
         true => block::fold(index, fields_of(fields)),
@@ -185,15 +179,11 @@ fn read_noted(state: &[Value], replication: &Value) -> Option<MasterNote> {
     let master = reply::text(master)?;
     let mut lines = reply::info(replication).lines();
     let is_noted = lines.any(|line| line.strip_prefix("master_replid:") == Some(master));
-    mk_note(note).filter(|_| is_noted)
+    read_note(note).filter(|_| is_noted)
 }
 
 /// Parses the answer of `master.lua`.
-pub(super) fn read_note(value: &Value) -> Option<MasterNote> {
-    mk_note(reply::items(value))
-}
-
-fn mk_note(values: &[Value]) -> Option<MasterNote> {
+pub(super) fn read_note(values: &[Value]) -> Option<MasterNote> {
     let [epoch_floor, history] = values else { return None };
     let epoch_floor = reply::number(epoch_floor)?;
     Some(MasterNote { epoch_floor, history: reply::text(history)?.into() })
@@ -225,9 +215,7 @@ pub(super) fn read_events(
     retention: &Retention,
     now: Timestamp,
 ) -> Result<Vec<NumberedEvent>, ReadError> {
-    if let Some(error) = reply::error(values) {
-        return Err(away(error.to_string()));
-    }
+    reply::check(values)?;
     let mut events = Vec::new();
     for entry in values.first().map(reply::items).unwrap_or_default() {
         let bad = |reason: &str| ReadError::Corrupt {
@@ -260,10 +248,7 @@ pub(super) fn ask_bucket(keys: &KeySpace, bucket: Bucket) -> Pipeline {
 
 /// Parses the answer to [`ask_bucket`].
 pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView, ReadError> {
-    let results = reply::transaction(values).map_err(away)?;
-    let [heads, state, log] = results else {
-        return Err(away("unexpected answer to EXEC".to_string()));
-    };
+    let [heads, state, log] = reply::transaction(values)?;
     let mut changes = Vec::new();
     for (name, record) in reply::pairs(heads) {
         let app = reply::text(name).and_then(app_from_text);
@@ -278,7 +263,8 @@ pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView
     let state: Vec<u64> =
         reply::items(state).iter().map(|v| reply::number(v).unwrap_or_default()).collect();
     let &[last, floor, forgotten, losses] = &*state else {
-        return Err(away("unexpected answer to HMGET".to_string()));
+        let reason = "unexpected answer to HMGET".to_string();
+        return Err(ReadError::Unavailable { reason });
     };
     let marks = Watermarks {
         last: Position(last),
@@ -394,8 +380,4 @@ fn read_head(app: &AppName, bytes: &[u8]) -> Result<(Position, Head), ReadError>
 fn app_from_text(text: &str) -> Option<AppName> {
     let (namespace, application) = text.split_once('/')?;
     AppName::new(namespace, application).ok()
-}
-
-fn away(reason: String) -> ReadError {
-    ReadError::Unavailable { reason }
 }

@@ -172,11 +172,7 @@ impl LogSession<'_> {
     }
 
     async fn load_scripts(&mut self) -> Result<(), OpenError> {
-        let values = self.ask(&script::load_all()).await?;
-        match reply::error(&values) {
-            Some(error) => Err(unavailable(&error.to_string())),
-            None => Ok(()),
-        }
+        Ok(reply::check(&self.ask(&script::load_all()).await?)?)
     }
 
     /// Compares the record of the store as a whole: takes over a newer epoch, and counts a data
@@ -222,7 +218,8 @@ impl LogSession<'_> {
         }
         let values = self.ask(&pipeline).await?;
         for (&bucket, value) in buckets.iter().zip(&values) {
-            let note = read::read_note(value).ok_or_else(|| unavailable(&format!("{value:?}")))?;
+            let note = read::read_note(reply::items(value));
+            let note = note.ok_or_else(|| unavailable(&format!("{value:?}")))?;
             view.read_under(bucket, note.epoch_floor);
             self.notes.insert(bucket, note);
         }

@@ -2,6 +2,8 @@
 
 use redis::{ServerError, Value};
 
+use super::link::LinkError;
+
 /// Returns the bytes of a text.
 pub(super) fn bytes(value: &Value) -> Option<&[u8]> {
     match value {
@@ -74,13 +76,21 @@ pub(super) fn error(values: &[Value]) -> Option<&ServerError> {
     })
 }
 
-/// Returns the results of a transaction: the answer to its `EXEC`, which is the last one.
-pub(super) fn transaction(values: &[Value]) -> Result<&[Value], String> {
-    match (error(values), values.last()) {
-        (Some(error), _) => Err(error.to_string()),
-        (None, Some(Value::Array(results))) => Ok(results),
-        (None, last) => Err(format!("unexpected answer to EXEC: {last:?}")),
+/// Fails with the first error among answers.
+pub(super) fn check(values: &[Value]) -> Result<(), LinkError> {
+    match error(values) {
+        Some(error) => Err(LinkError::Away { reason: error.to_string() }),
+        None => Ok(()),
     }
+}
+
+/// Returns the results of a transaction: the answer to its `EXEC`, which is the last one.
+pub(super) fn transaction<const N: usize>(values: &[Value]) -> Result<&[Value; N], LinkError> {
+    check(values)?;
+    let results = values.last().and_then(|last| items(last).try_into().ok());
+    results.ok_or_else(|| LinkError::Away {
+        reason: format!("unexpected answer to EXEC: {:?}", values.last()),
+    })
 }
 
 #[cfg(test)]
