@@ -21,9 +21,6 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The name of a log format is unknown.
-    #[error("read the log format {0:?}: it is one of auto, text and json")]
-    LogFormat(String),
     /// A protocol other than gRPC is set for OTLP.
     #[error(
         "read {variable}={value:?}: only OTLP over gRPC is built in, so set it to `grpc` and the \

@@ -27,11 +27,11 @@ pub(super) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 /// without end.
 const EXPORT_PATH: &[&str] = &["h2", "hyper", "tonic", "tower", "opentelemetry"];
 
-/// Returns the layer that writes logs to stderr, as the options say.
+/// Returns the layer that writes logs to stderr: text if stderr is a terminal, else JSON.
 pub(super) fn stderr_layer(options: &Options) -> Result<BoxedLayer, Error> {
     let filter = filter(options)?;
     let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
-    if options.log_format.is_json() {
+    if !io::stderr().is_terminal() {
         return Ok(layer
             .json()
             .flatten_event(true)
@@ -39,7 +39,7 @@ pub(super) fn stderr_layer(options: &Options) -> Result<BoxedLayer, Error> {
             .with_filter(filter)
             .boxed());
     }
-    let colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let colour = env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     Ok(layer.with_ansi(colour).fmt_fields(TextFields).with_filter(filter).boxed())
 }
 

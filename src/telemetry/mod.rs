@@ -47,7 +47,7 @@ pub use metrics::{
     WatchStream,
 };
 pub use openmetrics::{OPEN_METRICS, prefers_open_metrics};
-pub use options::{LogFormat, Options};
+pub use options::Options;
 pub use panic::panic_text;
 pub use prometheus::{CONTENT_TYPE, Prometheus};
 pub use rpc::{OTHER_METHOD, RpcMethod, code_name};

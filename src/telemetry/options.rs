@@ -1,11 +1,6 @@
 //! The telemetry settings of the caller; all others come from the standard `OTEL_*` variables.
 
 use std::env;
-use std::fmt;
-use std::io::{self, IsTerminal};
-use std::str::FromStr;
-
-use super::error::Error;
 
 /// The exporters log each step at `info` and each attempt at `warn`; lost data is an `error`.
 /// HTTP/2 logs each fault of a peer at `warn`, and a peer could flood the log.
@@ -18,8 +13,6 @@ pub struct Options {
     pub service_version: String,
     /// The filter of the logs: `level` and `target=level`, separated by commas.
     pub log_filter: String,
-    /// The format of the logs.
-    pub log_format: LogFormat,
 }
 
 impl Options {
@@ -32,57 +25,7 @@ impl Options {
         let filter = ["BELLWETHER_LOG", "RUST_LOG"]
             .into_iter()
             .find_map(|name| variable(name).filter(|value| !value.trim().is_empty()));
-        Self {
-            service_version,
-            log_filter: filter.unwrap_or_else(|| LOG_FILTER.to_owned()),
-            log_format: LogFormat::Auto,
-        }
-    }
-}
-
-/// The format of logs on stderr.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LogFormat {
-    /// Text when stderr is a terminal, else JSON.
-    #[default]
-    Auto,
-    /// Lines for people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-impl LogFormat {
-    /// Whether logs are JSON; `auto` depends on whether stderr is a terminal.
-    pub(super) fn is_json(self) -> bool {
-        match self {
-            Self::Auto => !io::stderr().is_terminal(),
-            Self::Text => false,
-            Self::Json => true,
-        }
-    }
-}
-
-impl FromStr for LogFormat {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => Err(Error::LogFormat(text.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for LogFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Text => "text",
-            Self::Json => "json",
-        })
+        Self { service_version, log_filter: filter.unwrap_or_else(|| LOG_FILTER.to_owned()) }
     }
 }
 
@@ -104,14 +47,5 @@ mod tests {
         assert_eq!(filter_of(&[("RUST_LOG", "debug")]), "debug");
         assert_eq!(filter_of(&[("RUST_LOG", "debug"), ("BELLWETHER_LOG", "warn")]), "warn");
         assert_eq!(filter_of(&[("RUST_LOG", "debug"), ("BELLWETHER_LOG", " ")]), "debug");
-    }
-
-    #[test]
-    fn formats_are_read_as_they_are_written() {
-        for format in [LogFormat::Auto, LogFormat::Text, LogFormat::Json] {
-            assert_eq!(format.to_string().parse::<LogFormat>().unwrap(), format);
-        }
-        let error = "xml".parse::<LogFormat>().unwrap_err();
-        assert!(error.to_string().contains("auto, text and json"), "{error}");
     }
 }
