@@ -2,9 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use opentelemetry::metrics::{Meter, ObservableGauge};
+use opentelemetry::metrics::Meter;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
+
+use super::gauge;
 
 /// Registers the metrics of the process with `meter`.
 pub(super) fn register(meter: &Meter) {
@@ -14,19 +16,27 @@ pub(super) fn register(meter: &Meter) {
         .with_description("Processor time of the process, of user and system together.")
         .with_callback(|observer| observer.observe(cpu_seconds(), &[]))
         .build();
-    gauge(meter, "process.resident_memory", "By", "Resident memory of the process.", || {
-        Some(statm(1)? * rustix::param::page_size() as u64)
-    });
-    gauge(meter, "process.virtual_memory", "By", "Virtual memory of the process.", || {
-        Some(statm(0)? * rustix::param::page_size() as u64)
-    });
-    gauge(meter, "process.open_fds", "", "File descriptors that are open.", || {
+    gauge::register(
+        meter,
+        "process.resident_memory",
+        "By",
+        "Resident memory of the process.",
+        || Some(statm(1)? * rustix::param::page_size() as u64),
+    );
+    gauge::register(
+        meter,
+        "process.virtual_memory",
+        "By",
+        "Virtual memory of the process.",
+        || Some(statm(0)? * rustix::param::page_size() as u64),
+    );
+    gauge::register(meter, "process.open_fds", "", "File descriptors that are open.", || {
         Some(std::fs::read_dir("/proc/self/fd").ok()?.count() as u64)
     });
-    gauge(meter, "process.max_fds", "", "File descriptors that may be open.", || {
+    gauge::register(meter, "process.max_fds", "", "File descriptors that may be open.", || {
         getrlimit(Resource::Nofile).current
     });
-    gauge(meter, "process.threads", "", "Threads of the process.", || {
+    gauge::register(meter, "process.threads", "", "Threads of the process.", || {
         Some(std::fs::read_dir("/proc/self/task").ok()?.count() as u64)
     });
     // The metrics are registered at the start of the process.
@@ -37,26 +47,6 @@ pub(super) fn register(meter: &Meter) {
         .with_description("Start of the process, in Unix time.")
         .with_callback(move |observer| observer.observe(start, &[]))
         .build();
-}
-
-/// Registers a gauge that is left out where the system does not give the number.
-fn gauge(
-    meter: &Meter,
-    name: &'static str,
-    unit: &'static str,
-    description: &'static str,
-    read: fn() -> Option<u64>,
-) -> ObservableGauge<u64> {
-    meter
-        .u64_observable_gauge(name)
-        .with_unit(unit)
-        .with_description(description)
-        .with_callback(move |observer| {
-            if let Some(value) = read() {
-                observer.observe(value, &[]);
-            }
-        })
-        .build()
 }
 
 fn cpu_seconds() -> f64 {

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use opentelemetry::metrics::Meter;
 
+use super::gauge;
+
 /// Free bytes and bytes in all; `u64::MAX` while they are not known.
 #[derive(Clone)]
 pub(super) struct SpaceGauges(Arc<[AtomicU64; 2]>);
@@ -18,15 +20,9 @@ impl SpaceGauges {
         ];
         for (at, (name, description)) in names.into_iter().enumerate() {
             let read = gauges.clone();
-            meter
-                .u64_observable_gauge(name)
-                .with_unit("By")
-                .with_description(description)
-                .with_callback(move |observer| match read.0[at].load(Ordering::Relaxed) {
-                    u64::MAX => {}
-                    bytes => observer.observe(bytes, &[]),
-                })
-                .build();
+            gauge::register(meter, name, "By", description, move || {
+                Some(read.0[at].load(Ordering::Relaxed)).filter(|bytes| *bytes != u64::MAX)
+            });
         }
         gauges
     }
