@@ -24,20 +24,17 @@ pub(super) fn encode(families: &[MetricFamily], exemplars: &Exemplars) -> String
 
 fn write_family(text: &mut String, family: &MetricFamily, exemplars: &Exemplars) {
     let kind = family.get_field_type();
-    // The name of a counter is that of its samples without `_total`.
-    let name = match kind {
-        MetricType::COUNTER => family.name().trim_end_matches("_total"),
-        _ => family.name(),
+    let name = family.name();
+    let (name, word) = match kind {
+        // The name of a counter is that of its samples without `_total`.
+        MetricType::COUNTER => (name.trim_end_matches("_total"), "counter"),
+        MetricType::GAUGE => (name, "gauge"),
+        MetricType::HISTOGRAM => (name, "histogram"),
+        MetricType::SUMMARY => (name, "summary"),
+        MetricType::UNTYPED => (name, "unknown"),
     };
-    let word = match kind {
-        MetricType::COUNTER => "counter",
-        MetricType::GAUGE => "gauge",
-        MetricType::HISTOGRAM => "histogram",
-        MetricType::SUMMARY => "summary",
-        MetricType::UNTYPED => "unknown",
-    };
-    line(text, &format!("# TYPE {name} {word}"));
-    line(text, &format!("# HELP {name} {}", escaped(family.help())));
+    writeln!(text, "# TYPE {name} {word}").ok();
+    writeln!(text, "# HELP {name} {}", escaped(family.help())).ok();
     for metric in family.get_metric() {
         let labels = metric.get_label();
         match kind {
@@ -66,14 +63,12 @@ fn histogram(text: &mut String, name: &str, metric: &Metric, exemplars: &Exempla
     }
     for (i, (bound, count)) in bounds.into_iter().enumerate() {
         let set = labelled(labels, Some(bound));
-        write!(text, "{name}_bucket{set} {count}").ok();
-        if let Some(Some(exemplar)) = found.get(i) {
-            text.push_str(&suffix(exemplar));
-        }
-        text.push('\n');
+        let exemplar = found.get(i).and_then(Option::as_ref).map(suffix).unwrap_or_default();
+        writeln!(text, "{name}_bucket{set} {count}{exemplar}").ok();
     }
     sample(text, name, "_sum", labels, histogram.get_sample_sum());
-    line(text, &format!("{name}_count{} {}", labelled(labels, None), histogram.get_sample_count()));
+    let count = histogram.get_sample_count();
+    writeln!(text, "{name}_count{} {count}", labelled(labels, None)).ok();
 }
 
 fn series(labels: &[LabelPair]) -> Series {
@@ -99,12 +94,7 @@ fn suffix(exemplar: &Exemplar) -> String {
 }
 
 fn sample(text: &mut String, name: &str, end: &str, labels: &[LabelPair], value: f64) {
-    line(text, &format!("{name}{end}{} {}", labelled(labels, None), number(value)));
-}
-
-fn line(text: &mut String, one: &str) {
-    text.push_str(one);
-    text.push('\n');
+    writeln!(text, "{name}{end}{} {}", labelled(labels, None), number(value)).ok();
 }
 
 /// Returns the labels in braces; nothing without labels.
