@@ -144,7 +144,7 @@ struct Instruments {
 
 impl Metrics {
     /// Registers every instrument with `meter`.
-    pub fn new(meter: &Meter, version: &str) -> Self {
+    pub(super) fn new(meter: &Meter, version: &str, exemplars: Exemplars) -> Self {
         own_process(meter, version);
         let results = Some(("result", ["changed", "repeated", "rejected"]));
         let commit_results = Some(("result", CommitResult::ALL.map(CommitResult::word)));
@@ -210,14 +210,14 @@ impl Metrics {
             limit_refusals: limit_refusals(meter),
             space: SpaceGauges::new(meter),
             fleet: fleet(meter),
-            rpc: RpcInstruments::new(meter),
+            rpc: RpcInstruments::new(meter, exemplars),
         };
         Self(Arc::new(instruments))
     }
 
     /// Returns instruments that no reader collects.
     pub fn disabled() -> Self {
-        Self::new(&NoopMeterProvider::new().meter("bellwether"), "")
+        Self::new(&NoopMeterProvider::new().meter("bellwether"), "", Exemplars::default())
     }
 
     /// Counts one report.
@@ -306,11 +306,6 @@ impl Metrics {
         counts: impl Fn() -> BTreeMap<String, u64> + Send + Sync + 'static,
     ) {
         let _first_stays = self.0.limit_refusals.set(Box::new(counts));
-    }
-
-    /// Returns the traced calls.
-    pub(super) fn exemplars(&self) -> Exemplars {
-        self.0.rpc.exemplars.clone()
     }
 
     /// Prepares the metrics of one method of the gRPC server.

@@ -104,8 +104,8 @@ impl Telemetry {
     fn of(exports: Exports, service_version: &str) -> Result<Self, Error> {
         let prometheus = Prometheus::default();
         let providers = Providers::build(exports, service_version, &prometheus)?;
-        let metrics = Metrics::new(&providers.metrics.meter("bellwether"), service_version);
-        prometheus.observe_exemplars(metrics.exemplars());
+        let meter = providers.metrics.meter("bellwether");
+        let metrics = Metrics::new(&meter, service_version, prometheus.exemplars.clone());
         Ok(Self { metrics, prometheus, providers })
     }
 

@@ -1,7 +1,5 @@
 //! The metrics as text, for scrapes of the ops port.
 
-use std::sync::{Arc, OnceLock};
-
 use opentelemetry_prometheus::PrometheusExporter;
 use opentelemetry_sdk::error::OTelSdkError;
 use prometheus::proto::MetricFamily;
@@ -19,7 +17,8 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub struct Prometheus {
     registry: Registry,
     applications: Applications,
-    exemplars: Arc<OnceLock<Exemplars>>,
+    /// The traced calls.
+    pub(super) exemplars: Exemplars,
 }
 
 impl Prometheus {
@@ -42,11 +41,6 @@ impl Prometheus {
         self.applications.observe(Box::new(read));
     }
 
-    /// Sets the traced calls; only the first call has an effect.
-    pub(super) fn observe_exemplars(&self, exemplars: Exemplars) {
-        let _first_stays = self.exemplars.set(exemplars);
-    }
-
     /// Returns every metric now, in the Prometheus text format.
     pub fn text(&self) -> String {
         let encoded = TextEncoder::new().encode_to_string(&self.families());
@@ -55,8 +49,7 @@ impl Prometheus {
 
     /// Returns every metric now, in the format OpenMetrics, with exemplars.
     pub fn open_metrics(&self) -> String {
-        let exemplars = self.exemplars.get().cloned().unwrap_or_default();
-        openmetrics::encode(&self.families(), &exemplars)
+        openmetrics::encode(&self.families(), &self.exemplars)
     }
 
     fn families(&self) -> Vec<MetricFamily> {

@@ -50,16 +50,16 @@ pub fn code_name(code: Code) -> &'static str {
 
 #[derive(Clone)]
 pub(super) struct RpcInstruments {
-    pub(super) exemplars: Exemplars,
+    exemplars: Exemplars,
     calls: Histogram<f64>,
     streams_open: UpDownCounter<i64>,
     streams_finished: Counter<u64>,
 }
 
 impl RpcInstruments {
-    pub(super) fn new(meter: &Meter) -> Self {
+    pub(super) fn new(meter: &Meter, exemplars: Exemplars) -> Self {
         Self {
-            exemplars: Exemplars::default(),
+            exemplars,
             calls: meter
                 .f64_histogram("rpc.server.call.duration")
                 .with_unit("s")
