@@ -44,16 +44,19 @@ pub(super) fn compare(
         floor: was.revision_floor,
         ..Repairs::default()
     };
+    // Returns the commit that raises a head above the revision that was seen.
+    let raise = |app: &AppName, now: &Head, seen: Revision| {
+        let put = Head { revision: now.revision.max(seen).next(), ..now.clone() };
+        let put = uncertain_head(put, found.losses, note.epoch_floor, time);
+        Batch::of_head(app, bucket, (now.revision, note), put)
+    };
     for known in seen.heads.changes_after(Position(0)) {
         let (app, head) = (&known.app, &*known.head);
         match found.heads.get(app) {
             Some((position, now)) => {
                 let same = is_same(head, now) && *position == known.position;
                 if !same && (*position <= was.last || now.revision <= head.revision) {
-                    let revision = now.revision.max(head.revision).next();
-                    let put = Head { revision, ..(**now).clone() };
-                    let put = uncertain_head(put, found.losses, note.epoch_floor, time);
-                    repairs.batches.push(Batch::of_head(app, bucket, (now.revision, note), put));
+                    repairs.batches.push(raise(app, now, head.revision));
                     repairs.lost = true;
                 }
             }
@@ -63,10 +66,7 @@ pub(super) fn compare(
     // Applications of another history, at positions that were given out before.
     for other in found.heads.changes_after(Position(0)) {
         if other.position <= was.last && seen.heads.get(&other.app).is_none() {
-            let head = &*other.head;
-            let put = Head { revision: head.revision.next(), ..head.clone() };
-            let put = uncertain_head(put, found.losses, note.epoch_floor, time);
-            repairs.batches.push(Batch::of_head(&other.app, bucket, (head.revision, note), put));
+            repairs.batches.push(raise(&other.app, &other.head, other.head.revision));
             repairs.lost = true;
         }
     }
@@ -74,9 +74,7 @@ pub(super) fn compare(
         repairs.lost = true;
         match found.heads.get(app) {
             Some((_, now)) if now.revision <= answered => {
-                let put = Head { revision: answered.next(), ..(**now).clone() };
-                let put = uncertain_head(put, found.losses, note.epoch_floor, time);
-                repairs.batches.push(Batch::of_head(app, bucket, (now.revision, note), put));
+                repairs.batches.push(raise(app, now, answered));
             }
             Some(_) => {}
             None => repairs.floor = repairs.floor.max(answered),
