@@ -11,10 +11,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::app::Head;
+use crate::domain::fault::FaultKey;
+use crate::domain::replay::Records;
+use crate::domain::status::StatusKey;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Write;
 
 use super::heads::Watermarks;
+use super::key::Key;
 use super::{Epoch, Position};
 
 /// The format that is written, of records and of the database as a whole.
@@ -81,6 +85,30 @@ pub(super) fn encode_write(write: &Write) -> Option<Vec<u8>> {
         Write::Payload(_, payload) => payload.as_ref().map(encode),
         Write::Data(_, value) => value.as_ref().map(encode),
     }
+}
+
+/// Decodes a record of an application, and adds it to the others. A head and an event are none of
+/// them.
+pub(super) fn decode_into(records: &mut Records, key: &Key, bytes: &[u8]) -> Result<(), String> {
+    match key {
+        Key::Unit(_, name) => add(&mut records.units, name.clone(), bytes),
+        Key::Status(_, key) => add(&mut records.statuses, StatusKey::clone(key), bytes),
+        Key::Fault(_, key) => add(&mut records.faults, FaultKey::clone(key), bytes),
+        Key::Request(_, id) => add(&mut records.requests, id.clone(), bytes),
+        Key::Operation(_, id) => add(&mut records.operations, id.clone(), bytes),
+        Key::Payload(_, id) => add(&mut records.payloads, id.clone(), bytes),
+        Key::Data(_, name) => add(&mut records.data, name.clone(), bytes),
+        Key::Head(_) | Key::Event(..) => Ok(()),
+    }
+}
+
+fn add<K, V: DeserializeOwned>(
+    records: &mut Vec<(K, V)>,
+    key: K,
+    bytes: &[u8],
+) -> Result<(), String> {
+    records.push((key, decode(bytes)?));
+    Ok(())
 }
 
 /// Returns a record as bytes, with capacity for `size` bytes.

@@ -101,31 +101,7 @@ fn read_record(
         reason: "its key is not known".to_string(),
     })?;
     let bad = |reason| ReadError::Corrupt { record: key.to_string(), reason };
-    match &key {
-        Record::Unit(_, name) => {
-            records.units.push((name.clone(), codec::decode(bytes).map_err(bad)?));
-        }
-        Record::Status(_, status) => {
-            records.statuses.push(((**status).clone(), codec::decode(bytes).map_err(bad)?));
-        }
-        Record::Fault(_, fault) => {
-            records.faults.push(((**fault).clone(), codec::decode(bytes).map_err(bad)?));
-        }
-        Record::Request(_, id) => {
-            records.requests.push((id.clone(), codec::decode(bytes).map_err(bad)?));
-        }
-        Record::Operation(_, id) => {
-            records.operations.push((id.clone(), codec::decode(bytes).map_err(bad)?));
-        }
-        Record::Payload(_, id) => {
-            records.payloads.push((id.clone(), codec::decode(bytes).map_err(bad)?));
-        }
-        Record::Data(_, name) => {
-            records.data.push((name.clone(), codec::decode(bytes).map_err(bad)?));
-        }
-        Record::Head(_) | Record::Event(..) => {}
-    }
-    Ok(())
+    codec::decode_into(records, &key, bytes).map_err(bad)
 }
 
 /// Returns the commands that read the blocks of an index, and the single fields if statuses may be
