@@ -154,17 +154,17 @@ async fn send(shared: &Shared, sender: &Sender<'_>, group: Vec<Numbered>) -> Has
         let reason = match sender.run(&mk_pipeline(shared, &left)).await {
             Ok(answers) => {
                 was_sent = true;
-                match answer_all(shared, left, answers) {
-                    Unanswered::None => return apps,
-                    Unanswered::Unknown(jobs) => {
-                        left = jobs;
+                let busy;
+                (left, busy) = answer_all(shared, left, answers);
+                match busy {
+                    _ if left.is_empty() => return apps,
+                    None => {
                         // Its answer does not matter: the next attempt shows whether the script is
                         // loaded.
                         let _ = sender.run(&script::load_all()).await;
                         "NOSCRIPT after loading it".to_string()
                     }
-                    Unanswered::Later(jobs, reason) => {
-                        left = jobs;
+                    Some(reason) => {
                         tokio::time::sleep(RETRY_PAUSE).await;
                         reason
                     }
@@ -205,32 +205,27 @@ fn mk_pipeline(shared: &Shared, jobs: &[Numbered]) -> redis::Pipeline {
     pipeline
 }
 
-/// The commits that were not applied yet.
-enum Unanswered {
-    None,
-    /// Redis does not know the script.
-    Unknown(Vec<Numbered>),
-    /// This Redis server cannot write now.
-    Later(Vec<Numbered>, String),
-}
-
-fn answer_all(shared: &Shared, jobs: Vec<Numbered>, answers: Vec<Value>) -> Unanswered {
-    let (mut unknown, mut later, mut why) = (Vec::new(), Vec::new(), String::new());
+/// Returns the commits that were not applied yet: this Redis server cannot write now, for the
+/// returned reason, or it does not know the script.
+fn answer_all(
+    shared: &Shared,
+    jobs: Vec<Numbered>,
+    answers: Vec<Value>,
+) -> (Vec<Numbered>, Option<String>) {
+    let (mut left, mut busy) = (Vec::new(), None);
     // The first answer belongs to the check of the master, which fails where the commits fail.
     for (job, answer) in jobs.into_iter().zip(answers.into_iter().skip(1)) {
         let outcome = match &answer {
-            Value::ServerError(error) => match error.code() {
-                "NOSCRIPT" => {
-                    unknown.push(job);
-                    continue;
-                }
-                _ if is_passing(&answer) => {
-                    later.push(job);
-                    why = error.to_string();
-                    continue;
-                }
-                _ => Err(shared.unavailable(error.to_string(), Applied::Maybe)),
-            },
+            Value::ServerError(error) if error.code() == "NOSCRIPT" => {
+                left.push(job);
+                continue;
+            }
+            Value::ServerError(error) if is_passing(&answer) => {
+                left.push(job);
+                busy = Some(error.to_string());
+                continue;
+            }
+            Value::ServerError(error) => Err(shared.unavailable(error.to_string(), Applied::Maybe)),
             answer => read_outcome(shared, job.job.batch.bucket, answer).unwrap_or_else(|| {
                 let reason = format!("unexpected answer to a commit: {answer:?}");
                 Err(shared.unavailable(reason, Applied::Maybe))
@@ -238,14 +233,7 @@ fn answer_all(shared: &Shared, jobs: Vec<Numbered>, answers: Vec<Value>) -> Unan
         };
         job.answer(outcome);
     }
-    match (unknown.is_empty(), later.is_empty()) {
-        (true, true) => Unanswered::None,
-        (_, true) => Unanswered::Unknown(unknown),
-        (_, false) => {
-            unknown.append(&mut later);
-            Unanswered::Later(unknown, why)
-        }
-    }
+    (left, busy)
 }
 
 /// Returns whether nothing was applied, and another attempt may find another master or a ready one.
