@@ -290,7 +290,9 @@ impl Store for RedisStore {
     }
 
     async fn release(&self, app: &AppName) {
-        self.shared.unfollow(self.shared.keys.bucket_of(app), app).await;
+        // Also while this process is alone: one that joins later would write transitions for a
+        // process that follows nothing.
+        self.shared.set_mark(self.shared.keys.bucket_of(app), app, false).await;
     }
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
