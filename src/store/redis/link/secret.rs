@@ -1,7 +1,6 @@
 //! A text that is never printed.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::Deserialize;
 
@@ -34,14 +33,6 @@ impl From<&str> for Secret {
 impl From<String> for Secret {
     fn from(text: String) -> Secret {
         Secret(text)
-    }
-}
-
-impl FromStr for Secret {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Secret, Self::Err> {
-        Ok(Secret::from(text))
     }
 }
 

@@ -192,16 +192,13 @@ impl Target {
 }
 
 fn kind_of(scheme: &str) -> Result<(bool, Kind), TargetError> {
-    let (transport, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
-    let is_tls = match transport {
-        "redis" | "valkey" => false,
-        "rediss" | "valkeys" => true,
-        _ => return Err(TargetError::Scheme { scheme: word(scheme) }),
-    };
-    match kind {
-        "" if !scheme.contains('+') => Ok((is_tls, Kind::Standalone)),
-        "sentinel" => Ok((is_tls, Kind::Sentinel)),
-        "cluster" => Ok((is_tls, Kind::Cluster)),
+    match scheme {
+        "redis" | "valkey" => Ok((false, Kind::Standalone)),
+        "rediss" | "valkeys" => Ok((true, Kind::Standalone)),
+        "redis+sentinel" | "valkey+sentinel" => Ok((false, Kind::Sentinel)),
+        "rediss+sentinel" | "valkeys+sentinel" => Ok((true, Kind::Sentinel)),
+        "redis+cluster" | "valkey+cluster" => Ok((false, Kind::Cluster)),
+        "rediss+cluster" | "valkeys+cluster" => Ok((true, Kind::Cluster)),
         _ => Err(TargetError::Scheme { scheme: word(scheme) }),
     }
 }
@@ -282,21 +279,15 @@ impl Address {
     pub(super) fn parse(text: &str, default_port: u16) -> Result<Address, TargetError> {
         let wrong = || TargetError::Address { found: without_password(text) };
         let (host, port) = match text.strip_prefix('[') {
-            Some(rest) => {
-                let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
-                (host, Some(port).filter(|port| !port.is_empty()))
-            }
-            None => match text.rfind(':') {
-                Some(colon) => (&text[..colon], Some(&text[colon..])),
-                None => (text, None),
-            },
+            Some(rest) => rest.split_once(']').ok_or_else(wrong)?,
+            None => text.split_at(text.rfind(':').unwrap_or(text.len())),
         };
         let port = match port {
-            Some(port) => {
+            "" => default_port,
+            port => {
                 let digits = port.strip_prefix(':').ok_or_else(wrong)?;
                 digits.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?
             }
-            None => default_port,
         };
         let is_v6 = text.starts_with('[');
         if host.is_empty() || !is_v6 && host.contains(':') {
