@@ -43,8 +43,7 @@ impl Sentinels {
     /// first. An older answer is ignored: a Sentinel that missed the failover would lead back to a
     /// master without replicas.
     pub(super) async fn resolve(&mut self, dialer: &Dialer) -> Result<Vec<Address>, LinkError> {
-        let answers = self.ask(dialer).await?;
-        let (epoch, candidates) = newest(answers);
+        let (epoch, candidates) = self.ask(dialer).await?;
         self.epoch = epoch;
         Ok(candidates)
     }
@@ -55,8 +54,7 @@ impl Sentinels {
         loop {
             tokio::time::sleep(dialer.options.ping_interval).await;
             // Without Sentinels, the current master is kept.
-            let Ok(answers) = self.ask(dialer).await else { continue };
-            let (epoch, candidates) = newest(answers);
+            let Ok((epoch, candidates)) = self.ask(dialer).await else { continue };
             let Some(first) = candidates.first() else { continue };
             if first == from || epoch < self.epoch {
                 continue;
@@ -67,8 +65,8 @@ impl Sentinels {
         }
     }
 
-    /// Asks all Sentinels concurrently.
-    async fn ask(&mut self, dialer: &Dialer) -> Result<Vec<SentinelAnswer>, LinkError> {
+    /// Asks all Sentinels concurrently. Returns the epoch and the addresses of the newest answers.
+    async fn ask(&mut self, dialer: &Dialer) -> Result<(u64, Vec<Address>), LinkError> {
         let master = &self.master;
         let asked = self.sentinels.iter_mut().map(|sentinel| sentinel.ask(dialer, master));
         let mut answers = Vec::new();
@@ -83,7 +81,7 @@ impl Sentinels {
         }
         match failure {
             Some(failure) if answers.is_empty() => Err(failure),
-            _ => Ok(answers),
+            _ => Ok(newest(answers)),
         }
     }
 }

@@ -13,10 +13,6 @@ use super::error::{Hint, LinkError, hint};
 use super::master::Master;
 use super::target::Address;
 
-/// The maximum number of events that wait for the supervisor. A lost event does no harm: the next
-/// check finds the same.
-const EVENTS_MAX: usize = 8;
-
 /// The receiver of the changes of a link: the routing table.
 pub(super) trait LinkObserver: Send + Sync {
     /// The link has another connection, or another reason why it cannot be used.
@@ -56,6 +52,7 @@ struct Since {
 }
 
 /// A connection to a master.
+#[derive(Clone)]
 pub(super) struct Live {
     pub(super) connection: MultiplexedConnection,
     pub(super) address: Address,
@@ -224,19 +221,5 @@ impl State {
 impl Since {
     fn now() -> Since {
         Since { instant: Instant::now(), time: jiff::Timestamp::now() }
-    }
-}
-
-impl Live {
-    /// Returns the same connection, to a master whose history has a new id.
-    pub(super) fn renamed(&self, replid: &str) -> Live {
-        let (connection, address) = (self.connection.clone(), self.address.clone());
-        let master = Master { replid: replid.to_string(), ..self.master.clone() };
-        Live { connection, address, master, events: self.events.clone() }
-    }
-
-    /// Returns the two ends of the event channel of a connection.
-    pub(super) fn events() -> (mpsc::Sender<Event>, mpsc::Receiver<Event>) {
-        mpsc::channel(EVENTS_MAX)
     }
 }

@@ -16,10 +16,14 @@ use tracing::{debug, info, warn};
 use super::backoff::Backoff;
 use super::dial::Dialer;
 use super::error::LinkError;
-use super::master::Identity;
+use super::master::{Identity, Master};
 use super::sentinel::Sentinels;
 use super::single::{Event, LinkObserver, Live, MasterLink};
 use super::target::Address;
+
+/// The maximum number of events that wait for the supervisor. A lost event does no harm: the next
+/// check finds the same.
+const EVENTS_MAX: usize = 8;
 
 /// Where a link finds the address of its master.
 pub(super) enum Source {
@@ -116,7 +120,7 @@ async fn dial(
     dialer: &Dialer,
     address: Address,
 ) -> Result<(Live, mpsc::Receiver<Event>), LinkError> {
-    let (events, notified) = Live::events();
+    let (events, notified) = mpsc::channel(EVENTS_MAX);
     let tells = events.clone();
     let config = dialer.config().set_push_sender(move |push: redis::PushInfo| match push.kind {
         redis::PushKind::Disconnection => tells.try_send(Event::Disconnected).map_err(drop),
@@ -170,7 +174,9 @@ async fn observe(
             Ok(identity) => {
                 let is_renamed = identity.replid() != live.master.replid;
                 if is_renamed {
-                    live = Arc::new(live.renamed(identity.replid()));
+                    let replid = identity.replid().to_string();
+                    let master = Master { replid, ..live.master.clone() };
+                    live = Arc::new(Live { master, ..Live::clone(&live) });
                 }
                 if is_renamed || timeouts > 0 {
                     link.publish(live.clone());
