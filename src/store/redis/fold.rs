@@ -52,15 +52,13 @@ impl Folds {
     /// Updates whether an application has blocks.
     pub(super) fn note(&self, app: &AppName, has_blocks: bool) {
         let mut packed = lock(&self.packed);
-        match has_blocks {
-            true if packed.contains(app) => {}
-            true => {
-                if PACKED_MAX <= packed.len() {
-                    packed.clear();
-                }
-                packed.insert(app.clone());
+        if !has_blocks {
+            packed.remove(app);
+        } else if !packed.contains(app) {
+            if PACKED_MAX <= packed.len() {
+                packed.clear();
             }
-            false => drop(packed.remove(app)),
+            packed.insert(app.clone());
         }
     }
 }

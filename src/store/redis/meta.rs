@@ -40,10 +40,8 @@ pub(super) async fn open(links: &Links, keys: &KeySpace) -> Result<Epoch, OpenEr
         return Ok(meta.epoch);
     }
     let values = links.run(&key, &make(keys, random_store_id())).await?;
-    match read(&values, keys)? {
-        Some(meta) => Ok(meta.epoch),
-        None => Err(OpenError::Unavailable { reason: format!("{key} is missing after a write") }),
-    }
+    let made = read(&values, keys)?.map(|meta| meta.epoch);
+    made.ok_or_else(|| OpenError::Unavailable { reason: format!("{key} is missing after a write") })
 }
 
 /// Returns the commands that read the record.

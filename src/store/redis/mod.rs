@@ -455,14 +455,6 @@ impl Shared {
         Mark { writer: self.writer.clone(), sequence: self.own.next_sequence() }
     }
 
-    fn set_trouble(&self, first: Bucket, trouble: Option<String>) {
-        let mut troubles = lock(&self.troubles);
-        match trouble {
-            Some(trouble) => drop(troubles.insert(first, trouble)),
-            None => drop(troubles.remove(&first)),
-        }
-    }
-
     fn health(&self) -> Result<(), String> {
         if self.closed.load(Ordering::Relaxed) {
             return Err("store is closed".to_string());

@@ -14,7 +14,7 @@ use crate::domain::revision::Revision;
 use crate::store::{Bucket, Epoch, OpenError, Position};
 use crate::sync::lock;
 
-use super::batch::{self, Mark};
+use super::batch;
 use super::key::{Key, Tag};
 use super::link::{Dedicated, Master};
 use super::read::{self, Logged};
@@ -64,7 +64,7 @@ impl Reader {
             counted: false,
             notes: BTreeMap::new(),
         };
-        session.load_scripts().await?;
+        reply::check(&session.ask(&script::load_all()).await?)?;
         session.check_meta().await?;
         session.note_master(&self.buckets).await?;
         session.verify(&self.buckets).await?;
@@ -85,17 +85,13 @@ impl Reader {
                 Some(dedicated) => self.follow(dedicated).await,
                 None => self.catch_up().await,
             };
-            match ended {
-                Ok(()) => {
-                    self.shared.set_trouble(self.buckets[0], None);
-                    pause = RETRY_MIN;
-                    continue;
-                }
-                Err(error) => {
-                    tracing::warn!(%error, buckets = self.buckets.len(), "cannot follow logs");
-                    self.shared.set_trouble(self.buckets[0], Some(error.to_string()));
-                }
-            }
+            let Err(error) = ended else {
+                lock(&self.shared.troubles).remove(&self.buckets[0]);
+                pause = RETRY_MIN;
+                continue;
+            };
+            tracing::warn!(%error, buckets = self.buckets.len(), "cannot follow logs");
+            lock(&self.shared.troubles).insert(self.buckets[0], error.to_string());
             self.epoch = self.shared.view.epoch();
             if RETRY_MAX < started.elapsed() {
                 pause = RETRY_MIN;
@@ -169,10 +165,6 @@ impl LogSession<'_> {
             Ok(value) => Ok(value),
             Err(error) => Err(unavailable(&error.to_string())),
         }
-    }
-
-    async fn load_scripts(&mut self) -> Result<(), OpenError> {
-        Ok(reply::check(&self.ask(&script::load_all()).await?)?)
     }
 
     /// Compares the record of the store as a whole: takes over a newer epoch, and counts a data
@@ -279,7 +271,8 @@ impl LogSession<'_> {
     async fn replace(&mut self, bucket: Bucket, is_lost: bool) -> Result<(), OpenError> {
         let seen = self.shared.view.bucket(bucket);
         for _ in 0..REPAIRS_MAX {
-            let found = self.read_bucket(bucket).await?;
+            let values = self.ask(&read::ask_bucket(&self.shared.keys, bucket)).await?;
+            let found = read::read_bucket(bucket, &values)?;
             let time = self.shared.clock.now();
             let note = self.notes.get(&bucket).cloned().unwrap_or_default();
             let repairs = repair::compare(bucket, &seen, &found, &note, time);
@@ -299,8 +292,9 @@ impl LogSession<'_> {
                 return Ok(());
             }
             for batch in repairs.batches {
-                let mark = self.shared.next_mark();
-                self.commit(&batch, &mark).await?;
+                // If another process committed first, the next comparison uses its result.
+                let Shared { keys, retention, .. } = self.shared;
+                self.ask_one(&batch.call(keys, retention, &self.shared.next_mark())).await?;
             }
         }
         Err(unavailable("too many writes during the repair of a bucket"))
@@ -317,11 +311,6 @@ impl LogSession<'_> {
         Ok(())
     }
 
-    async fn read_bucket(&mut self, bucket: Bucket) -> Result<BucketView, OpenError> {
-        let values = self.ask(&read::ask_bucket(&self.shared.keys, bucket)).await?;
-        Ok(read::read_bucket(bucket, &values)?)
-    }
-
     async fn doubt(
         &mut self,
         bucket: Bucket,
@@ -332,13 +321,6 @@ impl LogSession<'_> {
         let last = seen.heads.marks().last.0;
         tracing::warn!(bucket = bucket.0, seen = last, %epoch, "bucket has lost writes");
         self.ask_one(&batch::doubt(keys, bucket, last, floor, epoch.losses)).await?;
-        Ok(())
-    }
-
-    /// Commits one repair. If another process committed first, the next comparison uses its result.
-    async fn commit(&mut self, batch: &batch::Batch, mark: &Mark) -> Result<(), OpenError> {
-        let call = batch.call(&self.shared.keys, &self.shared.retention, mark);
-        self.ask_one(&call).await?;
         Ok(())
     }
 
