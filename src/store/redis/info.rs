@@ -13,9 +13,14 @@ impl InfoFields {
         InfoFields(lines.map(|(name, value)| (name.into(), value.trim().into())).collect())
     }
 
+    /// Returns a value, if there is one.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
     /// Returns a value; empty if it is missing.
     pub(super) fn text(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
+        self.get(name).unwrap_or_default()
     }
 
     /// Returns a value that is a number.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::store::redis::durability::Durability;
 use crate::store::redis::info::InfoFields;
-use crate::store::redis::link::{Kind, LinkError};
+use crate::store::redis::link::{Kind, LinkError, Reading};
 
 /// All facts.
 #[derive(Debug, Clone)]
@@ -23,21 +23,15 @@ pub(super) struct Facts {
     pub(super) masters: Vec<Reading<Server>>,
 }
 
-/// The answers of one server, or why there are none.
-#[derive(Debug, Clone)]
-pub(super) struct Reading<T> {
-    pub(super) address: String,
-    pub(super) is_local: bool,
-    pub(super) notified: Result<T, LinkError>,
-}
-
 /// The facts of a master.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Server {
     /// The answer to `INFO`.
     pub(super) info: InfoFields,
-    /// The answer to `CONFIG GET`.
-    pub(super) config: Config,
+    /// The settings that could be read by `CONFIG GET`.
+    pub(super) config: InfoFields,
+    /// The error in place of settings.
+    pub(super) config_refusal: Option<String>,
     pub(super) rights: Rights,
     pub(super) pings: Vec<Duration>,
     pub(super) clock: Option<Clock>,
@@ -57,14 +51,6 @@ pub(super) struct Sentinel {
     pub(super) replicas: Vec<InfoFields>,
     /// The answer to `SENTINEL CKQUORUM`; `None` if there is none.
     pub(super) quorum: Option<Result<String, String>>,
-}
-
-/// The settings that could be read.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Config {
-    pub(super) fields: InfoFields,
-    /// The error in place of an answer.
-    pub(super) refusal: Option<String>,
 }
 
 /// The rights of the user.
@@ -87,18 +73,6 @@ pub(super) struct Clock {
     pub(super) error: Duration,
     /// By how much it was last behind the time of the store.
     pub(super) behind: Duration,
-}
-
-impl Config {
-    /// Returns a setting; `None` if it is unknown.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.fields.0.get(name).map(String::as_str)
-    }
-
-    /// Returns a setting that is a number.
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
-        self.get(name)?.parse().ok()
-    }
 }
 
 /// A replica of Redis, as its master reports it.

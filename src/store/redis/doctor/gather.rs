@@ -10,10 +10,10 @@ use redis::{Pipeline, RedisError, Value, from_redis_value};
 use crate::store::redis::durability::Durability;
 use crate::store::redis::info::InfoFields;
 use crate::store::redis::key::{Key, KeySpace};
-use crate::store::redis::link::{self, Kind, LinkError, NodeRole, Survey, Target};
+use crate::store::redis::link::{self, Kind, LinkError, Reading, Survey, Target};
 use crate::store::redis::{Options, meta, reply};
 
-use super::facts::{Clock, Config, Facts, Reading, Rights, Sentinel, Server};
+use super::facts::{Clock, Facts, Sentinel, Server};
 use super::rights;
 
 /// The number of round trips to measure.
@@ -42,13 +42,10 @@ pub(super) async fn gather(target: &Target, durability: Durability, patience: Du
     let survey = Survey::take(target, options).await;
     let kind = target.kind();
     let name = target.master_name().unwrap_or_default();
-    let sentinels = survey
-        .sentinels
-        .into_iter()
-        .map(|place| tell(place, async move |connection| ask_sentinel(connection, name).await));
-    let masters = survey.masters.into_iter().map(|place| {
-        tell(place, async move |connection| ask_server(connection, durability, kind).await)
-    });
+    let sentinels = survey.sentinels.into_iter();
+    let sentinels = sentinels.map(|place| tell(place, |server| ask_sentinel(server, name)));
+    let masters = survey.masters.into_iter();
+    let masters = masters.map(|place| tell(place, |server| ask_server(server, durability, kind)));
     let (sentinels, masters) = tokio::join!(join_all(sentinels), join_all(masters));
     Facts {
         durability,
@@ -64,11 +61,10 @@ pub(super) async fn gather(target: &Target, durability: Durability, patience: Du
 
 /// Asks a server, if there is a connection to it.
 async fn tell<T>(
-    place: NodeRole,
+    Reading { address, is_local, found }: Reading<MultiplexedConnection>,
     ask: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, RedisError>,
 ) -> Reading<T> {
-    let NodeRole { address, is_local, connection } = place;
-    let notified = match connection {
+    let found = match found {
         Ok(connection) => ask(connection).await.map_err(|error| {
             let reason = match error.is_timeout() {
                 true => format!("no answer from {address} in time"),
@@ -78,7 +74,7 @@ async fn tell<T>(
         }),
         Err(error) => Err(error),
     };
-    Reading { address, is_local, notified }
+    Reading { address, is_local, found }
 }
 
 async fn ask_server(
@@ -90,13 +86,16 @@ async fn ask_server(
     pipeline.cmd("INFO").cmd("CLUSTER").arg("INFO");
     let answers = send(&mut connection, &pipeline).await?;
     let [info, cluster] = answers.as_slice() else { return Ok(Server::default()) };
+    let (config, config_refusal) = ask_config(&mut connection).await?;
     let options = Options::default();
     let keys = KeySpace::new(&options.prefix, options.buckets);
+    let needed = rights::needed(&keys, durability, kind == Kind::Cluster);
     Ok(Server {
         info: lines(info),
         cluster: lines(cluster),
-        config: ask_config(&mut connection).await?,
-        rights: ask_rights(&mut connection, &keys, durability, kind).await?,
+        config,
+        config_refusal,
+        rights: rights::read(&needed, &send(&mut connection, &rights::ask(&needed)).await?),
         pings: ping(&mut connection).await?,
         clock: ask_clock(&mut connection, &keys).await?,
         store: ask_store(&mut connection, &keys).await?,
@@ -125,7 +124,10 @@ async fn ask_sentinel(
     })
 }
 
-async fn ask_config(connection: &mut MultiplexedConnection) -> Result<Config, RedisError> {
+/// Returns the settings that can be read, and the error in place of any other.
+async fn ask_config(
+    connection: &mut MultiplexedConnection,
+) -> Result<(InfoFields, Option<String>), RedisError> {
     let mut pipeline = redis::pipe();
     for name in SETTINGS {
         pipeline.cmd("CONFIG").arg("GET").arg(name);
@@ -134,18 +136,7 @@ async fn ask_config(connection: &mut MultiplexedConnection) -> Result<Config, Re
     let refusal = reply::error(&answers)
         .map(|error| error.details().map_or_else(|| error.to_string(), str::to_string));
     let known = answers.iter().flat_map(|answer| fields(answer).0);
-    Ok(Config { fields: InfoFields(known.collect()), refusal })
-}
-
-async fn ask_rights(
-    connection: &mut MultiplexedConnection,
-    keys: &KeySpace,
-    durability: Durability,
-    kind: Kind,
-) -> Result<Rights, RedisError> {
-    let needed = rights::needed(keys, durability, kind == Kind::Cluster);
-    let answers = send(connection, &rights::ask(&needed)).await?;
-    Ok(rights::read(&needed, &answers))
+    Ok((InfoFields(known.collect()), refusal))
 }
 
 async fn ping(connection: &mut MultiplexedConnection) -> Result<Vec<Duration>, RedisError> {

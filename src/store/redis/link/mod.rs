@@ -37,7 +37,7 @@ pub use dedicated::Dedicated;
 pub use error::{LinkError, is_unserved};
 pub use master::Master;
 pub use options::Options;
-pub use probe::{NodeRole, Survey};
+pub use probe::{Reading, Survey};
 pub use secret::Secret;
 pub use target::{Kind, Target, TargetError, TlsFiles};
 

@@ -17,22 +17,23 @@ use super::target::{Address, Target, Topology};
 #[derive(Default)]
 pub struct Survey {
     /// The Sentinels that the target names; empty without Sentinel.
-    pub sentinels: Vec<NodeRole>,
+    pub sentinels: Vec<Reading<MultiplexedConnection>>,
     /// The nodes of a Cluster that the target names and that do not answer as cluster nodes.
     pub lost_seeds: Vec<(String, LinkError)>,
     /// The masters, each with a connection or the reason why it cannot be used.
-    pub masters: Vec<NodeRole>,
+    pub masters: Vec<Reading<MultiplexedConnection>>,
 }
 
-/// One server.
-pub struct NodeRole {
+/// What is known of one server.
+#[derive(Debug, Clone)]
+pub struct Reading<T> {
     /// `host:port`.
     pub address: String,
     /// Whether the server runs on this machine.
     pub is_local: bool,
-    /// A connection to the server, or why there is none. For a master, the connection leads to a
-    /// server that is one.
-    pub connection: Result<MultiplexedConnection, LinkError>,
+    /// What the server gave: a connection or its answers; or why there is nothing. For a master,
+    /// the connection leads to a server that is one.
+    pub found: Result<T, LinkError>,
 }
 
 impl Survey {
@@ -56,16 +57,16 @@ impl Survey {
 async fn by_sentinels(dialer: &Dialer, addresses: &[Address], name: &str) -> Survey {
     let asked = addresses
         .iter()
-        .map(async |address| NodeRole::new(address, sentinel::connect(dialer, address).await));
+        .map(async |address| Reading::new(address, sentinel::connect(dialer, address).await));
     let sentinels = join_all(asked).await;
     let candidates = Sentinels::new(addresses, name).resolve(dialer).await;
     let masters = match candidates {
         Err(error) => {
-            vec![NodeRole { address: name.to_string(), is_local: true, connection: Err(error) }]
+            vec![Reading { address: name.to_string(), is_local: true, found: Err(error) }]
         }
         Ok(candidates) => {
             let found = join_all(candidates.iter().map(|address| master(dialer, address))).await;
-            let usable = found.iter().position(|place| place.connection.is_ok()).unwrap_or(0);
+            let usable = found.iter().position(|place| place.found.is_ok()).unwrap_or(0);
             found.into_iter().skip(usable).take(1).collect()
         }
     };
@@ -80,14 +81,14 @@ async fn by_seeds(dialer: &Dialer, seeds: &[Address]) -> Survey {
     Survey { lost_seeds, masters, ..Survey::default() }
 }
 
-async fn master(dialer: &Dialer, address: &Address) -> NodeRole {
+async fn master(dialer: &Dialer, address: &Address) -> Reading<MultiplexedConnection> {
     let opened = dialer.open_master(address, &dialer.config()).await;
-    NodeRole::new(address, opened.map(|(connection, _master)| connection))
+    Reading::new(address, opened.map(|(connection, _master)| connection))
 }
 
-impl NodeRole {
-    fn new(address: &Address, connection: Result<MultiplexedConnection, LinkError>) -> NodeRole {
-        NodeRole { address: address.to_string(), is_local: is_local(&address.host), connection }
+impl<T> Reading<T> {
+    fn new(address: &Address, found: Result<T, LinkError>) -> Reading<T> {
+        Reading { address: address.to_string(), is_local: is_local(&address.host), found }
     }
 }
 

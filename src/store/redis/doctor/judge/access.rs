@@ -76,7 +76,7 @@ pub(super) fn permissions(facts: &Facts, server: &Server) -> Option<Finding> {
 
 /// Returns one finding for all settings that cannot be read.
 pub(super) fn settings(facts: &Facts, server: &Server) -> Option<Finding> {
-    let refusal = server.config.refusal.as_ref()?;
+    let refusal = server.config_refusal.as_ref()?;
     let found = format!("CONFIG GET is refused ({refusal})");
     let why = "so appendfsync, save, min-replicas-to-write and other settings are not judged; a \
                server of Bellwether does not need it";

@@ -55,13 +55,13 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         findings.push(unreachable(&LinkError::Away { reason }));
     }
     for master in &facts.masters {
-        findings.extend(match &master.notified {
+        findings.extend(match &master.found {
             Ok(_) => access::encryption(facts, master.is_local).map(|f| f.on(&master.address)),
             Err(reason) => Some(unreachable(reason).on(&master.address)),
         });
     }
     let notified =
-        facts.masters.iter().filter_map(|master| Some((master, master.notified.as_ref().ok()?)));
+        facts.masters.iter().filter_map(|master| Some((master, master.found.as_ref().ok()?)));
     for (master, server) in notified {
         let found = CHECKS.iter().filter_map(|check| check(facts, server));
         findings.extend(found.map(|finding| finding.on(&master.address)));

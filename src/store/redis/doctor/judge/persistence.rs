@@ -62,31 +62,26 @@ fn fsync(server: &Server) -> Finding {
 
 pub(super) fn disk(_: &Facts, server: &Server) -> Option<Finding> {
     let is_failing = |name: &str| server.info.text(name) == "err";
-    let look = "check the space on its disk, the rights of its directory, and its log";
-    if is_failing("aof_last_write_status") {
+    let finding = if is_failing("aof_last_write_status") {
         let why = "Redis refuses writes until it can write the file again";
-        let found = "the append-only file could not be written";
-        return Some(Finding::error("disk", found, why).advise(look));
-    }
-    if is_failing("rdb_last_bgsave_status") {
+        Finding::error("disk", "the append-only file could not be written", why)
+    } else if is_failing("rdb_last_bgsave_status") {
         let found = "the last snapshot failed";
-        return Some(match server.config.get("stop-writes-on-bgsave-error") {
-            Some("no") => {
-                let why = "a restart may restore old data";
-                Finding::warning("disk", found, why).advise(look)
-            }
+        match server.config.get("stop-writes-on-bgsave-error") {
+            Some("no") => Finding::warning("disk", found, "a restart may restore old data"),
             _ => {
                 let why = "Redis refuses writes until one succeeds (stop-writes-on-bgsave-error)";
-                Finding::error("disk", found, why).advise(look)
+                Finding::error("disk", found, why)
             }
-        });
-    }
-    if is_failing("aof_last_bgrewrite_status") {
+        }
+    } else if is_failing("aof_last_bgrewrite_status") {
         let why = "the append-only file grows until the disk is full";
-        let found = "the last rewrite of the append-only file failed";
-        return Some(Finding::warning("disk", found, why).advise(look));
-    }
-    Some(Finding::ok("disk", "the last writes succeeded"))
+        Finding::warning("disk", "the last rewrite of the append-only file failed", why)
+    } else {
+        return Some(Finding::ok("disk", "the last writes succeeded"));
+    };
+    let look = "check the space on its disk, the rights of its directory, and its log";
+    Some(finding.advise(look))
 }
 
 pub(super) fn fork(_: &Facts, server: &Server) -> Option<Finding> {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::store::doctor::Level;
 use crate::store::redis::Durability;
-use crate::store::redis::doctor::facts::{Clock, Config, Facts, Reading, Rights, Sentinel, Server};
+use crate::store::redis::doctor::facts::{Clock, Facts, Rights, Sentinel, Server};
 use crate::store::redis::info::InfoFields;
-use crate::store::redis::link::{Kind, LinkError};
+use crate::store::redis::link::{Kind, LinkError, Reading};
 
 use super::*;
 
@@ -20,8 +20,8 @@ const GOOD_CONFIG: &str = "appendfsync:everysec\nsave:3600 1\nmin-replicas-to-wr
 const GOOD_SENTINEL: &str = "name:flock\nip:a\nport:1\nnum-other-sentinels:2\n\
     down-after-milliseconds:5000";
 
-fn notified<T>(address: &str, notified: T) -> Reading<T> {
-    Reading { address: address.to_string(), is_local: true, notified: Ok(notified) }
+fn notified<T>(address: &str, found: T) -> Reading<T> {
+    Reading { address: address.to_string(), is_local: true, found: Ok(found) }
 }
 
 fn mk_clock(ahead_ms: i64) -> Clock {
@@ -32,7 +32,7 @@ fn mk_clock(ahead_ms: i64) -> Clock {
 fn mk_facts() -> Facts {
     let server = Server {
         info: InfoFields::of_lines(GOOD_INFO),
-        config: Config { fields: InfoFields::of_lines(GOOD_CONFIG), refusal: None },
+        config: InfoFields::of_lines(GOOD_CONFIG),
         pings: vec![Duration::from_millis(1); 20],
         clock: Some(mk_clock(0)),
         store: Some(Ok("format 1, 64 buckets".into())),
@@ -58,12 +58,12 @@ fn with_info(lines: &str) -> Facts {
 
 /// Facts with other settings.
 fn with_config(lines: &str) -> Facts {
-    with(|server| server.config.fields.0.extend(InfoFields::of_lines(lines).0))
+    with(|server| server.config.0.extend(InfoFields::of_lines(lines).0))
 }
 
 fn with(change: impl FnOnce(&mut Server)) -> Facts {
     let mut facts = mk_facts();
-    change(facts.masters[0].notified.as_mut().unwrap());
+    change(facts.masters[0].found.as_mut().unwrap());
     facts
 }
 
@@ -149,16 +149,17 @@ fn access_is_judged() {
     let missing = Rights { missing: vec!["waitaof".into()], ..Rights::default() };
     assert_said("permissions", &rights(missing.clone()), Error, "no command waitaof");
     let mut old = rights(missing);
-    old.masters[0].notified.as_mut().unwrap().info = InfoFields::of_lines("redis_version:7.0.1");
+    old.masters[0].found.as_mut().unwrap().info = InfoFields::of_lines("redis_version:7.0.1");
     assert_said("permissions", &synced(old), Ok, "all needed commands");
     let unknown = Rights { unknown: Some("old".into()), ..Rights::default() };
     assert_said("permissions", &rights(unknown), Unknown, "old");
 
     let refused = with(|server| {
-        server.config = Config { refusal: Some("no".into()), ..Config::default() };
+        server.config = InfoFields::default();
+        server.config_refusal = Some("no".into());
     });
     assert_said("settings", &refused, Unknown, "ACL SETUSER default +config|get");
-    let renamed = with(|server| server.config.refusal = Some("unknown command 'CONFIG'".into()));
+    let renamed = with(|server| server.config_refusal = Some("unknown command 'CONFIG'".into()));
     assert!(!said("settings", &renamed).unwrap().1.contains("ACL"), "there is nothing to grant");
     assert_eq!(said("settings", &mk_facts()), None);
     assert_said("persistence", &refused, Ok, "appendonly yes");
@@ -177,7 +178,7 @@ fn access_is_judged() {
 #[test]
 fn an_unreachable_server_is_a_finding_with_its_cause() {
     let mut facts = mk_facts();
-    facts.masters[0].notified = Err(LinkError::Refused { reason: "wrong password".into() });
+    facts.masters[0].found = Err(LinkError::Refused { reason: "wrong password".into() });
     let findings = judge(&facts);
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert_said("connection", &facts, Level::Error, "wrong password");
@@ -212,8 +213,8 @@ fn persistence_is_judged() {
     use Level::{Error, Ok, Warning};
     let off = |save: &str, more: &str| {
         let mut facts = with_info(&format!("aof_enabled:0\n{more}"));
-        let server = facts.masters[0].notified.as_mut().unwrap();
-        server.config.fields.0.insert("save".into(), save.into());
+        let server = facts.masters[0].found.as_mut().unwrap();
+        server.config.0.insert("save".into(), save.into());
         facts
     };
     let command = "CONFIG SET appendonly yes";
@@ -230,7 +231,7 @@ fn persistence_is_judged() {
     let failed = "rdb_last_bgsave_status:err";
     assert_said("disk", &with_info(failed), Error, "snapshot");
     let mut goes_on = with_config("stop-writes-on-bgsave-error:no");
-    goes_on.masters[0].notified.as_mut().unwrap().info = InfoFields::of_lines(failed);
+    goes_on.masters[0].found.as_mut().unwrap().info = InfoFields::of_lines(failed);
     assert_said("disk", &goes_on, Warning, "snapshot");
 
     assert_eq!(said("fork", &with_info("latest_fork_usec:499999")), None);
@@ -267,7 +268,7 @@ fn replication_is_judged() {
     assert_eq!(said("replication-backlog", &mk_facts()), None);
     assert_said("replication-backlog", &with_info(REPLICA), Ok, "64.0 MiB");
     let mut small = with_config("repl-backlog-size:1048576");
-    small.masters[0].notified.as_mut().unwrap().info = InfoFields::of_lines(REPLICA);
+    small.masters[0].found.as_mut().unwrap().info = InfoFields::of_lines(REPLICA);
     assert_said("replication-backlog", &small, Warning, "CONFIG SET repl-backlog-size 64mb");
 }
 
@@ -308,13 +309,13 @@ fn sentinels_are_judged() {
     assert_said("sentinels", &sentinel(""), Ok, "3 answer, 3 watch the master");
     assert_said("sentinels", &sentinel("num-other-sentinels:1"), Warning, "2 watch");
     let mut lost = sentinel("");
-    lost.sentinels[1].notified = Err(LinkError::Away { reason: "no answer from s:2".into() });
+    lost.sentinels[1].found = Err(LinkError::Away { reason: "no answer from s:2".into() });
     assert_said("sentinels", &lost, Warning, "no answer from s:2");
     let mut apart = sentinel("");
-    apart.sentinels[2].notified.as_mut().unwrap().master.0.insert("port".into(), "2".into());
+    apart.sentinels[2].found.as_mut().unwrap().master.0.insert("port".into(), "2".into());
     assert_said("sentinels", &apart, Warning, "a:1, a:2");
     let mut alone = sentinel("");
-    let one = alone.sentinels[2].notified.as_mut().unwrap();
+    let one = alone.sentinels[2].found.as_mut().unwrap();
     one.quorum = Some(Err("NOQUORUM 1 usable".into()));
     one.replicas.clear();
     assert_said("quorum", &alone, Error, "NOQUORUM");
@@ -327,7 +328,7 @@ fn sentinels_are_judged() {
     let mut never = sentinel("");
     for sentinel in &mut never.sentinels {
         let replicas = vec![InfoFields::of_lines("slave-priority:0")];
-        sentinel.notified.as_mut().unwrap().replicas = replicas;
+        sentinel.found.as_mut().unwrap().replicas = replicas;
     }
     assert_said("failover-candidates", &never, Error, "CONFIG SET replica-priority 100");
 }
@@ -340,7 +341,7 @@ fn clusters_are_judged() {
     assert_said("cluster-state", &cluster(3), Ok, "16384 of 16384");
     let broken = |line: &str| {
         let mut facts = cluster(3);
-        let server = facts.masters[0].notified.as_mut().unwrap();
+        let server = facts.masters[0].found.as_mut().unwrap();
         server.cluster.0.extend(InfoFields::of_lines(line).0);
         facts
     };
@@ -350,7 +351,7 @@ fn clusters_are_judged() {
     assert_said("cluster-coverage", &cluster(3), Warning, command);
     let mut whole = cluster(3);
     for master in &mut whole.masters {
-        master.notified.as_mut().unwrap().info.0.extend(InfoFields::of_lines(REPLICA).0);
+        master.found.as_mut().unwrap().info.0.extend(InfoFields::of_lines(REPLICA).0);
     }
     assert_said("cluster-coverage", &whole, Ok, "yes");
     let mut lost = cluster(3);

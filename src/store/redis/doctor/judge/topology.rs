@@ -25,14 +25,14 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
 }
 
 fn notified(facts: &Facts) -> Vec<&Sentinel> {
-    facts.sentinels.iter().filter_map(|sentinel| sentinel.notified.as_ref().ok()).collect()
+    facts.sentinels.iter().filter_map(|sentinel| sentinel.found.as_ref().ok()).collect()
 }
 
 fn sentinels(facts: &Facts) -> Option<Finding> {
     let lost: Vec<&str> = facts
         .sentinels
         .iter()
-        .filter_map(|s| s.notified.as_ref().err())
+        .filter_map(|s| s.found.as_ref().err())
         .map(LinkError::reason)
         .collect();
     if !lost.is_empty() {
@@ -81,21 +81,17 @@ fn failover_delay(facts: &Facts) -> Option<Finding> {
     let millis =
         notified.iter().filter_map(|s| s.master.number("down-after-milliseconds")).max()?;
     let found = format!("a master is given up after {millis} ms");
+    let why = match millis {
+        0..DOWN_AFTER_MIN => {
+            "a fork or a slow command may take as long, and each failover may lose writes"
+        }
+        DOWN_AFTER_MIN..=DOWN_AFTER_MAX => return Some(Finding::ok("failover-delay", found)),
+        _ => "until then every report is answered with STORE_UNAVAILABLE",
+    };
     let name = notified.first().map_or("", |s| s.master.text("name"));
     let command = format!("SENTINEL SET {name} down-after-milliseconds 5000");
-    let advice = "on each Sentinel:";
-    Some(match millis {
-        0..DOWN_AFTER_MIN => {
-            let why =
-                "a fork or a slow command may take as long, and each failover may lose writes";
-            Finding::warning("failover-delay", found, why).advise(advice).command(command)
-        }
-        DOWN_AFTER_MIN..=DOWN_AFTER_MAX => Finding::ok("failover-delay", found),
-        _ => {
-            let why = "until then every report is answered with STORE_UNAVAILABLE";
-            Finding::warning("failover-delay", found, why).advise(advice).command(command)
-        }
-    })
+    let finding = Finding::warning("failover-delay", found, why);
+    Some(finding.advise("on each Sentinel:").command(command))
 }
 
 fn failover_candidates(facts: &Facts) -> Option<Finding> {
@@ -163,7 +159,7 @@ pub(super) fn cluster_coverage(facts: &Facts, server: &Server) -> Option<Finding
     if facts.kind != Kind::Cluster {
         return None;
     }
-    let servers = facts.masters.iter().filter_map(|master| master.notified.as_ref().ok());
+    let servers = facts.masters.iter().filter_map(|master| master.found.as_ref().ok());
     let alone = servers.filter(|server| server.replicas().is_empty()).count();
     let found = format!("cluster-require-full-coverage {setting}");
     Some(match (setting, alone) {
