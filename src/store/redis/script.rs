@@ -3,39 +3,52 @@
 //! A restart, a failover or `SCRIPT FLUSH` removes the scripts. A caller that receives `NOSCRIPT`
 //! loads all of them and repeats the call: nothing was executed.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
-use redis::{Cmd, Pipeline, Script, Value};
+use redis::{Cmd, Pipeline, Value};
 
 use super::link::{LinkError, Links};
 use super::reply;
 
+/// A script, with the digest by which Redis knows it.
+pub(super) struct Script {
+    source: &'static str,
+    digest: OnceLock<String>,
+}
+
 /// Commits one transition.
-pub(super) static COMMIT: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("commit.lua")));
+pub(super) static COMMIT: Script = Script::new(include_str!("commit.lua"));
 /// Folds blocks.
-pub(super) static FOLD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("fold.lua")));
+pub(super) static FOLD: Script = Script::new(include_str!("fold.lua"));
 /// Compares versions.
-pub(super) static CONFIRM: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("confirm.lua")));
+pub(super) static CONFIRM: Script = Script::new(include_str!("confirm.lua"));
 /// Records that a bucket may have lost writes.
-pub(super) static DOUBT: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("doubt.lua")));
+pub(super) static DOUBT: Script = Script::new(include_str!("doubt.lua"));
 /// Notes which master serves a bucket.
-pub(super) static MASTER: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("master.lua")));
+pub(super) static MASTER: Script = Script::new(include_str!("master.lua"));
 /// Marks what a process follows.
-pub(super) static FOLLOW: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("follow.lua")));
+pub(super) static FOLLOW: Script = Script::new(include_str!("follow.lua"));
 /// Counts a data loss.
-pub(super) static EPOCH: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("epoch.lua")));
-
+pub(super) static EPOCH: Script = Script::new(include_str!("epoch.lua"));
 /// Reads the time.
-pub(super) static TIME: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("time.lua")));
-
+pub(super) static TIME: Script = Script::new(include_str!("time.lua"));
 /// Records that a process is alive.
-pub(super) static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("beat.lua")));
+pub(super) static BEAT: Script = Script::new(include_str!("beat.lua"));
+
+impl Script {
+    pub(super) const fn new(source: &'static str) -> Script {
+        Script { source, digest: OnceLock::new() }
+    }
+
+    /// Adds the command that loads the script.
+    pub(super) fn load(&self, pipeline: &mut Pipeline) {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(self.source);
+    }
+
+    fn digest(&self) -> &str {
+        self.digest.get_or_init(|| redis::Script::new(self.source).get_hash().to_string())
+    }
+}
 
 /// Returns a call of a script by its digest; the caller adds the arguments.
 pub(super) fn call(script: &Script, keys: &[String]) -> Cmd {
@@ -45,7 +58,7 @@ pub(super) fn call(script: &Script, keys: &[String]) -> Cmd {
 /// Returns a call with capacity for so many arguments and bytes.
 pub(super) fn call_sized(script: &Script, keys: &[String], (count, bytes): (usize, usize)) -> Cmd {
     let mut call = Cmd::with_capacity(count, bytes);
-    call.arg("EVALSHA").arg(script.get_hash()).arg(keys.len()).arg(keys);
+    call.arg("EVALSHA").arg(script.digest()).arg(keys.len()).arg(keys);
     call
 }
 
@@ -64,18 +77,8 @@ pub(super) async fn run(links: &Links, key: &str, call: &Cmd) -> Result<Vec<Valu
 /// Returns the commands that load all scripts.
 pub(super) fn load_all() -> Pipeline {
     let mut pipeline = redis::pipe();
-    for source in [
-        include_str!("commit.lua"),
-        include_str!("fold.lua"),
-        include_str!("confirm.lua"),
-        include_str!("doubt.lua"),
-        include_str!("master.lua"),
-        include_str!("follow.lua"),
-        include_str!("epoch.lua"),
-        include_str!("beat.lua"),
-        include_str!("time.lua"),
-    ] {
-        pipeline.cmd("SCRIPT").arg("LOAD").arg(source);
+    for script in [&COMMIT, &FOLD, &CONFIRM, &DOUBT, &MASTER, &FOLLOW, &EPOCH, &TIME, &BEAT] {
+        script.load(&mut pipeline);
     }
     pipeline
 }

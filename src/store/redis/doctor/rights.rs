@@ -1,11 +1,12 @@
 //! The rights that a server's Redis user needs, and a check that calls none of the commands.
 
-use redis::{Pipeline, Script, Value};
+use redis::{Pipeline, Value};
 
 use crate::store::Bucket;
 use crate::store::redis::durability::Durability;
 use crate::store::redis::key::{Key, KeySpace};
-use crate::store::redis::{reply, script};
+use crate::store::redis::reply;
+use crate::store::redis::script::{self, Script};
 
 use super::facts::Rights;
 
@@ -57,10 +58,10 @@ pub(super) fn needed(keys: &KeySpace, durability: Durability, is_cluster: bool) 
 
 /// Returns the request that checks these commands, in the way in which the store calls its scripts.
 pub(super) fn ask(needed: &[String]) -> Pipeline {
-    let source = include_str!("rights.lua");
+    let script = Script::new(include_str!("rights.lua"));
     let mut pipeline = redis::pipe();
-    pipeline.cmd("SCRIPT").arg("LOAD").arg(source);
-    pipeline.add_command(script::call(&Script::new(source), &[]).arg(needed).clone());
+    script.load(&mut pipeline);
+    pipeline.add_command(script::call(&script, &[]).arg(needed).clone());
     pipeline
 }
 
