@@ -18,7 +18,7 @@ pub(super) fn text(value: &Value) -> Option<&str> {
     std::str::from_utf8(bytes(value)?).ok()
 }
 
-/// Returns the text of an answer to `INFO`.
+/// Returns the text of an answer to `INFO`; empty if the answer is an error.
 pub(super) fn info(value: &Value) -> &str {
     match value {
         Value::VerbatimString { text, .. } => text,

@@ -13,14 +13,12 @@ pub(super) const NEARLY_FULL_PERCENT: u64 = 75;
 /// Returns the space of the fullest master; `None` if no master has a `maxmemory`, or none answers.
 pub(super) async fn space(shared: &Shared) -> Option<Space> {
     // One bucket of each master.
-    let mut masters = BTreeMap::new();
-    for bucket in (0..shared.keys.buckets).map(Bucket) {
-        let tag = Tag(bucket).to_string();
-        let master = shared.links.master(&tag).borrow().as_ref().map(|one| one.address.clone());
-        if let Some(address) = master {
-            masters.entry(address).or_insert(tag);
-        }
-    }
+    let places = (0..shared.keys.buckets).filter_map(|bucket| {
+        let tag = Tag(Bucket(bucket)).to_string();
+        let master = shared.links.master(&tag).borrow().clone()?;
+        Some((master.address, tag))
+    });
+    let masters: BTreeMap<String, String> = places.collect();
     let mut all = Vec::new();
     for tag in masters.values() {
         all.extend(shared.info(tag, "memory").await.ok().as_ref().and_then(of_info));

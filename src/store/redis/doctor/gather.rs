@@ -91,8 +91,8 @@ async fn ask_server(
     let keys = KeySpace::new(&options.prefix, options.buckets);
     let needed = rights::needed(&keys, durability, kind == Kind::Cluster);
     Ok(Server {
-        info: lines(info),
-        cluster: lines(cluster),
+        info: InfoFields::of_lines(reply::info(info)),
+        cluster: InfoFields::of_lines(reply::info(cluster)),
         config,
         config_refusal,
         rights: rights::read(&needed, &send(&mut connection, &rights::ask(&needed)).await?),
@@ -198,12 +198,6 @@ async fn send(
     pipeline: &Pipeline,
 ) -> Result<Vec<Value>, RedisError> {
     connection.send_packed_commands(pipeline, 0, pipeline.len()).await
-}
-
-/// Returns the fields in lines of text; empty if the answer is an error.
-fn lines(answer: &Value) -> InfoFields {
-    let text: Option<String> = from_redis_value(answer.clone()).ok();
-    text.map_or_else(InfoFields::default, |text| InfoFields::of_lines(&text))
 }
 
 /// Returns the fields in pairs; empty if the answer is an error.

@@ -224,9 +224,8 @@ fn without_password(place: &str) -> String {
 impl Kind {
     fn read(self, hosts: &str, path: &str) -> Result<(Topology, i64), TargetError> {
         let port = if let Kind::Sentinel = self { SENTINEL_PORT } else { PORT };
-        let hosts: Result<Vec<Address>, TargetError> =
-            hosts.split(',').map(|text| Address::parse(text, port)).collect();
-        let hosts = hosts?;
+        let hosts = hosts.split(',').map(|text| Address::parse(text, port));
+        let hosts = hosts.collect::<Result<Vec<Address>, TargetError>>()?;
         match self {
             Kind::Standalone => match <[Address; 1]>::try_from(hosts) {
                 Ok([address]) => Ok((Topology::Standalone { address }, database(path)?)),
