@@ -4,7 +4,7 @@
 //! time is known with an error of half the round trip. The error grows while the local clock runs
 //! without a new sample.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -65,7 +65,7 @@ impl StoreClock {
 
     /// Returns the time. It is never earlier than a time returned before.
     pub(super) fn now(&self) -> Timestamp {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         let now = Timestamp::new(state.sample.micros_at(Instant::now()) / 1000);
         state.latest = state.latest.max(now);
         state.latest
@@ -73,7 +73,7 @@ impl StoreClock {
 
     /// Uses a new sample if it is more precise than the current one, or contradicts it.
     pub(super) fn judge(&self, sample: Sample) {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         let known = state.sample;
         let apart = known.micros_at(sample.at).abs_diff(sample.micros);
         let explained = known.error_at(sample.at) + sample.error;
@@ -82,10 +82,6 @@ impl StoreClock {
         if is_set || sample.error <= known.error_at(sample.at) {
             state.sample = sample;
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.0)
     }
 }
 
@@ -148,10 +144,10 @@ mod tests {
         let clock = StoreClock::new(mk_sample(1000, 1));
         clock.judge(Sample { micros: 1_000_005_000, ..mk_sample(0, 50) });
         assert_eq!(clock.now(), Timestamp::new(1_000_000));
-        assert_eq!(clock.state().sample.error_at(Instant::now()), Duration::from_millis(1));
+        assert_eq!(lock(&clock.0).sample.error_at(Instant::now()), Duration::from_millis(1));
         tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(clock.now(), Timestamp::new(1_010_000));
-        assert_eq!(clock.state().sample.error_at(Instant::now()), Duration::from_millis(3));
+        assert_eq!(lock(&clock.0).sample.error_at(Instant::now()), Duration::from_millis(3));
         clock.judge(Sample { micros: 1_010_001_000, ..mk_sample(0, 2) });
         assert_eq!(clock.now(), Timestamp::new(1_010_001));
     }

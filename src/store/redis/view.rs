@@ -330,17 +330,14 @@ impl Own {
     /// Gives a commit a number, and keeps it until the returned guard is dropped.
     pub(super) fn keep(self: &Arc<Own>, transition: Arc<Transition>) -> Kept {
         let sequence = self.next_sequence();
-        self.lock().insert(sequence, transition);
+        lock(&self.by_sequence).insert(sequence, transition);
         Kept { own: self.clone(), sequence }
     }
 
     /// Returns the commit of that number, if it is one of the application.
     pub(super) fn get(&self, sequence: u64, app: &AppName) -> Option<Arc<Transition>> {
-        self.lock().get(&sequence).filter(|transition| transition.app == *app).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Transition>>> {
-        lock(&self.by_sequence)
+        let by_sequence = lock(&self.by_sequence);
+        by_sequence.get(&sequence).filter(|transition| transition.app == *app).cloned()
     }
 }
 
@@ -352,6 +349,6 @@ pub(super) struct Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.own.lock().remove(&self.sequence);
+        lock(&self.own.by_sequence).remove(&self.sequence);
     }
 }

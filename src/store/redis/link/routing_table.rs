@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, watch};
 
@@ -41,17 +41,15 @@ pub(super) struct Route {
 impl Board {
     /// Returns the link that serves a slot, or why there is none.
     pub(super) fn link(&self, slot: u16) -> Result<Arc<MasterLink>, LinkError> {
-        let routes = self.lock();
-        routes
-            .link(slot)
-            .cloned()
-            .ok_or_else(|| routes.reason(|| format!("no master has slot {slot} of the cluster")))
+        let routes = lock(&self.routes);
+        let reason = || format!("no master has slot {slot} of the cluster");
+        routes.link(slot).cloned().ok_or_else(|| routes.reason(reason))
     }
 
     /// Returns all links, each once.
     pub(super) fn links(&self) -> Vec<Arc<MasterLink>> {
         let mut links: Vec<Arc<MasterLink>> = Vec::new();
-        for route in &self.lock().routes {
+        for route in &lock(&self.routes).routes {
             if !links.iter().any(|link| Arc::ptr_eq(link, &route.link)) {
                 links.push(route.link.clone());
             }
@@ -61,7 +59,7 @@ impl Board {
 
     /// Returns why slots are without a link, if any are.
     pub(super) fn gap(&self) -> Option<LinkError> {
-        let routes = self.lock();
+        let routes = lock(&self.routes);
         let served: usize = routes.routes.iter().map(|route| route.slots.len()).sum();
         let missing = usize::from(SLOTS).saturating_sub(served);
         let reason = || format!("{missing} of {SLOTS} slots of the cluster have no master");
@@ -70,7 +68,7 @@ impl Board {
 
     /// Replaces all routes.
     pub(super) fn set_routes(&self, new: Vec<Route>) {
-        let mut routes = self.lock();
+        let mut routes = lock(&self.routes);
         routes.routes = new;
         routes.failure = None;
         drop(routes);
@@ -79,20 +77,20 @@ impl Board {
 
     /// Sets why there are no new routes. The old ones stay.
     pub(super) fn set_failure(&self, failure: LinkError) {
-        self.lock().failure = Some(failure);
+        lock(&self.routes).failure = Some(failure);
         self.publish();
     }
 
     /// Returns the master of a slot, with a notification of each change.
     pub(super) fn follow(&self, slot: u16) -> watch::Receiver<Option<Master>> {
-        let mut routes = self.lock();
+        let mut routes = lock(&self.routes);
         let now = routes.master(slot);
         routes.followed.entry(slot).or_insert_with(|| watch::Sender::new(now)).subscribe()
     }
 
     /// Notifies the receivers of the slots whose master changed.
     fn publish(&self) {
-        let routes = self.lock();
+        let routes = lock(&self.routes);
         for (slot, observer) in &routes.followed {
             let now = routes.master(*slot);
             observer.send_if_modified(|known| {
@@ -103,10 +101,6 @@ impl Board {
         }
         // Still locked: a task that sees the new number also sees the routes that caused it.
         self.changes.send_modify(|number| *number += 1);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Routes> {
-        lock(&self.routes)
     }
 }
 
