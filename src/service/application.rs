@@ -87,7 +87,7 @@ impl ApplicationService for Applications {
     ) -> Result<Response<v1::ListApplicationsResponse>, Status> {
         let (access, wire) = Access::open(request);
         let (namespace, levels) = convert::read_list(&access, &wire.namespace, |fields| {
-            convert::levels(fields, &wire.levels)
+            Some(fields.levels(&wire.levels))
         })?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of(
@@ -121,7 +121,7 @@ impl ApplicationService for Applications {
     ) -> Result<Response<v1::ListStatusesResponse>, Status> {
         let (access, wire) = Access::open(request);
         let (app, unit) = convert::read(&access, &wire, |fields, wire| {
-            fields.unit_or_application("unit", &wire.unit)
+            Some(fields.unit_or_application("unit", &wire.unit))
         })?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of("ListStatuses", &[&app.to_string(), unit.as_str()]);
@@ -154,7 +154,7 @@ impl ApplicationService for Applications {
     ) -> Result<Response<v1::ListFaultsResponse>, Status> {
         let (access, wire) = Access::open(request);
         let (app, unit) = convert::read(&access, &wire, |fields, wire| {
-            fields.unit_or_application("unit", &wire.unit)
+            Some(fields.unit_or_application("unit", &wire.unit))
         })?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of("ListFaults", &[&app.to_string(), unit.as_str()]);
@@ -210,7 +210,7 @@ impl ApplicationService for Applications {
         let (access, wire) = Access::open(request);
         let (app, (unit, after_time)) = convert::read(&access, &wire, |fields, wire| {
             let unit = fields.unit_or_application("unit", &wire.unit);
-            unit.zip(fields.moment("after_time", wire.after_time.as_ref()))
+            Some((unit, fields.moment("after_time", wire.after_time.as_ref())))
         })?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of("ListStatusEvents", &[&app.to_string(), unit.as_str()]);
@@ -320,7 +320,8 @@ impl ApplicationService for Applications {
         request: Request<v1::DeleteApplicationRequest>,
     ) -> Result<Response<v1::DeleteApplicationResponse>, Status> {
         let (access, wire) = Access::open(request);
-        let (app, id) = convert::read(&access, &wire, convert::request_id)?;
+        let (app, id) =
+            convert::read(&access, &wire, |fields, wire| Some(convert::request_id(fields, wire)))?;
         let deleted = self.aggregator.delete(&app, id).await;
         let outcome = deleted.map_err(|e| ApiError::of(&app, e))?;
         Ok(Response::new(v1::DeleteApplicationResponse { revision: outcome.revision.0 }))

@@ -50,7 +50,7 @@ pub(super) async fn collect(
     let (app, (wait, component)) = convert::read(access, &request, |fields, wire| {
         let wait = fields.duration("deadline", wire.deadline.as_ref(), WAIT_MIN, WAIT_MAX);
         let component = wire.component.as_ref();
-        wait.zip(convert::if_given(component, |text| fields.part("component", text)))
+        Some((wait, component.map(|text| fields.part("component", text))))
     })?;
     let left = deadline.map(|Deadline(at)| at - tokio::time::Instant::now());
     let wait = wait.unwrap_or(WAIT_DEFAULT).min(left.unwrap_or(WAIT_MAX));

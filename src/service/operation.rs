@@ -53,7 +53,7 @@ impl Operations {
         let (access, wire) = Access::open(request);
         let (app, (order, id)) = convert::read(&access, wire, |fields, wire| {
             let order = read(fields, &wire);
-            order.zip(convert::request_id(fields, &wire))
+            Some((order?, convert::request_id(fields, &wire)))
         })?;
         let asked = (order.id.clone(), order.action.clone());
         let request = domain::command::Request { id, command: Command::Operate(order) };
@@ -204,10 +204,8 @@ impl OperationService for Operations {
     ) -> Result<Response<v1::ListOperationsResponse>, Status> {
         let (access, wire) = Access::open(request);
         let (app, (states, unit)) = convert::read(&access, &wire, |fields, wire| {
-            let unit = convert::if_given(wire.unit.as_ref(), |unit| {
-                fields.unit_or_application("unit", unit)
-            });
-            convert::states(fields, &wire.states).zip(unit)
+            let unit = wire.unit.as_ref().map(|unit| fields.unit_or_application("unit", unit));
+            Some((convert::states(fields, &wire.states), unit))
         })?;
         let page = Page::from_wire(wire.page_size)?;
         let asked = [&app.to_string(), &*format!("{states:?} {unit:?}")];

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::damping::{damping, latches};
-use super::fields::{Fields, Within, if_given, levels};
+use super::fields::{Fields, Within};
 use super::identity::request_id;
 use crate::domain::command::{Command, Request};
 use crate::domain::level::{LEVELS, Level};
@@ -21,15 +21,14 @@ pub fn configure_application(
 ) -> Option<Request> {
     let id = request_id(fields, &wire);
     let config = wire.config.unwrap_or_default();
-    let patch = config_patch(fields, &config, wire.update_mask.as_ref());
-    Some(Request { id: id?, command: Command::Configure(Box::new(patch?)) })
+    let patch = config_patch(fields, &config, wire.update_mask.as_ref())?;
+    Some(Request { id, command: Command::Configure(Box::new(patch)) })
 }
 
 /// Reads a `RemoveUnit`.
 pub fn remove_unit(fields: &mut Fields, wire: v1::RemoveUnitRequest) -> Option<Request> {
     let unit = fields.unit("unit", &wire.unit);
-    let id = request_id(fields, &wire);
-    Some(Request { id: id?, command: Command::RemoveUnit(unit?) })
+    Some(Request { id: request_id(fields, &wire), command: Command::RemoveUnit(unit) })
 }
 
 /// Reads the change: a field that is named and absent returns to its default.
@@ -66,10 +65,7 @@ fn config_patch(
         return fields.wrong("update_mask", text, path);
     }
     let named = |path: &str| paths.iter().any(|p| [path, parent(path), "*"].contains(p));
-    let outer = std::mem::replace(&mut fields.within, Within::Message("config"));
-    let patch = config_fields(fields, config, named);
-    fields.within = outer;
-    patch
+    fields.inside(Within::Message("config"), |fields| config_fields(fields, config, named))
 }
 
 /// Returns the field that holds the field of a path.
@@ -89,49 +85,50 @@ fn config_fields(
         None => Some(default.policy),
     };
     let lost_units = match v1::LostUnits::try_from(config.lost_units) {
-        Ok(v1::LostUnits::Unspecified) => Some(default.lost_units),
+        Ok(v1::LostUnits::Unspecified) => None,
         Ok(v1::LostUnits::Ignore) => Some(LostUnits::Ignore),
         Ok(v1::LostUnits::Waiting) => Some(LostUnits::Waiting),
         Ok(v1::LostUnits::Blocked) => Some(LostUnits::Blocked),
         Err(_) => fields.wrong("lost_units", "is not in the enum LostUnits", config.lost_units),
     };
+    let lost_units = lost_units.unwrap_or(default.lost_units);
     let no_ttl = |ttl: &prost_types::Duration| ttl.seconds == 0 && ttl.nanos == 0;
     let given = ttls.default_ttl.as_ref().filter(|ttl| !no_ttl(ttl));
     let default_ttl = fields.duration("ttls.default_ttl", given, TTL_MIN, TTL_MAX);
     let lost_after = fields.duration("ttls.lost_after", ttls.lost_after.as_ref(), TTL_MIN, TTL_MAX);
     let serving_levels = match config.serving_levels.as_slice() {
-        [] => Some(default.serving_levels),
-        given => levels(fields, given).map(|levels| levels.into_iter().collect()),
+        [] => default.serving_levels,
+        given => fields.levels(given).into_iter().collect(),
     };
     let latches = latches(fields, &config.latches);
     let damping = damping(fields, config.damping.as_ref());
-    let external_leader = if_given(config.external_leader.as_ref(), |leader| {
-        fields.unit_or_application("external_leader.unit", &leader.unit)
-    });
+    let external_leader = config.external_leader.as_ref();
+    let external_leader = external_leader
+        .map(|leader| fields.unit_or_application("external_leader.unit", &leader.unit));
     let interval = config.collect_interval.as_ref();
     let collect_interval =
         fields.duration("collect_interval", interval, COLLECT_INTERVAL_MIN, TTL_MAX);
-    let hand_over = if_given(config.hand_over.as_ref(), |given| {
-        fields.text("hand_over.label", &given.label, LABEL_BYTES_MAX)
-    });
+    let hand_over = config.hand_over.as_ref();
+    let hand_over =
+        hand_over.map(|given| fields.text("hand_over.label", &given.label, LABEL_BYTES_MAX));
     let given = config.lease_duration.as_ref();
     let lease_duration =
         fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);
+    let collect_interval = collect_interval.unwrap_or(default.collect_interval);
+    let lease_duration = lease_duration.unwrap_or(default.lease_duration);
     let drop_leader_status = config.drop_leader_status.unwrap_or_default();
     Some(ConfigPatch {
         policy: named("policy").then_some(policy?),
-        lost_units: named("lost_units").then_some(lost_units?),
-        default_ttl: named("ttls.default_ttl").then_some(default_ttl?),
-        lost_after: named("ttls.lost_after").then_some(lost_after?.unwrap_or(default.lost_after)),
-        serving_levels: named("serving_levels").then_some(serving_levels?),
-        external_leader: named("external_leader").then_some(external_leader?),
-        collect_interval: named("collect_interval")
-            .then_some(collect_interval?.unwrap_or(default.collect_interval)),
-        hand_over: named("hand_over").then_some(hand_over?),
-        latches: named("latches").then_some(latches?),
-        damping: named("damping").then_some(damping?),
-        lease_duration: named("lease_duration")
-            .then_some(lease_duration?.unwrap_or(default.lease_duration)),
+        lost_units: named("lost_units").then_some(lost_units),
+        default_ttl: named("ttls.default_ttl").then_some(default_ttl),
+        lost_after: named("ttls.lost_after").then_some(lost_after.unwrap_or(default.lost_after)),
+        serving_levels: named("serving_levels").then_some(serving_levels),
+        external_leader: named("external_leader").then_some(external_leader),
+        collect_interval: named("collect_interval").then_some(collect_interval),
+        hand_over: named("hand_over").then_some(hand_over),
+        latches: named("latches").then_some(latches),
+        damping: named("damping").then_some(damping),
+        lease_duration: named("lease_duration").then_some(lease_duration),
         drop_leader_status: named("drop_leader_status").then_some(drop_leader_status),
     })
 }
@@ -148,9 +145,8 @@ fn policy(fields: &mut Fields, given: &v1::Policy) -> Option<Policy> {
             return fields.wrong("policy.name", text, name);
         }
     }
-    let order: Option<Vec<Level>> =
-        given.order.iter().map(|level| fields.level("policy.order", *level)).collect();
-    let order = order?;
+    let known = |level: &i32| fields.checked(|fields| fields.level("policy.order", *level));
+    let order = given.order.iter().map(known).collect::<Option<Vec<Level>>>()?;
     let distinct: BTreeSet<Level> = order.iter().copied().collect();
     match <[Level; LEVELS]>::try_from(order) {
         Ok(order) if distinct.len() == LEVELS => Some(Policy::Custom(order)),

@@ -14,10 +14,20 @@ use crate::service::code::{Reason, quoted};
 /// The name that means all components.
 const ALL: &str = "*";
 
-fn scope(fields: &mut Fields, field: &str, component: &str) -> Option<Scope> {
+/// Reads the name of a component, which is given once.
+fn scope<'a>(
+    fields: &mut Fields,
+    field: &str,
+    seen: &mut BTreeSet<&'a str>,
+    component: &'a str,
+) -> Scope {
+    if !seen.insert(component) {
+        let text = format!("is {} again; name each component once", quoted(component));
+        fields.note(field, Reason::InvalidValue, text).with("value", component);
+    }
     match component {
-        ALL => Some(Scope::All),
-        component => fields.part(field, component).map(Scope::Component),
+        ALL => Scope::All,
+        component => Scope::Component(fields.part(field, component)),
     }
 }
 
@@ -28,75 +38,56 @@ fn scope_name(scope: &Scope) -> String {
     }
 }
 
-/// Notes a component that is named twice.
-fn once<'a>(fields: &mut Fields, field: &str, seen: &mut BTreeSet<&'a str>, component: &'a str) {
-    if !seen.insert(component) {
-        let text = format!("is {} again; name each component once", quoted(component));
-        fields.note(field, Reason::InvalidValue, text).with("value", component);
-    }
-}
-
 /// Reads the latches.
-pub(super) fn latches(fields: &mut Fields, given: &[v1::Latch]) -> Option<Vec<Latch>> {
+pub(super) fn latches(fields: &mut Fields, given: &[v1::Latch]) -> Vec<Latch> {
     let mut seen = BTreeSet::new();
-    let mut read = Vec::with_capacity(given.len());
-    for (n, latch) in given.iter().enumerate() {
+    let read = given.iter().enumerate().map(|(n, latch)| {
         let field = format!("latches[{n}].component");
-        once(fields, &field, &mut seen, &latch.component);
-        let scope = scope(fields, &field, &latch.component);
-        let good_count = u32::try_from(latch.good_count).ok().filter(|n| GOOD_COUNT.contains(n));
-        if good_count.is_none() {
-            let (min, max) = (GOOD_COUNT.start(), GOOD_COUNT.end());
+        let scope = scope(fields, &field, &mut seen, &latch.component);
+        let good_count = u32::try_from(latch.good_count).unwrap_or_default();
+        if !GOOD_COUNT.contains(&good_count) {
+            let (min, max) = GOOD_COUNT.into_inner();
             let text = format!("is {}; give {min} to {max}", latch.good_count);
-            fields
-                .note(&format!("latches[{n}].good_count"), Reason::InvalidValue, text)
-                .with("value", latch.good_count)
-                .with("max", max);
+            let (field, value) = (format!("latches[{n}].good_count"), latch.good_count);
+            fields.out_of_bounds(&field, Reason::InvalidValue, text, ("value", value), max);
         }
-        read.push(scope.zip(good_count).map(|(scope, good_count)| Latch { scope, good_count }));
-    }
-    read.into_iter().collect()
+        Latch { scope, good_count }
+    });
+    read.collect()
 }
 
 /// Reads the damping.
-pub(super) fn damping(fields: &mut Fields, given: Option<&v1::Damping>) -> Option<Damping> {
+pub(super) fn damping(fields: &mut Fields, given: Option<&v1::Damping>) -> Damping {
     let default = Damping::default();
     let Some(given) = given else {
-        return Some(default);
+        return default;
     };
     let mut seen = BTreeSet::new();
-    let mut scopes = Vec::with_capacity(given.components.len());
-    for (n, component) in given.components.iter().enumerate() {
-        let field = format!("damping.components[{n}]");
-        once(fields, &field, &mut seen, component);
-        scopes.push(scope(fields, &field, component));
-    }
-    let start = percent(fields, "start_percent", given.start_percent, default.start_percent, 99);
-    let max = start.unwrap_or(99);
-    let usual = default.stop_percent.min(max);
-    let stop_percent = percent(fields, "stop_percent", given.stop_percent, usual, max);
+    let scopes = given.components.iter().enumerate().map(|(n, component)| {
+        scope(fields, &format!("damping.components[{n}]"), &mut seen, component)
+    });
+    let scopes = scopes.collect();
+    let start_percent =
+        percent(fields, "start_percent", given.start_percent, default.start_percent, 99);
+    let usual = default.stop_percent.min(start_percent);
+    let stop_percent = percent(fields, "stop_percent", given.stop_percent, usual, start_percent);
     let calm_after = given.calm_after.as_ref();
     let calm_after =
         fields.duration("damping.calm_after", calm_after, CALM_AFTER_MIN, CALM_AFTER_MAX);
-    Some(Damping {
-        scopes: scopes.into_iter().collect::<Option<_>>()?,
-        start_percent: start?,
-        stop_percent: stop_percent?,
-        calm_after: calm_after?.unwrap_or(default.calm_after),
-    })
+    let calm_after = calm_after.unwrap_or(default.calm_after);
+    Damping { scopes, start_percent, stop_percent, calm_after }
 }
 
-fn percent(fields: &mut Fields, field: &str, given: i32, default: u32, max: u32) -> Option<u32> {
+/// Reads a percentage of at most `max`.
+fn percent(fields: &mut Fields, field: &str, given: i32, default: u32, max: u32) -> u32 {
     match u32::try_from(given) {
-        Ok(0) => Some(default),
-        Ok(percent) if percent <= max => Some(percent),
+        Ok(0) => default,
+        Ok(percent) if percent <= max => percent,
         _ => {
             let text = format!("is {given}; give 1 to {max}, or nothing");
-            fields
-                .note(&format!("damping.{field}"), Reason::InvalidValue, text)
-                .with("value", given)
-                .with("max", max);
-            None
+            let (field, given) = (format!("damping.{field}"), ("value", given));
+            fields.out_of_bounds(&field, Reason::InvalidValue, text, given, max);
+            max
         }
     }
 }

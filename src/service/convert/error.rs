@@ -31,100 +31,73 @@ pub fn report_error(
     let id = request_id(fields, &wire);
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
     // Classified last, so that a refused request is not counted as classified.
-    let command = met(fields, wire.error.as_ref(), rules)?;
-    Some(Request { id: id?, command: command(reporter?) })
+    let command = met(fields, reporter, wire.error.as_ref(), rules)?;
+    Some(Request { id, command })
 }
 
-/// Reads a reported error; returns a function that makes the command of a reporter.
+/// Reads an error that a reporter has met.
 pub(super) fn met(
     fields: &mut Fields,
+    reporter: Reporter,
     given: Option<&v1::ErrorReport>,
     rules: &ErrorRules,
-) -> Option<impl FnOnce(Reporter) -> Command + use<>> {
+) -> Option<Command> {
     let Some(given) = given else {
         return fields.missing("error", "is required");
     };
-    let outer = std::mem::replace(&mut fields.within, Within::Message("error"));
-    let component = fields.part("component", &given.component);
-    let target = target(fields, &given.target);
-    let error = error_of(fields, given);
-    fields.within = outer;
-    let (component, target, error) = (component?, target?, error?);
+    let (component, target, error) = fields.inside(Within::Message("error"), |fields| {
+        let component = fields.part("component", &given.component);
+        let target = target(fields, &given.target);
+        (component, target, error_of(fields, given))
+    });
     if fields.is_wrong() {
         return None;
     }
     let finding = rules.classify(&error.evidence);
     let error = Box::new(NewError { finding, ..error });
-    Some(move |reporter| Command::ReportError { reporter, component, target, error })
+    Some(Command::ReportError { reporter, component, target, error })
 }
 
 /// Reads the object of a failed call.
-fn target(fields: &mut Fields, text: &str) -> Option<Arc<str>> {
+fn target(fields: &mut Fields, text: &str) -> Arc<str> {
     if text.chars().any(char::is_control) {
         let text = "has control characters; give a host, an object or a URL";
         fields.note("target", Reason::InvalidValue, text);
-        return None;
+        return Arc::default();
     }
-    fields.text("target", text, NAME_BYTES_MAX).map(Arc::from)
+    fields.text("target", text, NAME_BYTES_MAX).into()
 }
 
-fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> Option<NewError> {
-    let internal_detail = given.internal_detail.clone();
-    let internal_detail =
-        fields.prose("internal_detail", internal_detail, INTERNAL_DETAIL_BYTES_MAX);
-    let action = fields.prose("action", given.action.clone(), MESSAGE_BYTES_MAX);
+fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> NewError {
+    let detail = given.internal_detail.clone();
+    let detail = fields.prose("internal_detail", detail, INTERNAL_DETAIL_BYTES_MAX);
     let shortest = given.shortest_wait.as_ref();
-    let shortest_wait = fields.duration("shortest_wait", shortest, Duration::ZERO, PUSHBACK_MAX);
-    let operation_id = fields.text("operation_id", &given.operation_id, REQUEST_ID_BYTES_MAX);
-    let generation = fields.text("generation", &given.generation, NAME_BYTES_MAX);
-    let attempt = u32::try_from(given.attempt).ok().or_else(|| {
-        let text = format!("is {}; give 1 or more, or nothing", given.attempt);
-        fields.wrong("attempt", text, given.attempt)
-    });
-    Some(NewError {
-        evidence: evidence(fields, given)?,
-        internal_detail: InternalDetail(internal_detail?),
-        action: action?,
-        operation_id: operation_id?,
-        attempt: attempt?,
-        generation: generation?,
+    NewError {
+        internal_detail: InternalDetail(detail),
+        action: fields.prose("action", given.action.clone(), MESSAGE_BYTES_MAX),
+        shortest_wait: fields.duration("shortest_wait", shortest, Duration::ZERO, PUSHBACK_MAX),
+        operation_id: fields.text("operation_id", &given.operation_id, REQUEST_ID_BYTES_MAX),
+        generation: fields.text("generation", &given.generation, NAME_BYTES_MAX),
+        attempt: u32::try_from(given.attempt).unwrap_or_else(|_| {
+            let text = format!("is {}; give 1 or more, or nothing", given.attempt);
+            fields.wrong("attempt", text, given.attempt).unwrap_or_default()
+        }),
+        evidence: evidence(fields, given),
         finding: Finding::default(),
-        shortest_wait: shortest_wait?,
-    })
+    }
 }
 
-pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Option<Evidence> {
-    let system = match given.system.as_str() {
-        "" => {
-            let text = "is required: grpc, http, python, helm, redis, io, or one of your rules";
-            fields.missing("system", text)
-        }
-        system if is_system(system) => Some(system.into()),
-        system => {
-            let text = format!("is {}; give lower-case letters, digits, . _ -", quoted(system));
-            fields.wrong("system", text, system)
-        }
-    };
-    let code = fields.text("code", &given.code, MESSAGE_BYTES_MAX);
-    let origin = origin(fields, given.origin);
-    let outcome = outcome(fields, given.outcome);
-    let domain = fields.text("domain", &given.domain, NAME_BYTES_MAX);
-    if !given.reason.is_empty() && !is_reason(&given.reason) {
-        let text = format!("is {}; write UPPER_SNAKE of at most 63 bytes", quoted(&given.reason));
-        fields.note("reason", Reason::InvalidValue, text).with("value", &given.reason);
-    }
-    let message = fields.prose("message", given.message.clone(), MESSAGE_BYTES_MAX);
+pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Evidence {
     let pushback = given.retry_after.as_ref();
-    let retry_after = fields.duration("retry_after", pushback, Duration::ZERO, PUSHBACK_MAX);
-    Some(Evidence {
-        system: system?,
-        code: code?,
-        origin: origin?,
-        outcome: outcome?,
-        domain: domain?,
-        reason: given.reason.as_str().into(),
-        message: message?,
-        retry_after: retry_after?,
+    Evidence {
+        system: system(fields, &given.system),
+        code: fields.text("code", &given.code, MESSAGE_BYTES_MAX),
+        origin: origin(fields, given.origin),
+        outcome: outcome(fields, given.outcome),
+        domain: fields.text("domain", &given.domain, NAME_BYTES_MAX),
+        reason: reason(fields, &given.reason),
+        message: fields.prose("message", given.message.clone(), MESSAGE_BYTES_MAX),
+        retry_after: fields.duration("retry_after", pushback, Duration::ZERO, PUSHBACK_MAX),
         hints: Hints {
             user_input: given.user_input,
             own_request: given.own_request,
@@ -133,32 +106,50 @@ pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Option<E
             deadline_passed: given.deadline_passed,
             own_shutdown: given.own_shutdown,
         },
-    })
+    }
 }
 
-fn origin(fields: &mut Fields, given: i32) -> Option<ErrorOrigin> {
-    match v1::ErrorOrigin::try_from(given) {
+fn system(fields: &mut Fields, system: &str) -> Box<str> {
+    if system.is_empty() {
+        let text = "is required: grpc, http, python, helm, redis, io, or one of your rules";
+        fields.note("system", Reason::MissingField, text);
+    } else if !is_system(system) {
+        let text = format!("is {}; give lower-case letters, digits, . _ -", quoted(system));
+        fields.note("system", Reason::InvalidValue, text).with("value", system);
+    }
+    system.into()
+}
+
+fn reason(fields: &mut Fields, reason: &str) -> Box<str> {
+    if !reason.is_empty() && !is_reason(reason) {
+        let text = format!("is {}; write UPPER_SNAKE of at most 63 bytes", quoted(reason));
+        fields.note("reason", Reason::InvalidValue, text).with("value", reason);
+    }
+    reason.into()
+}
+
+fn origin(fields: &mut Fields, given: i32) -> ErrorOrigin {
+    let origin = match v1::ErrorOrigin::try_from(given) {
         Ok(v1::ErrorOrigin::Peer) => Some(ErrorOrigin::Peer),
         Ok(v1::ErrorOrigin::Transport) => Some(ErrorOrigin::Transport),
         Ok(v1::ErrorOrigin::Local) => Some(ErrorOrigin::Local),
         Ok(v1::ErrorOrigin::Unspecified) => {
-            let text = "is required: who answered decides what an error means";
-            fields.missing("origin", text)
+            fields.missing("origin", "is required: who answered decides what an error means")
         }
         Err(_) => {
             let text = format!("is {given}; give peer, transport or local");
             fields.wrong("origin", text, given)
         }
-    }
+    };
+    origin.unwrap_or(ErrorOrigin::Local)
 }
 
-#[allow(clippy::option_option)] // not given is not the same as wrong
-fn outcome(fields: &mut Fields, given: i32) -> Option<Option<ErrorOutcome>> {
+fn outcome(fields: &mut Fields, given: i32) -> Option<ErrorOutcome> {
     match v1::ErrorOutcome::try_from(given) {
-        Ok(v1::ErrorOutcome::Unspecified) => Some(None),
-        Ok(v1::ErrorOutcome::NotApplied) => Some(Some(ErrorOutcome::NotApplied)),
-        Ok(v1::ErrorOutcome::Unknown) => Some(Some(ErrorOutcome::Unknown)),
-        Ok(v1::ErrorOutcome::Rejected) => Some(Some(ErrorOutcome::Rejected)),
+        Ok(v1::ErrorOutcome::Unspecified) => None,
+        Ok(v1::ErrorOutcome::NotApplied) => Some(ErrorOutcome::NotApplied),
+        Ok(v1::ErrorOutcome::Unknown) => Some(ErrorOutcome::Unknown),
+        Ok(v1::ErrorOutcome::Rejected) => Some(ErrorOutcome::Rejected),
         Err(_) => {
             let text = format!("is {given}; give not_applied, unknown, rejected, or nothing");
             fields.wrong("outcome", text, given)
@@ -170,30 +161,29 @@ fn outcome(fields: &mut Fields, given: i32) -> Option<Option<ErrorOutcome>> {
 pub fn resolve_error(fields: &mut Fields, wire: v1::ResolveErrorRequest) -> Option<Request> {
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
     let target = wire.target.as_deref().unwrap_or_default();
-    let whole = wire.all_components;
-    let over = over(fields, (&wire.component, whole), target, &wire.generation);
-    let id = request_id(fields, &wire);
-    Some(Request { id: id?, command: over?(reporter?) })
+    let what = (wire.component.as_str(), wire.all_components);
+    let command = over(fields, reporter, what, target, &wire.generation);
+    Some(Request { id: request_id(fields, &wire), command })
 }
 
-/// Reads a success; returns a function that makes the command of a reporter. Without a target it is
-/// about all targets of the component, or of all components.
+/// Reads a success of a reporter. Without a target it is about all targets of the component, or of
+/// all components.
 pub(super) fn over(
     fields: &mut Fields,
+    reporter: Reporter,
     (component, all_components): (&str, bool),
     target_name: &str,
     generation: &str,
-) -> Option<impl FnOnce(Reporter) -> Command + use<>> {
+) -> Command {
     if all_components && !(component.is_empty() && target_name.is_empty()) {
         let text = "is given beside a component or a target; give one of them";
         fields.note("all_components", Reason::InvalidValue, text);
     }
     let component = fields.part("component", component);
-    let component = component.map(|component| (!all_components).then_some(component));
-    let target = target(fields, target_name);
-    let generation = fields.text("generation", generation, NAME_BYTES_MAX)?;
-    let (component, target) = (component?, target.map(|t| Some(t).filter(|t| !t.is_empty()))?);
-    Some(move |reporter| Command::ResolveError { reporter, component, target, generation })
+    let component = (!all_components).then_some(component);
+    let target = Some(target(fields, target_name)).filter(|target| !target.is_empty());
+    let generation = fields.text("generation", generation, NAME_BYTES_MAX);
+    Command::ResolveError { reporter, component, target, generation }
 }
 
 /// Reads a `ResolveHold`.
@@ -213,8 +203,8 @@ pub fn resolve_hold(fields: &mut Fields, wire: v1::ResolveHoldRequest) -> Option
         }
     };
     let id = request_id(fields, &wire);
-    let (unit, component, resolution, why) = (unit?, component?, resolution?, why?);
-    Some(Request { id: id?, command: Command::ResolveHold { unit, component, resolution, why } })
+    let resolution = resolution?;
+    Some(Request { id, command: Command::ResolveHold { unit, component, resolution, why } })
 }
 
 pub(super) fn class(class: Class) -> v1::ErrorClass {

@@ -28,7 +28,8 @@ const DURATION_SECONDS_MAX: i64 = 315_576_000_000;
 /// The end of a text that was cut.
 const ELLIPSIS: char = '…';
 
-/// Checks the fields of one request. An invalid field is noted, and read as `None`.
+/// Checks the fields of one request. A wrong field is noted, and then read as any valid value:
+/// [`Fields::finish`] refuses the request.
 #[derive(Default)]
 pub struct Fields {
     violations: Vec<Violation>,
@@ -106,6 +107,22 @@ impl Fields {
         !self.violations.is_empty()
     }
 
+    /// Reads a part of the request; `None` if there is a violation in it.
+    pub(super) fn checked<T>(&mut self, read: impl FnOnce(&mut Fields) -> T) -> Option<T> {
+        let noted = |fields: &Fields| fields.violations.len() + fields.left_out;
+        let before = noted(self);
+        let read = read(self);
+        (noted(self) == before).then_some(read)
+    }
+
+    /// Reads the fields of a message in the request.
+    pub(super) fn inside<T>(&mut self, message: Within, read: impl FnOnce(&mut Fields) -> T) -> T {
+        let outer = std::mem::replace(&mut self.within, message);
+        let read = read(self);
+        self.within = outer;
+        read
+    }
+
     /// Notes a violation of a field. The caller adds facts of the description to the result.
     pub(super) fn note(
         &mut self,
@@ -122,7 +139,7 @@ impl Fields {
         Noted(self.violations.last_mut())
     }
 
-    /// Notes a field with a wrong value. Returns `None`, which is then its value.
+    /// Notes a field with a wrong value. Returns `None`: it has no value.
     pub(super) fn wrong<T>(
         &mut self,
         field: &str,
@@ -133,10 +150,22 @@ impl Fields {
         None
     }
 
-    /// Notes a field that is missing. Returns `None`, which is then its value.
+    /// Notes a field that is missing. Returns `None`: it has no value.
     pub(super) fn missing<T>(&mut self, field: &str, text: impl Into<String>) -> Option<T> {
         self.note(field, Reason::MissingField, text);
         None
+    }
+
+    /// Notes a field with a value outside of its bounds, or with too many entries or bytes.
+    pub(super) fn out_of_bounds(
+        &mut self,
+        field: &str,
+        reason: Reason,
+        text: impl Into<String>,
+        (key, given): (&'static str, impl ToString),
+        max: impl ToString,
+    ) {
+        self.note(field, reason, text).with(key, given).with("max", max);
     }
 
     fn name<T>(&mut self, field: &str, given: &str, read: Result<T, NameError>) -> Option<T> {
@@ -173,28 +202,23 @@ impl Fields {
     }
 
     /// Reads a required unit.
-    pub fn unit(&mut self, field: &str, text: &str) -> Option<UnitName> {
-        self.name(field, text, UnitName::new(text))
+    pub fn unit(&mut self, field: &str, text: &str) -> UnitName {
+        self.name(field, text, UnitName::new(text)).unwrap_or_default()
     }
 
     /// Reads a unit that calls outside of a session.
-    pub(super) fn reporter(&mut self, unit: &str, incarnation: Option<u64>) -> Option<Reporter> {
-        Some(Reporter::new(self.unit("unit", unit)?, incarnation))
+    pub(super) fn reporter(&mut self, unit: &str, incarnation: Option<u64>) -> Reporter {
+        Reporter::new(self.unit("unit", unit), incarnation)
     }
 
     /// Reads the unit and the epoch of a leader.
-    pub(super) fn claim(&mut self, unit: &str, lease_epoch: u64) -> Option<Claim> {
-        let unit = self.unit_or_application("unit", unit)?;
-        Some(Claim { unit, lease_epoch, decided_outside: false })
+    pub(super) fn claim(&mut self, unit: &str, lease_epoch: u64) -> Claim {
+        let unit = self.unit_or_application("unit", unit);
+        Claim { unit, lease_epoch, decided_outside: false }
     }
 
     /// Reads the leader of a write, which may have been made the leader outside.
-    pub(super) fn writer(
-        &mut self,
-        unit: &str,
-        lease_epoch: u64,
-        decided_outside: bool,
-    ) -> Option<Claim> {
+    pub(super) fn writer(&mut self, unit: &str, lease_epoch: u64, decided_outside: bool) -> Claim {
         if !decided_outside {
             return self.claim(unit, lease_epoch);
         }
@@ -202,14 +226,13 @@ impl Fields {
             let text = "is a lease of this server; leave it out with `decided_outside`";
             self.note("lease_epoch", Reason::InvalidValue, text).with("value", lease_epoch);
         }
-        let unit = self.unit("unit", unit)?;
-        Some(Claim { unit, lease_epoch: 0, decided_outside })
+        Claim { unit: self.unit("unit", unit), lease_epoch: 0, decided_outside }
     }
 
     /// Reads an optional unit; empty means the application itself.
-    pub fn unit_or_application(&mut self, field: &str, text: &str) -> Option<UnitName> {
+    pub fn unit_or_application(&mut self, field: &str, text: &str) -> UnitName {
         match text {
-            "" => Some(UnitName::application()),
+            "" => UnitName::application(),
             text => self.unit(field, text),
         }
     }
@@ -220,60 +243,55 @@ impl Fields {
     }
 
     /// Reads opaque bytes of a worker.
-    pub(super) fn bytes(&mut self, field: &str, bytes: &bytes::Bytes, max: usize) -> Option<Bytes> {
+    pub(super) fn bytes(&mut self, field: &str, bytes: &bytes::Bytes, max: usize) -> Bytes {
         if max < bytes.len() {
             let text = format!("has {} bytes; at most {max}", bytes.len());
-            self.note(field, Reason::ValueTooLarge, text)
-                .with("bytes", bytes.len())
-                .with("max", max);
-            return None;
+            self.out_of_bounds(field, Reason::ValueTooLarge, text, ("bytes", bytes.len()), max);
         }
-        Some(Bytes::from(bytes.clone()))
+        Bytes::from(bytes.clone())
     }
 
     /// Reads a component or a key.
-    pub fn part(&mut self, field: &str, text: &str) -> Option<PartName> {
-        self.name(field, text, PartName::new(text))
+    pub fn part(&mut self, field: &str, text: &str) -> PartName {
+        self.name(field, text, PartName::new(text)).unwrap_or_default()
     }
 
     /// Reads the id of the request. Control characters are reserved for the server's own ids.
-    pub fn request_id(&mut self, id: &str) -> Option<Option<Arc<str>>> {
-        if REQUEST_ID_BYTES_MAX < id.len() {
-            let text = format!("is {} bytes long; at most {REQUEST_ID_BYTES_MAX}", id.len());
-            self.note("request_id", Reason::InvalidValue, text)
-                .with("bytes", id.len())
-                .with("max", REQUEST_ID_BYTES_MAX);
-            return None;
-        }
-        if id.chars().any(char::is_control) {
+    pub fn request_id(&mut self, id: &str) -> Option<Arc<str>> {
+        let (bytes, max) = (id.len(), REQUEST_ID_BYTES_MAX);
+        if max < bytes {
+            let text = format!("is {bytes} bytes long; at most {max}");
+            self.out_of_bounds("request_id", Reason::InvalidValue, text, ("bytes", bytes), max);
+        } else if id.chars().any(char::is_control) {
             let text = "has control characters; give letters, digits and signs";
-            return self.wrong("request_id", text, id.escape_debug());
+            self.wrong::<()>("request_id", text, id.escape_debug());
         }
-        Some((!id.is_empty()).then(|| Arc::from(id)))
+        (!id.is_empty()).then(|| Arc::from(id))
     }
 
     /// Reads a required level.
-    pub fn level(&mut self, field: &str, level: i32) -> Option<Level> {
-        match v1::Level::try_from(level) {
+    pub fn level(&mut self, field: &str, level: i32) -> Level {
+        let known = v1::Level::try_from(level);
+        match known {
             Ok(v1::Level::Unspecified) => {
                 let words: Vec<&str> = Level::ALL.iter().map(|l| l.word()).collect();
                 let text = format!("is required: one of {}", words.join(", "));
-                self.missing(field, text)
+                self.note(field, Reason::MissingField, text);
             }
-            Ok(level) => Some(from_level(level)),
+            Ok(_) => {}
             Err(_) => {
                 let text = format!("is {level}, which is not in the enum Level");
                 self.note(field, Reason::UnknownLevel, text).with("value", level);
-                None
             }
         }
+        from_level(known.unwrap_or_default())
     }
 
-    pub(super) fn kind(&mut self, kind: i32) -> Option<Option<Kind>> {
+    pub(super) fn kind(&mut self, kind: i32) -> Option<Kind> {
         match v1::StatusKind::try_from(kind) {
-            Ok(v1::StatusKind::Unspecified) => Some(None),
-            Ok(v1::StatusKind::Pull) => Some(Some(Kind::Pull)),
-            Ok(v1::StatusKind::Push) => Some(Some(Kind::Push)),
+            Ok(v1::StatusKind::Unspecified) => None,
+            Ok(v1::StatusKind::Pull) => Some(Kind::Pull),
+            Ok(v1::StatusKind::Push) => Some(Kind::Push),
             Err(_) => {
                 let text = format!("is {kind}; give pull, push, or nothing");
                 self.wrong("kind", text, kind)
@@ -281,40 +299,29 @@ impl Fields {
         }
     }
 
-    pub(super) fn text(&mut self, field: &str, text: &str, bytes_max: usize) -> Option<Box<str>> {
+    pub(super) fn text(&mut self, field: &str, text: &str, bytes_max: usize) -> Box<str> {
         self.owned_text(field, text.to_string(), bytes_max)
     }
 
     /// Like `text`, without a copy of the text.
-    pub(super) fn owned_text(
-        &mut self,
-        field: &str,
-        text: String,
-        bytes_max: usize,
-    ) -> Option<Box<str>> {
-        if bytes_max < text.len() {
-            let problem = format!("is {} bytes long; at most {bytes_max}", text.len());
-            self.note(field, Reason::MessageTooLong, problem)
-                .with("bytes", text.len())
-                .with("max", bytes_max);
-            return None;
+    pub(super) fn owned_text(&mut self, field: &str, text: String, bytes_max: usize) -> Box<str> {
+        let bytes = text.len();
+        if bytes_max < bytes {
+            let problem = format!("is {bytes} bytes long; at most {bytes_max}");
+            let given = ("bytes", bytes);
+            self.out_of_bounds(field, Reason::MessageTooLong, problem, given, bytes_max);
         }
-        Some(text.into())
+        text.into()
     }
 
     /// Reads a text for people, which is cut if it is too long and the sender asks for that.
-    pub(super) fn prose(
-        &mut self,
-        field: &str,
-        text: String,
-        bytes_max: usize,
-    ) -> Option<Box<str>> {
+    pub(super) fn prose(&mut self, field: &str, text: String, bytes_max: usize) -> Box<str> {
         if !self.cuts || text.len() <= bytes_max {
             return self.owned_text(field, text, bytes_max);
         }
         self.note_cut(field, format!("{} to {bytes_max} bytes", text.len()));
         let kept = text.floor_char_boundary(bytes_max - ELLIPSIS.len_utf8());
-        Some(format!("{}{ELLIPSIS}", &text[..kept]).into())
+        format!("{}{ELLIPSIS}", &text[..kept]).into()
     }
 
     /// Reads a short message, which has a limit of characters.
@@ -340,15 +347,13 @@ impl Fields {
         self.cut.0.push(format!("{}{field} was cut from {how}", self.within.prefix()));
     }
 
-    pub(super) fn weight(&mut self, field: &str, weight: i32) -> Option<i32> {
-        if weight.unsigned_abs() <= PRIORITY_MAX.unsigned_abs() {
-            return Some(weight);
+    pub(super) fn weight(&mut self, field: &str, weight: i32) -> i32 {
+        if PRIORITY_MAX.unsigned_abs() < weight.unsigned_abs() {
+            let text = format!("is {weight}; give -{PRIORITY_MAX} to {PRIORITY_MAX}");
+            let given = ("value", weight);
+            self.out_of_bounds(field, Reason::InvalidValue, text, given, PRIORITY_MAX);
         }
-        let text = format!("is {weight}; give -{PRIORITY_MAX} to {PRIORITY_MAX}");
-        self.note(field, Reason::InvalidValue, text)
-            .with("value", weight)
-            .with("max", PRIORITY_MAX);
-        None
+        weight
     }
 
     /// Reads an optional duration within bounds.
@@ -358,25 +363,21 @@ impl Fields {
         duration: Option<&prost_types::Duration>,
         min: Duration,
         max: Duration,
-    ) -> Option<Option<Duration>> {
-        let Some(given) = duration else {
-            return Some(None);
-        };
+    ) -> Option<Duration> {
+        let given = duration?;
         // The conversion of far longer ones overflows, and so does their text.
         let seconds = given.seconds.clamp(-DURATION_SECONDS_MAX, DURATION_SECONDS_MAX);
         let given = prost_types::Duration { seconds, ..*given };
-        match Duration::try_from(given) {
-            Ok(read) if min <= read && read <= max => Some(Some(read)),
-            _ => {
-                let (min, max) = (min.as_secs(), max.as_secs());
-                let text = format!("is {given}; give {min} s to {max} s, or nothing");
-                self.note(field, Reason::InvalidValue, text)
-                    .with("value", given)
-                    .with("min_seconds", min)
-                    .with("max_seconds", max);
-                None
-            }
+        let read = Duration::try_from(given).ok().filter(|read| (min..=max).contains(read));
+        if read.is_none() {
+            let (min, max) = (min.as_secs(), max.as_secs());
+            let text = format!("is {given}; give {min} s to {max} s, or nothing");
+            self.note(field, Reason::InvalidValue, text)
+                .with("value", given)
+                .with("min_seconds", min)
+                .with("max_seconds", max);
         }
+        read
     }
 
     /// Reads an optional timestamp.
@@ -384,66 +385,41 @@ impl Fields {
         &mut self,
         field: &str,
         time: Option<&prost_types::Timestamp>,
-    ) -> Option<Option<Timestamp>> {
-        let Some(given) = time else {
-            return Some(None);
-        };
+    ) -> Option<Timestamp> {
+        let given = time?;
         let seconds = u64::try_from(given.seconds).ok();
         let nanos = u64::try_from(given.nanos).ok().filter(|n| *n < 1_000_000_000);
         // The end of the year 9999, the maximum of google.protobuf.Timestamp.
-        match seconds.filter(|s| *s < 253_402_300_800).zip(nanos) {
-            Some((seconds, nanos)) => {
-                Some(Some(Timestamp::new(seconds * 1000 + nanos / 1_000_000)))
-            }
-            None => {
-                self.note(field, Reason::InvalidValue, "is not between the years 1970 and 9999")
-                    .with("seconds", given.seconds);
-                None
-            }
+        let read = seconds.filter(|s| *s < 253_402_300_800).zip(nanos);
+        if read.is_none() {
+            self.note(field, Reason::InvalidValue, "is not between the years 1970 and 9999")
+                .with("seconds", given.seconds);
         }
+        read.map(|(seconds, nanos)| Timestamp::new(seconds * 1000 + nanos / 1_000_000))
     }
 
     pub(super) fn labels(
         &mut self,
         labels: &BTreeMap<String, String>,
-    ) -> Option<BTreeMap<Box<str>, Box<str>>> {
-        if LABELS_MAX < labels.len() {
-            let text = format!("are {}; at most {LABELS_MAX}", labels.len());
-            self.note("labels", Reason::InvalidValue, text)
-                .with("count", labels.len())
-                .with("max", LABELS_MAX);
-            return None;
+    ) -> BTreeMap<Box<str>, Box<str>> {
+        let (count, max) = (labels.len(), LABEL_BYTES_MAX);
+        let is_long = |key: &str, value: &str| key.is_empty() || max < key.len().max(value.len());
+        if LABELS_MAX < count {
+            let text = format!("are {count}; at most {LABELS_MAX}");
+            let given = ("count", count);
+            self.out_of_bounds("labels", Reason::InvalidValue, text, given, LABELS_MAX);
+        } else if let Some((key, _)) = labels.iter().find(|(key, value)| is_long(key, value)) {
+            let text =
+                format!("has {}; keys have 1 to {max} bytes, values at most as many", quoted(key));
+            self.out_of_bounds("labels", Reason::InvalidValue, text, ("value", key), max);
         }
-        let long = labels.iter().find(|(key, value)| {
-            key.is_empty() || LABEL_BYTES_MAX < key.len() || LABEL_BYTES_MAX < value.len()
-        });
-        if let Some((key, _)) = long {
-            let text = format!(
-                "has {}; keys have 1 to {LABEL_BYTES_MAX} bytes, values at most as many",
-                quoted(key)
-            );
-            self.note("labels", Reason::InvalidValue, text)
-                .with("value", key)
-                .with("max", LABEL_BYTES_MAX);
-            return None;
-        }
-        Some(labels.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())).collect())
+        labels.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())).collect()
     }
-}
 
-/// Reads a value that may be absent.
-pub fn if_given<T, U>(given: Option<T>, read: impl FnOnce(T) -> Option<U>) -> Option<Option<U>> {
-    match given {
-        Some(given) => read(given).map(Some),
-        None => Some(None),
+    /// Reads the levels of a filter.
+    pub fn levels(&mut self, levels: &[i32]) -> BTreeSet<Level> {
+        levels.iter().map(|level| self.level("levels", *level)).collect()
     }
-}
-
-/// Reads the levels of a filter.
-pub fn levels(fields: &mut Fields, levels: &[i32]) -> Option<BTreeSet<Level>> {
-    let read: Vec<Option<Level>> =
-        levels.iter().map(|level| fields.level("levels", *level)).collect();
-    read.into_iter().collect()
 }
 
 #[cfg(test)]

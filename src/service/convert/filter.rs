@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::fields::{Fields, levels};
+use super::fields::Fields;
 use crate::domain::name::AppName;
 use crate::proto::v1;
 use crate::service::code::{ApiError, Reason};
@@ -26,41 +26,25 @@ pub fn filter(
     if let Some(scope) = &scope {
         access.check_scope(scope)?;
     }
-    let filter = rest(&mut fields, request, scope);
-    fields.finish(filter)
-}
-
-fn rest(
-    fields: &mut Fields,
-    request: &v1::WatchApplicationsRequest,
-    scope: Option<watch::Scope>,
-) -> Option<watch::Filter> {
     let min_level = match request.min_level {
-        0 => Some(None),
-        level => fields.level("min_level", level).map(Some),
+        0 => None,
+        level => Some(fields.level("min_level", level)),
     };
-    let levels = levels(fields, &request.levels);
+    let levels = fields.levels(&request.levels);
     let stable_for = request.stable_for.as_ref();
     let stable_for = fields.duration("stable_for", stable_for, Duration::ZERO, STABLE_FOR_MAX);
-    Some(watch::Filter {
-        scope: scope?,
-        min_level: min_level?,
-        levels: levels?,
-        stable_for: stable_for?.filter(|d| !d.is_zero()),
-    })
+    let stable_for = stable_for.filter(|d| !d.is_zero());
+    fields.finish(scope.map(|scope| watch::Filter { scope, min_level, levels, stable_for }))
 }
 
 fn scope(fields: &mut Fields, request: &v1::WatchApplicationsRequest) -> Option<watch::Scope> {
     let namespace = fields.namespace(&request.namespace)?;
-    if WATCHED_NAMES_MAX < request.applications.len() {
-        let text = format!(
-            "names {}; at most {WATCHED_NAMES_MAX}, or none for the whole namespace",
-            request.applications.len()
-        );
-        fields
-            .note("applications", Reason::InvalidValue, text)
-            .with("count", request.applications.len())
-            .with("max", WATCHED_NAMES_MAX);
+    let count = request.applications.len();
+    if WATCHED_NAMES_MAX < count {
+        let text =
+            format!("names {count}; at most {WATCHED_NAMES_MAX}, or none for the whole namespace");
+        let (reason, given) = (Reason::InvalidValue, ("count", count));
+        fields.out_of_bounds("applications", reason, text, given, WATCHED_NAMES_MAX);
         return None;
     }
     match (namespace, request.applications.is_empty()) {

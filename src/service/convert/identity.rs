@@ -169,10 +169,9 @@ pub fn read_list<T>(
 
 /// Returns the id of a request with its fingerprint, if it has an id. Must be called before any
 /// field is taken out of the request.
-#[allow(clippy::option_option)]
-pub fn request_id<R: Repeatable>(fields: &mut Fields, request: &R) -> Option<Option<RequestId>> {
+pub fn request_id<R: Repeatable>(fields: &mut Fields, request: &R) -> Option<RequestId> {
     let id = fields.request_id(request.request_id())?;
-    Some(id.map(|id| RequestId { id, fingerprint: Some(fingerprint(request)) }))
+    Some(RequestId { id, fingerprint: Some(fingerprint(request)) })
 }
 
 /// Returns the fingerprint of the request as decoded and encoded again: fields in the order of

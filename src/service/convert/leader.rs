@@ -25,12 +25,12 @@ pub fn claim_leadership(fields: &mut Fields, wire: v1::ClaimLeadershipRequest) -
     let given = wire.lease_duration.as_ref();
     let duration = fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);
     let id = request_id(fields, &wire);
-    Some(Request { id: id?, command: Command::ClaimLeadership(reporter?, duration?) })
+    Some(Request { id, command: Command::ClaimLeadership(reporter, duration) })
 }
 
 /// Reads a `RenewLeadership`.
 pub fn renew_leadership(fields: &mut Fields, wire: v1::RenewLeadershipRequest) -> Option<Request> {
-    let claim = fields.claim(&wire.unit, wire.lease_epoch)?;
+    let claim = fields.claim(&wire.unit, wire.lease_epoch);
     Some(Request { id: None, command: Command::RenewLeadership(claim) })
 }
 
@@ -40,8 +40,7 @@ pub fn release_leadership(
     wire: v1::ReleaseLeadershipRequest,
 ) -> Option<Request> {
     let claim = fields.claim(&wire.unit, wire.lease_epoch);
-    let id = request_id(fields, &wire);
-    Some(Request { id: id?, command: Command::ReleaseLeadership(claim?) })
+    Some(Request { id: request_id(fields, &wire), command: Command::ReleaseLeadership(claim) })
 }
 
 /// Reads a `TransferLeadership`.
@@ -50,8 +49,7 @@ pub fn transfer_leadership(
     wire: v1::TransferLeadershipRequest,
 ) -> Option<Request> {
     let unit = fields.unit("to_unit", &wire.to_unit);
-    let id = request_id(fields, &wire);
-    Some(Request { id: id?, command: Command::TransferLeadership(unit?) })
+    Some(Request { id: request_id(fields, &wire), command: Command::TransferLeadership(unit) })
 }
 
 /// Reads a `SetApplicationStatus`.
@@ -63,36 +61,33 @@ pub fn set_application_status(
     let claim = fields.writer(&wire.unit, wire.lease_epoch, wire.decided_outside);
     let id = request_id(fields, &wire);
     let status = application_status(fields, wire);
-    Some(Request { id: id?, command: Command::SetApplicationStatus(claim?, status?) })
+    Some(Request { id, command: Command::SetApplicationStatus(claim, status) })
 }
 
 fn application_status(
     fields: &mut Fields,
     request: v1::SetApplicationStatusRequest,
-) -> Option<NewApplicationStatus> {
-    let level = fields.level("level", request.level);
-    let message = fields.prose("message", request.message, MESSAGE_BYTES_MAX);
-    let reason = fields.owned_text("reason", request.reason, NAME_BYTES_MAX);
-    let action = fields.prose("action", request.action, MESSAGE_BYTES_MAX);
-    let ttl = fields.duration("ttl", request.ttl.as_ref(), TTL_MIN, TTL_MAX);
-    let observe_time = fields.moment("observe_time", request.observe_time.as_ref());
-    let mode = match v1::ApplicationStatusMode::try_from(request.mode) {
-        Ok(v1::ApplicationStatusMode::Override) => Some(Mode::Override),
-        Ok(_) => Some(Mode::Contribute),
+) -> NewApplicationStatus {
+    NewApplicationStatus {
+        level: fields.level("level", request.level),
+        message: fields.prose("message", request.message, MESSAGE_BYTES_MAX),
+        reason: fields.owned_text("reason", request.reason, NAME_BYTES_MAX),
+        action: fields.prose("action", request.action, MESSAGE_BYTES_MAX),
+        ttl: fields.duration("ttl", request.ttl.as_ref(), TTL_MIN, TTL_MAX),
+        observe_time: fields.moment("observe_time", request.observe_time.as_ref()),
+        mode: mode(fields, request.mode),
+    }
+}
+
+fn mode(fields: &mut Fields, given: i32) -> Mode {
+    match v1::ApplicationStatusMode::try_from(given) {
+        Ok(v1::ApplicationStatusMode::Override) => Mode::Override,
+        Ok(_) => Mode::Contribute,
         Err(_) => {
-            let text = format!("is {}; give contribute or override", request.mode);
-            fields.wrong("mode", text, request.mode)
+            let text = format!("is {given}; give contribute or override");
+            fields.wrong("mode", text, given).unwrap_or(Mode::Contribute)
         }
-    };
-    Some(NewApplicationStatus {
-        mode: mode?,
-        level: level?,
-        message: message?,
-        reason: reason?,
-        action: action?,
-        ttl: ttl?,
-        observe_time: observe_time?,
-    })
+    }
 }
 
 /// Reads a `ReplaceApplicationStatuses`.
@@ -103,9 +98,8 @@ pub fn replace_application_statuses(
     fields.cut_long_texts(wire.cut_long_texts);
     let claim = fields.writer(&wire.unit, wire.lease_epoch, wire.decided_outside);
     let id = request_id(fields, &wire);
-    let (component, set) = pull_set(fields, wire.component.as_deref(), wire.statuses)?;
-    let command = Command::ReplaceApplicationStatuses(claim?, component, set);
-    Some(Request { id: id?, command })
+    let (component, set) = pull_set(fields, wire.component.as_deref(), wire.statuses);
+    Some(Request { id, command: Command::ReplaceApplicationStatuses(claim, component, set) })
 }
 
 /// Reads a `ClearApplicationStatus`.
@@ -115,15 +109,15 @@ pub fn clear_application_status(
 ) -> Option<Request> {
     let claim = fields.writer(&wire.unit, wire.lease_epoch, wire.decided_outside);
     let id = request_id(fields, &wire);
-    Some(Request { id: id?, command: Command::ClearApplicationStatus(claim?) })
+    Some(Request { id, command: Command::ClearApplicationStatus(claim) })
 }
 
 /// Reads an `UpdateAppData`.
 pub fn update_app_data(fields: &mut Fields, wire: v1::UpdateAppDataRequest) -> Option<Request> {
     let claim = fields.writer(&wire.unit, wire.lease_epoch, wire.decided_outside);
     let id = request_id(fields, &wire);
-    let patch = data_patch(fields, wire);
-    Some(Request { id: id?, command: Command::UpdateData(claim?, patch?) })
+    let patch = data_patch(fields, wire)?;
+    Some(Request { id, command: Command::UpdateData(claim, patch) })
 }
 
 fn data_patch(fields: &mut Fields, wire: v1::UpdateAppDataRequest) -> Option<DataPatch> {

@@ -20,7 +20,7 @@ mod value;
 pub use configure::{configure_application, remove_unit};
 pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict};
 pub use event::event;
-pub use fields::{Fields, if_given, levels};
+pub use fields::Fields;
 pub use filter::filter;
 pub use identity::{Repeatable, Scoped, app, read, read_list, request_id};
 pub use leader::{

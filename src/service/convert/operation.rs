@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_lc_rs::digest;
 
 use super::error::{class, evidence};
-use super::fields::{Fields, Within, if_given};
+use super::fields::{Fields, Within};
 use super::value::{count, duration, timestamp};
 use crate::domain::bytes::Bytes;
 use crate::domain::classify::finding::Class;
@@ -15,7 +15,7 @@ use crate::domain::limits::{
     LEASE_MAX, LEASE_MIN, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, PROGRESS_BYTES_MAX,
     RETRY_AFTER_MAX, URI_BYTES_MAX,
 };
-use crate::domain::name::{AppName, OperationId, UnitName};
+use crate::domain::name::{AppName, OperationId};
 use crate::domain::operation::command::{
     NewOperation, Observed, OperationAction, OperationCommand, PayloadState,
 };
@@ -40,7 +40,10 @@ pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<Op
         fields.note("target_version", Reason::MissingField, "is required: where it leads");
     }
     let payload = payload(fields, wire);
-    let attempts_max = times(fields, "max_attempts", wire.max_attempts);
+    let attempts_max = match times(fields, "max_attempts", wire.max_attempts) {
+        0 => ATTEMPTS_DEFAULT,
+        given => given,
+    };
     let interruptions = wire.max_interruptions.unwrap_or(INTERRUPTIONS_DEFAULT as i32);
     let interruptions_max = times(fields, "max_interruptions", interruptions);
     let deadline = fields.moment("deadline", wire.deadline.as_ref());
@@ -57,25 +60,22 @@ pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<Op
         fields.note("for_unit", Reason::InvalidValue, text).with("value", &wire.for_unit);
     }
     let new = NewOperation {
-        unit: for_unit?,
-        kind: kind?,
-        from_version: from_version?,
-        target_version: target_version?,
+        unit: for_unit,
+        kind,
+        from_version,
+        target_version,
         payload,
         bytes,
         deterministic: wire.deterministic,
         reversible: wire.reversible,
-        attempts_max: match attempts_max? {
-            0 => ATTEMPTS_DEFAULT,
-            given => given,
-        },
-        interruptions_max: interruptions_max?,
-        deadline: deadline?,
-        lease_duration: lease?.unwrap_or(LEASE_DEFAULT),
+        attempts_max,
+        interruptions_max,
+        deadline,
+        lease_duration: lease.unwrap_or(LEASE_DEFAULT),
         supersede: wire.supersede,
-        note: note?,
+        note,
     };
-    Some(OperationCommand { id: id?, by: by?, action: OperationAction::Begin(Box::new(new)) })
+    Some(OperationCommand { id: id?, by, action: OperationAction::Begin(Box::new(new)) })
 }
 
 /// Reads the payload's digest, and its bytes if the server stores them.
@@ -83,7 +83,8 @@ fn payload(
     fields: &mut Fields,
     wire: &v1::BeginOperationRequest,
 ) -> Option<(Payload, Option<Bytes>)> {
-    let uri = fields.text("payload_uri", &wire.payload_uri, URI_BYTES_MAX)?;
+    let uri =
+        fields.checked(|fields| fields.text("payload_uri", &wire.payload_uri, URI_BYTES_MAX))?;
     let given = &wire.payload_digest;
     let hex = given.strip_prefix(DIGEST).unwrap_or_default();
     let is_digest = hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit());
@@ -104,7 +105,8 @@ fn payload(
         }
         return Some((Payload { uri, digest: given.into() }, None));
     }
-    let bytes = fields.bytes("payload", &wire.payload, PAYLOAD_BYTES_MAX)?;
+    let bytes =
+        fields.checked(|fields| fields.bytes("payload", &wire.payload, PAYLOAD_BYTES_MAX))?;
     let digest = match &bytes[..] {
         [] if given.is_empty() => return Some((Payload::default(), None)),
         bytes => digest_of(bytes),
@@ -145,7 +147,7 @@ pub fn acquire(
     };
     Some(OperationCommand {
         id: id?,
-        by: by?,
+        by,
         action: OperationAction::Acquire { verify: wire.verify, payload },
     })
 }
@@ -155,17 +157,14 @@ pub fn heartbeat(
     fields: &mut Fields,
     wire: &v1::HeartbeatOperationRequest,
 ) -> Option<OperationCommand> {
-    let checkpoint = if_given(wire.checkpoint.as_ref(), |bytes| {
-        fields.bytes("checkpoint", bytes, CHECKPOINT_BYTES_MAX)
-    });
-    let progress =
-        if_given(wire.progress.as_ref(), |text| fields.text("progress", text, PROGRESS_BYTES_MAX));
+    let checkpoint = wire.checkpoint.as_ref();
+    let checkpoint =
+        checkpoint.map(|bytes| fields.bytes("checkpoint", bytes, CHECKPOINT_BYTES_MAX));
+    let progress = wire.progress.as_ref();
+    let progress = progress.map(|text| fields.text("progress", text, PROGRESS_BYTES_MAX));
     let fence = fence(fields, wire.fence);
-    let what = || {
-        let (fence, checkpoint, progress) = (fence?, checkpoint?, progress?);
-        Some(OperationAction::Heartbeat { fence, checkpoint, progress })
-    };
-    order(fields, &wire.unit, &wire.operation_id, what())
+    let action = OperationAction::Heartbeat { fence, checkpoint, progress };
+    order(fields, &wire.unit, &wire.operation_id, action)
 }
 
 /// Reads a `ReleaseOperation`.
@@ -173,8 +172,8 @@ pub fn release(
     fields: &mut Fields,
     wire: &v1::ReleaseOperationRequest,
 ) -> Option<OperationCommand> {
-    let what = fence(fields, wire.fence).map(|fence| OperationAction::Release { fence });
-    order(fields, &wire.unit, &wire.operation_id, what)
+    let fence = fence(fields, wire.fence);
+    order(fields, &wire.unit, &wire.operation_id, OperationAction::Release { fence })
 }
 
 /// Reads a `CompleteOperation`.
@@ -182,8 +181,8 @@ pub fn complete(
     fields: &mut Fields,
     wire: &v1::CompleteOperationRequest,
 ) -> Option<OperationCommand> {
-    let what = fence(fields, wire.fence).map(|fence| OperationAction::Complete { fence });
-    order(fields, &wire.unit, &wire.operation_id, what)
+    let fence = fence(fields, wire.fence);
+    order(fields, &wire.unit, &wire.operation_id, OperationAction::Complete { fence })
 }
 
 /// Reads a `FailOperation`.
@@ -196,44 +195,40 @@ pub fn fail(
     let Some(report) = &wire.error else {
         return fields.missing("error", "is required: what went wrong");
     };
-    fields.within = Within::Message("error");
-    let failure = failure(fields, report, rules);
-    let pushback = report.retry_after.as_ref();
-    let retry_after = fields.duration("retry_after", pushback, Duration::ZERO, RETRY_AFTER_MAX);
-    fields.within = Within::Request;
-    let what = || {
-        let (fence, failure, retry_after) = (fence?, failure?, retry_after?);
-        Some(OperationAction::Fail { fence, failure, touched: wire.touched, retry_after })
-    };
-    order(fields, &wire.unit, &wire.operation_id, what())
+    let (failure, retry_after) = fields.inside(Within::Message("error"), |fields| {
+        let failure = failure(fields, report, rules);
+        let pushback = report.retry_after.as_ref();
+        (failure, fields.duration("retry_after", pushback, Duration::ZERO, RETRY_AFTER_MAX))
+    });
+    let touched = wire.touched;
+    let action = OperationAction::Fail { fence, failure, touched, retry_after };
+    order(fields, &wire.unit, &wire.operation_id, action)
 }
 
-fn failure(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -> Option<Failure> {
+fn failure(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -> Failure {
     let class = class_of(fields, report, rules);
     let mut name = |field, text: &str| fields.text(field, text, NAME_BYTES_MAX);
-    let component = name("component", &report.component);
-    let target = name("target", &report.target);
-    let system = name("system", &report.system);
-    let code = name("code", &report.code);
-    let domain = name("domain", &report.domain);
-    let reason = name("reason", &report.reason);
-    Some(Failure {
-        class: class?,
-        component: component?,
-        target: target?,
-        system: system?,
-        code: code?,
-        domain: domain?,
-        reason: reason?,
-        message: fields.text("message", &report.message, MESSAGE_BYTES_MAX)?,
-    })
+    Failure {
+        component: name("component", &report.component),
+        target: name("target", &report.target),
+        system: name("system", &report.system),
+        code: name("code", &report.code),
+        domain: name("domain", &report.domain),
+        reason: name("reason", &report.reason),
+        class: class.unwrap_or(Class::Unclassified),
+        // Without a class the request is refused already, perhaps because of this text.
+        message: class.map_or_else(Box::default, |_| {
+            fields.text("message", &report.message, MESSAGE_BYTES_MAX)
+        }),
+    }
 }
 
 /// Returns the class of an error: by the rules if the report has a system, else as the reporter
 /// assigned it.
 fn class_of(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -> Option<Class> {
     if !report.system.is_empty() {
-        return Some(rules.classify(&evidence(fields, report)?).class);
+        let evidence = fields.checked(|fields| evidence(fields, report))?;
+        return Some(rules.classify(&evidence).class);
     }
     let given = report.class;
     if given == v1::ErrorClass::Unspecified as i32 {
@@ -253,59 +248,54 @@ pub fn verify(fields: &mut Fields, wire: &v1::VerifyOperationRequest) -> Option<
         Ok(v1::Observed::Applied) => Some(Observed::Applied),
         Ok(v1::Observed::NotApplied) => Some(Observed::NotApplied),
         Ok(v1::Observed::Undetermined) => Some(Observed::Undetermined),
-        Ok(v1::Observed::Unspecified) | Err(_) => None,
+        Ok(v1::Observed::Unspecified) | Err(_) => {
+            fields.missing("observed", "is required: applied, not applied, or undetermined")
+        }
     };
-    let observed = observed.or_else(|| {
-        fields.missing("observed", "is required: applied, not applied, or undetermined")
-    });
-    let what =
-        fence.zip(observed).map(|(fence, observed)| OperationAction::Verify { fence, observed });
-    order(fields, &wire.unit, &wire.operation_id, what)
+    let observed = observed.unwrap_or(Observed::Undetermined);
+    order(fields, &wire.unit, &wire.operation_id, OperationAction::Verify { fence, observed })
 }
 
 /// Reads a `CancelOperation`.
 pub fn cancel(fields: &mut Fields, wire: &v1::CancelOperationRequest) -> Option<OperationCommand> {
-    order(fields, &wire.unit, &wire.operation_id, Some(OperationAction::Cancel))
+    order(fields, &wire.unit, &wire.operation_id, OperationAction::Cancel)
 }
 
 /// Reads a `RetryOperation`.
 pub fn retry(fields: &mut Fields, wire: &v1::RetryOperationRequest) -> Option<OperationCommand> {
-    order(fields, &wire.unit, &wire.operation_id, Some(OperationAction::Retry))
+    order(fields, &wire.unit, &wire.operation_id, OperationAction::Retry)
 }
 
 fn order(
     fields: &mut Fields,
     unit: &str,
     id: &str,
-    what: Option<OperationAction>,
+    action: OperationAction,
 ) -> Option<OperationCommand> {
-    let by: Option<UnitName> = fields.unit_or_application("unit", unit);
-    let id = fields.operation_id(id);
-    Some(OperationCommand { id: id?, by: by?, action: what? })
+    let by = fields.unit_or_application("unit", unit);
+    Some(OperationCommand { id: fields.operation_id(id)?, by, action })
 }
 
-fn fence(fields: &mut Fields, fence: u64) -> Option<u64> {
+fn fence(fields: &mut Fields, fence: u64) -> u64 {
     if fence == 0 {
         let text = "is required: as BeginOperation or AcquireOperation answered it";
-        return fields.missing("fence", text);
+        fields.note("fence", Reason::MissingField, text);
     }
-    Some(fence)
+    fence
 }
 
-fn times(fields: &mut Fields, field: &str, given: i32) -> Option<u32> {
+fn times(fields: &mut Fields, field: &str, given: i32) -> u32 {
     let read = u32::try_from(given).ok().filter(|n| *n <= ATTEMPTS_MAX);
-    if read.is_none() {
+    read.unwrap_or_else(|| {
         let text = format!("is {given}; give 0 to {ATTEMPTS_MAX}, or nothing");
-        fields
-            .note(field, Reason::InvalidValue, text)
-            .with("value", given)
-            .with("max", ATTEMPTS_MAX);
-    }
-    read
+        let (reason, given) = (Reason::InvalidValue, ("value", given));
+        fields.out_of_bounds(field, reason, text, given, ATTEMPTS_MAX);
+        ATTEMPTS_MAX
+    })
 }
 
-fn kind(fields: &mut Fields, kind: i32) -> Option<Kind> {
-    Some(match v1::OperationKind::try_from(kind) {
+fn kind(fields: &mut Fields, kind: i32) -> Kind {
+    match v1::OperationKind::try_from(kind) {
         Ok(v1::OperationKind::Unspecified | v1::OperationKind::Upgrade) => Kind::Upgrade,
         Ok(v1::OperationKind::Rollback) => Kind::Rollback,
         Ok(v1::OperationKind::Install) => Kind::Install,
@@ -313,21 +303,21 @@ fn kind(fields: &mut Fields, kind: i32) -> Option<Kind> {
         Ok(v1::OperationKind::Other) => Kind::Other,
         Err(_) => {
             let text = format!("is {kind}, which is not in the enum OperationKind");
-            return fields.wrong("kind", text, kind);
+            fields.wrong("kind", text, kind).unwrap_or(Kind::Other)
         }
-    })
+    }
 }
 
 /// Reads the states of a filter.
-pub fn states(fields: &mut Fields, states: &[i32]) -> Option<BTreeSet<State>> {
-    let read = states.iter().map(|given| {
+pub fn states(fields: &mut Fields, states: &[i32]) -> BTreeSet<State> {
+    let read = states.iter().filter_map(|given| {
         let known = State::ALL.into_iter().find(|known| state(*known) as i32 == *given);
         known.or_else(|| {
             let text = format!("has {given}, which is not in the enum OperationState");
             fields.wrong("states", text, given)
         })
     });
-    read.collect::<Vec<_>>().into_iter().collect()
+    read.collect()
 }
 
 // === to the wire ===

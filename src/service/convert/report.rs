@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::fields::{Fields, Within, if_given};
+use super::fields::{Fields, Within};
 use super::identity::request_id;
 use crate::domain::command::{Command, NewStatus, Request};
 use crate::domain::limits::{MESSAGE_BYTES_MAX, NAME_BYTES_MAX, TTL_MAX, TTL_MIN};
@@ -19,44 +19,32 @@ fn new_status(
     within: Within,
     given: v1::StatusReport,
 ) -> Option<(Option<Kind>, NewStatus)> {
-    let outer = std::mem::replace(&mut fields.within, within);
-    let component = fields.part("component", &given.component);
-    let key = fields.part("key", &given.key);
-    let kind = fields.kind(given.kind);
-    let observe_time = fields.moment("observe_time", given.observe_time.as_ref());
-    let report = report_of(fields, given);
-    fields.within = outer;
-    let status = NewStatus {
-        component: component?,
-        key: key?,
-        report: Arc::new(report?),
-        observe_time: observe_time?,
-    };
-    Some((kind?, status))
+    fields.checked(|fields| {
+        fields.inside(within, |fields| {
+            let component = fields.part("component", &given.component);
+            let key = fields.part("key", &given.key);
+            let kind = fields.kind(given.kind);
+            let observe_time = fields.moment("observe_time", given.observe_time.as_ref());
+            let report = Arc::new(report_of(fields, given));
+            (kind, NewStatus { component, key, report, observe_time })
+        })
+    })
 }
 
-fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
+fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Report {
     let level = fields.level("level", given.level);
     let message = fields.prose("message", given.message, MESSAGE_BYTES_MAX);
-    let short_message = fields.short_message(given.short_message);
-    let reason = fields.owned_text("reason", given.reason, NAME_BYTES_MAX);
-    let check = fields.prose("check", given.check, MESSAGE_BYTES_MAX);
-    let action = fields.prose("action", given.action, MESSAGE_BYTES_MAX);
-    let priority = fields.weight("priority", given.priority);
-    let precedence = fields.weight("precedence", given.precedence);
-    let labels = fields.labels(&given.labels);
-    let ttl = fields.duration("ttl", given.ttl.as_ref(), TTL_MIN, TTL_MAX);
     let details = Details {
-        short_message,
-        reason: reason?,
-        check: check?,
-        action: action?,
-        priority: priority?,
-        precedence: precedence?,
-        labels: labels?,
+        short_message: fields.short_message(given.short_message),
+        reason: fields.owned_text("reason", given.reason, NAME_BYTES_MAX),
+        check: fields.prose("check", given.check, MESSAGE_BYTES_MAX),
+        action: fields.prose("action", given.action, MESSAGE_BYTES_MAX),
+        priority: fields.weight("priority", given.priority),
+        precedence: fields.weight("precedence", given.precedence),
+        labels: fields.labels(&given.labels),
     };
-    let report = Report { level: level?, message: message?, ttl: ttl?, ..Report::default() };
-    Some(report.with(details))
+    let ttl = fields.duration("ttl", given.ttl.as_ref(), TTL_MIN, TTL_MAX);
+    Report { level, message, ttl, ..Report::default() }.with(details)
 }
 
 /// Reads a `ReportStatus`.
@@ -68,8 +56,8 @@ pub fn report(fields: &mut Fields, wire: v1::ReportStatusRequest) -> Option<Requ
         return fields.missing("status", "is required");
     };
     let (kind, status) = new_status(fields, Within::Message("status"), status)?;
-    let command = Command::Report(reporter?, kind.unwrap_or(Kind::Push), status);
-    Some(Request { id: id?, command })
+    let command = Command::Report(reporter, kind.unwrap_or(Kind::Push), status);
+    Some(Request { id, command })
 }
 
 /// Reads a `ReplaceStatuses`.
@@ -77,8 +65,8 @@ pub fn replace(fields: &mut Fields, wire: v1::ReplaceStatusesRequest) -> Option<
     fields.cut_long_texts(wire.cut_long_texts);
     let id = request_id(fields, &wire);
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
-    let (component, set) = pull_set(fields, wire.component.as_deref(), wire.statuses)?;
-    Some(Request { id: id?, command: Command::Replace(reporter?, component, set) })
+    let (component, set) = pull_set(fields, wire.component.as_deref(), wire.statuses);
+    Some(Request { id, command: Command::Replace(reporter, component, set) })
 }
 
 /// Reads several statuses of one message; the default kind is push.
@@ -99,8 +87,9 @@ pub(super) fn pull_set(
     fields: &mut Fields,
     component: Option<&str>,
     statuses: Vec<v1::StatusReport>,
-) -> Option<(Option<PartName>, Vec<NewStatus>)> {
-    let component = if_given(component, |text| fields.part("component", text));
+) -> (Option<PartName>, Vec<NewStatus>) {
+    let component =
+        component.and_then(|text| fields.checked(|fields| fields.part("component", text)));
     let mut set = Vec::with_capacity(statuses.len());
     let mut places: BTreeMap<(PartName, PartName), usize> = BTreeMap::new();
     for (n, status) in statuses.into_iter().enumerate() {
@@ -112,7 +101,7 @@ pub(super) fn pull_set(
             let text = "is push; a pull set holds pull statuses, report this one separately";
             fields.note(&format!("statuses[{n}].kind"), Reason::InvalidValue, text);
         }
-        if let Some(Some(component)) = &component {
+        if let Some(component) = &component {
             if status.component == PartName::default() {
                 status.component = component.clone();
             } else if status.component != *component {
@@ -138,16 +127,15 @@ pub(super) fn pull_set(
         }
         set.push(status);
     }
-    Some((component?, set))
+    (component, set)
 }
 
 /// Reads a `ClearStatus`.
 pub fn clear(fields: &mut Fields, wire: v1::ClearStatusRequest) -> Option<Request> {
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
-    let component = if_given(wire.component.as_ref(), |text| fields.part("component", text));
-    let key = if_given(wire.key.as_ref(), |text| fields.part("key", text));
+    let component = wire.component.as_ref().map(|text| fields.part("component", text));
+    let key = wire.key.as_ref().map(|text| fields.part("key", text));
     let kind = fields.kind(wire.kind);
     let id = request_id(fields, &wire);
-    let (component, key, kind) = (component?, key?, kind?);
-    Some(Request { id: id?, command: Command::Clear { reporter: reporter?, component, key, kind } })
+    Some(Request { id, command: Command::Clear { reporter, component, key, kind } })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prost::Message;
 
 use super::error;
-use super::fields::{Fields, Within, if_given};
+use super::fields::{Fields, Within};
 use super::identity::request_id;
 use super::operation::pending;
 use super::output::status_report;
@@ -41,15 +41,13 @@ pub fn hello(access: &Access, message: Option<Payload>) -> Result<Hello, ApiErro
     if let Some(app) = &app {
         access.check(app, &hello.unit, false)?;
     }
-    let unit = fields.unit("unit", &hello.unit);
-    let labels = fields.labels(&hello.labels);
-    let who = unit.zip(labels).map(|(unit, labels)| Newcomer {
-        unit,
+    let who = Newcomer {
+        unit: fields.unit("unit", &hello.unit),
         incarnation: hello.incarnation,
         stateless: hello.stateless,
-        labels,
-    });
-    fields.finish(app.zip(who).map(|(app, who)| Hello { app, who }))
+        labels: fields.labels(&hello.labels),
+    };
+    fields.finish(app.map(|app| Hello { app, who }))
 }
 
 /// Reads a `RegisterUnit`: the unit, its time to live and the id of the request.
@@ -57,20 +55,20 @@ pub fn register_unit(
     fields: &mut Fields,
     wire: &v1::RegisterUnitRequest,
 ) -> Option<(Newcomer, Option<Duration>, Option<RequestId>)> {
-    let unit = fields.unit("unit", &wire.unit);
-    let labels = fields.labels(&wire.labels);
+    let who = Newcomer {
+        unit: fields.unit("unit", &wire.unit),
+        incarnation: wire.previous_incarnation,
+        stateless: wire.stateless,
+        labels: fields.labels(&wire.labels),
+    };
     let ttl = fields.duration("ttl", wire.ttl.as_ref(), TTL_MIN, TTL_MAX);
-    let id = request_id(fields, wire);
-    let (incarnation, stateless) = (wire.previous_incarnation, wire.stateless);
-    Some((Newcomer { unit: unit?, incarnation, stateless, labels: labels? }, ttl?, id?))
+    Some((who, ttl, request_id(fields, wire)))
 }
 
 /// Reads an `AnnounceStop`.
 pub fn announce_stop(fields: &mut Fields, wire: v1::AnnounceStopRequest) -> Option<Request> {
-    let unit = fields.unit("unit", &wire.unit);
-    let id = request_id(fields, &wire)?;
-    let command = Command::AnnounceStop(Reporter::new(unit?, wire.incarnation));
-    Some(Request { id, command })
+    let reporter = fields.reporter(&wire.unit, wire.incarnation);
+    Some(Request { id: request_id(fields, &wire), command: Command::AnnounceStop(reporter) })
 }
 
 /// Reads every later message.
@@ -90,33 +88,34 @@ pub fn inbound(
             let question = u64::from_str_radix(&replace.collect_id, 16).ok();
             numbered(replace.seq, question, |fields| {
                 let component = replace.component.as_deref();
-                let (component, set) = pull_set(fields, component, replace.statuses)?;
+                let (component, set) = pull_set(fields, component, replace.statuses);
                 Some(Command::Replace(reporter(), component, set))
             })
         }
         Some(Payload::Unchanged(unchanged)) => {
             let question = u64::from_str_radix(&unchanged.collect_id, 16).ok();
             numbered(unchanged.seq, question, |fields| {
-                let component = unchanged.component.as_deref();
-                let component = if_given(component, |text| fields.part("component", text))?;
+                let component = unchanged.component.as_ref();
+                let component = component.map(|text| fields.part("component", text));
                 Some(Command::Confirm(reporter(), component))
             })
         }
         Some(Payload::Stopping(stopping)) => {
             numbered(stopping.seq, None, |_| Some(Command::AnnounceStop(reporter())))
         }
-        Some(Payload::Clear(clear)) => {
-            numbered(clear.seq, None, |fields| clear_of(fields, reporter(), &clear))
-        }
+        Some(Payload::Clear(clear)) => numbered(clear.seq, None, |fields| {
+            let component = Some(fields.part("component", &clear.component));
+            let key = Some(fields.part("key", &clear.key));
+            let kind = fields.kind(clear.kind);
+            Some(Command::Clear { reporter: reporter(), component, key, kind })
+        }),
         Some(Payload::Error(error)) => numbered(error.seq, None, |fields| {
-            let command = error::met(fields, error.error.as_ref(), rules)?;
-            Some(command(reporter()))
+            error::met(fields, reporter(), error.error.as_ref(), rules)
         }),
         Some(Payload::Resolve(resolve)) => numbered(resolve.seq, None, |fields| {
             let v1::ConnectResolve { component, target, generation, all_components, .. } = &resolve;
             let what = (component.as_str(), *all_components);
-            let command = error::over(fields, what, target, generation)?;
-            Some(command(reporter()))
+            Some(error::over(fields, reporter(), what, target, generation))
         }),
         Some(Payload::ClaimLeadership(_)) => unnumbered(Command::ClaimLeadership(reporter(), None)),
         Some(Payload::ReleaseLeadership(_)) => unnumbered(Command::StepBack(reporter())),
@@ -158,10 +157,8 @@ fn report_of(
     let count = report.statuses.len();
     if STATUSES_MAX < count {
         let text = format!("are {count}; at most {STATUSES_MAX} in one message");
-        fields
-            .note("statuses", Reason::InvalidValue, text)
-            .with("count", count)
-            .with("max", STATUSES_MAX);
+        let given = ("count", count);
+        fields.out_of_bounds("statuses", Reason::InvalidValue, text, given, STATUSES_MAX);
         return None;
     }
     let mut statuses = statuses(fields, report.statuses)?;
@@ -172,14 +169,6 @@ fn report_of(
         }
         _ => Command::ReportAll(reporter, statuses),
     })
-}
-
-fn clear_of(fields: &mut Fields, reporter: Reporter, clear: &v1::ConnectClear) -> Option<Command> {
-    let component = fields.part("component", &clear.component);
-    let key = fields.part("key", &clear.key);
-    let kind = fields.kind(clear.kind);
-    let (component, key, kind) = (Some(component?), Some(key?), kind?);
-    Some(Command::Clear { reporter, component, key, kind })
 }
 
 /// Returns the message to the worker.

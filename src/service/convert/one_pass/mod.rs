@@ -58,27 +58,27 @@ impl PlainReport {
     fn of(given: wire::Plain<'_>) -> Option<PlainReport> {
         let mut fields = Fields::default();
         let report = Report {
-            level: fields.level("level", given.level)?,
-            message: fields.text("message", given.message, MESSAGE_BYTES_MAX)?,
-            ttl: fields.duration("ttl", given.ttl.as_ref(), TTL_MIN, TTL_MAX)?,
+            level: fields.level("level", given.level),
+            message: fields.text("message", given.message, MESSAGE_BYTES_MAX),
+            ttl: fields.duration("ttl", given.ttl.as_ref(), TTL_MIN, TTL_MAX),
             ..Report::default()
         };
         let details = Details {
             short_message: fields.short_message(given.short_message.to_string()),
-            reason: fields.text("reason", given.reason, NAME_BYTES_MAX)?,
-            check: fields.text("check", given.check, MESSAGE_BYTES_MAX)?,
-            action: fields.text("action", given.action, MESSAGE_BYTES_MAX)?,
-            priority: fields.weight("priority", given.priority)?,
-            precedence: fields.weight("precedence", given.precedence)?,
+            reason: fields.text("reason", given.reason, NAME_BYTES_MAX),
+            check: fields.text("check", given.check, MESSAGE_BYTES_MAX),
+            action: fields.text("action", given.action, MESSAGE_BYTES_MAX),
+            priority: fields.weight("priority", given.priority),
+            precedence: fields.weight("precedence", given.precedence),
             ..Details::default()
         };
         let status = NewStatus {
-            component: fields.part("component", given.component)?,
-            key: fields.part("key", given.key)?,
+            component: fields.part("component", given.component),
+            key: fields.part("key", given.key),
             report: report.with(details).into(),
             observe_time: None,
         };
-        let kind = fields.kind(given.kind)?.unwrap_or(Kind::Push);
+        let kind = fields.kind(given.kind).unwrap_or(Kind::Push);
         let is_valid = given.seq != 0 && !fields.is_wrong();
         is_valid.then_some(PlainReport { seq: given.seq, kind, status })
     }
