@@ -1,11 +1,8 @@
 //! `ApplicationService`: for readers, watchers and operators.
 
-use std::sync::Arc;
-
 use tokio_stream::Empty;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
 use crate::domain::derive::derive;
 use crate::domain::fault::FaultKey;
@@ -17,38 +14,15 @@ use crate::proto::v1::application_service_server::ApplicationService;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX, Page, PageToken};
 use crate::service::guard::Access;
+use crate::service::handlers::Handlers;
 use crate::service::observe::Deadline;
-use crate::service::reads::Reads;
-use crate::service::{collect, command, faults};
-use crate::session::Sessions;
-use crate::store::Store;
-use crate::watch::Hub;
+use crate::service::{collect, faults};
 
 /// Metadata of a read that is answered from memory because the store is unreachable: the start of
 /// that time, as RFC 3339.
 const AS_OF: &str = "bellwether-as-of";
 
-/// Handler of `ApplicationService`.
-pub struct Applications {
-    aggregator: Aggregator,
-    hub: Arc<Hub>,
-    reads: Reads,
-    sessions: Sessions,
-    store: Arc<dyn Store>,
-}
-
-impl Applications {
-    /// Creates the handler.
-    pub fn new(
-        aggregator: Aggregator,
-        hub: Arc<Hub>,
-        sessions: Sessions,
-        store: Arc<dyn Store>,
-    ) -> Applications {
-        let reads = Reads::new(aggregator.clone(), hub.clone());
-        Applications { aggregator, hub, reads, sessions, store }
-    }
-
+impl Handlers {
     /// Wraps the answer to a read. While the store is unreachable, the metadata has the time since
     /// when.
     fn as_of<T>(&self, message: T) -> Response<T> {
@@ -64,7 +38,7 @@ impl Applications {
 }
 
 #[tonic::async_trait]
-impl ApplicationService for Applications {
+impl ApplicationService for Handlers {
     // `route::Route` handles these two calls, so they do not reach this handler.
     type WatchApplicationsStream = Empty<Result<v1::WatchApplicationsResponse, Status>>;
     type MultiplexWatchesStream = Empty<Result<v1::MultiplexWatchesResponse, Status>>;
@@ -170,8 +144,7 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ResolveHoldRequest>,
     ) -> Result<Response<v1::ResolveHoldResponse>, Status> {
-        let (_, outcome) =
-            command::handle(&self.aggregator, request, convert::resolve_hold).await?;
+        let (_, outcome) = self.handle(request, convert::resolve_hold).await?;
         Ok(Response::new(v1::ResolveHoldResponse {
             revision: outcome.revision.0,
             released_count: outcome.removed as i32,
@@ -198,8 +171,7 @@ impl ApplicationService for Applications {
     ) -> Result<Response<v1::CollectApplicationResponse>, Status> {
         let deadline = request.extensions().get::<Deadline>().copied();
         let (access, wire) = Access::open(request);
-        let (sessions, aggregator) = (&self.sessions, &self.aggregator);
-        let answer = collect::collect(sessions, aggregator, &access, wire, deadline).await?;
+        let answer = collect::collect(&self.sessions, &self.reads, &access, wire, deadline).await?;
         Ok(self.as_of(answer))
     }
 
@@ -255,8 +227,7 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ConfigureApplicationRequest>,
     ) -> Result<Response<v1::ConfigureApplicationResponse>, Status> {
-        let (app, outcome) =
-            command::handle(&self.aggregator, request, convert::configure_application).await?;
+        let (app, outcome) = self.handle(request, convert::configure_application).await?;
         let config = |state: &AppState| convert::config(&state.head().config);
         let config = self.reads.read(&app, outcome.revision.0, config).await?;
         Ok(Response::new(v1::ConfigureApplicationResponse {
@@ -270,7 +241,7 @@ impl ApplicationService for Applications {
         request: Request<v1::SetApplicationStatusRequest>,
     ) -> Result<Response<v1::SetApplicationStatusResponse>, Status> {
         let read = convert::set_application_status;
-        let (outcome, advice) = command::handle_texts(&self.aggregator, request, read).await?;
+        let (outcome, advice) = self.handle_texts(request, read).await?;
         Ok(Response::new(v1::SetApplicationStatusResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -283,7 +254,7 @@ impl ApplicationService for Applications {
         request: Request<v1::ReplaceApplicationStatusesRequest>,
     ) -> Result<Response<v1::ReplaceApplicationStatusesResponse>, Status> {
         let read = convert::replace_application_statuses;
-        let (outcome, advice) = command::handle_texts(&self.aggregator, request, read).await?;
+        let (outcome, advice) = self.handle_texts(request, read).await?;
         Ok(Response::new(v1::ReplaceApplicationStatusesResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -296,8 +267,7 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ClearApplicationStatusRequest>,
     ) -> Result<Response<v1::ClearApplicationStatusResponse>, Status> {
-        let (_, outcome) =
-            command::handle(&self.aggregator, request, convert::clear_application_status).await?;
+        let (_, outcome) = self.handle(request, convert::clear_application_status).await?;
         Ok(Response::new(v1::ClearApplicationStatusResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -308,7 +278,7 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::RemoveUnitRequest>,
     ) -> Result<Response<v1::RemoveUnitResponse>, Status> {
-        let (_, outcome) = command::handle(&self.aggregator, request, convert::remove_unit).await?;
+        let (_, outcome) = self.handle(request, convert::remove_unit).await?;
         Ok(Response::new(v1::RemoveUnitResponse {
             revision: outcome.revision.0,
             removed_count: outcome.removed as i32,

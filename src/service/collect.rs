@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
 use crate::domain::name::UnitName;
 use crate::domain::revision::Revision;
@@ -16,6 +15,7 @@ use crate::service::code::ApiError;
 use crate::service::convert;
 use crate::service::guard::Access;
 use crate::service::observe::Deadline;
+use crate::service::reads::Reads;
 use crate::session::{Collected, Sessions};
 
 /// How long to wait for answers if the request does not say.
@@ -42,7 +42,7 @@ const STATUSES_MAX: usize = 10_000;
 /// Collects the pull sets of an application's units.
 pub(super) async fn collect(
     sessions: &Sessions,
-    aggregator: &Aggregator,
+    reads: &Reads,
     access: &Access,
     request: v1::CollectApplicationRequest,
     deadline: Option<Deadline>,
@@ -54,8 +54,8 @@ pub(super) async fn collect(
     })?;
     let left = deadline.map(|Deadline(at)| at - tokio::time::Instant::now());
     let wait = wait.unwrap_or(WAIT_DEFAULT).min(left.unwrap_or(WAIT_MAX));
-    let units = aggregator.read(&app, Revision::default(), |state| state.units_after(None).count());
-    let units = units.await.map_err(|e| ApiError::of(&app, e))?;
+    let count = |state: &AppState| state.units_after(None).count();
+    let units = reads.after(&app, Revision::default(), count).await?;
     let units = u32::try_from(units).unwrap_or(u32::MAX);
     let wait = wait - (ANSWER_TIME + ANSWER_TIME_OF_UNIT * units).min(wait / 10);
     let collected = sessions.collect(&app, component, request.recompute, wait).await;
@@ -64,12 +64,11 @@ pub(super) async fn collect(
     let now = sessions.now();
     let read = |state: &AppState| answer(state, &collected, now);
     // Commits of other replicas arrive soon, but the caller does not wait for them without a limit.
-    let seen = aggregator.read(&app, newest, read);
-    let seen = match tokio::time::timeout(CATCH_UP_MAX, seen).await {
-        Ok(seen) => seen,
-        Err(_elapsed) => aggregator.read(&app, Revision::default(), read).await,
-    };
-    seen.map_err(|e| ApiError::of(&app, e).into())
+    let seen = reads.after(&app, newest, read);
+    Ok(match tokio::time::timeout(CATCH_UP_MAX, seen).await {
+        Ok(seen) => seen?,
+        Err(_elapsed) => reads.after(&app, Revision::default(), read).await?,
+    })
 }
 
 fn answer(

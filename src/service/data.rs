@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use futures_util::future::OptionFuture;
 use futures_util::stream;
@@ -18,35 +17,19 @@ use crate::proto::v1;
 use crate::proto::v1::app_data_service_server::AppDataService;
 use crate::proto::v1::watch_app_data_response as wire;
 use crate::service::code::ApiError;
+use crate::service::convert;
 use crate::service::edge::Caller;
 use crate::service::guard::Access;
+use crate::service::handlers::Handlers;
 use crate::service::observe::Deadline;
-use crate::service::reads::Reads;
 use crate::service::watch::{RECONNECT_AFTER, StreamPlace, Watches, past_deadline};
-use crate::service::{command, convert};
-use crate::watch::{Event, Filter, Hub, Scope, Start, WatchError, Watcher};
+use crate::watch::{Event, Filter, Scope, Start, WatchError, Watcher};
 
 /// Response stream of a watch of the data.
 type DataStream = Pin<Box<dyn Stream<Item = Result<v1::WatchAppDataResponse, Status>> + Send>>;
 
-/// Handler of `AppDataService`.
-pub struct AppDatas {
-    aggregator: Aggregator,
-    hub: Arc<Hub>,
-    reads: Reads,
-    watches: Watches,
-}
-
-impl AppDatas {
-    /// Creates the handler.
-    pub fn new(aggregator: Aggregator, hub: Arc<Hub>, watches: Watches) -> AppDatas {
-        let reads = Reads::new(aggregator.clone(), hub.clone());
-        AppDatas { aggregator, hub, reads, watches }
-    }
-}
-
 #[tonic::async_trait]
-impl AppDataService for AppDatas {
+impl AppDataService for Handlers {
     type WatchAppDataStream = DataStream;
 
     async fn get_app_data(
@@ -63,8 +46,7 @@ impl AppDataService for AppDatas {
         &self,
         request: Request<v1::UpdateAppDataRequest>,
     ) -> Result<Response<v1::UpdateAppDataResponse>, Status> {
-        let (_, outcome) =
-            command::handle(&self.aggregator, request, convert::update_app_data).await?;
+        let (_, outcome) = self.handle(request, convert::update_app_data).await?;
         Ok(Response::new(v1::UpdateAppDataResponse {
             etag: etag(outcome.data_version),
             changed: outcome.changed,

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
-use std::sync::Arc;
 
 use futures_util::stream;
 use tokio_stream::Stream;
@@ -24,8 +23,9 @@ use crate::proto::v1::{
 use crate::service::code::{ApiError, Reason, quoted};
 use crate::service::edge::Caller;
 use crate::service::guard::Access;
-use crate::service::watch::{StreamPlace, Watches};
-use crate::watch::{Event, Expired, Filter, Hub, Scope, Start, WatchError, Watcher};
+use crate::service::handlers::Handlers;
+use crate::service::watch::StreamPlace;
+use crate::watch::{Event, Expired, Filter, Scope, Start, WatchError, Watcher};
 
 /// Maximum applications in an answer of `List`. The specification allows a server to refuse more.
 const LIST_MAX: usize = 10_000;
@@ -49,21 +49,9 @@ const ENTRY_BYTES: usize = 16;
 
 type StatusStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
-/// Handler of `grpc.health.v1`.
-pub struct Healths {
-    hub: Arc<Hub>,
-    watches: Watches,
-    draining: CancellationToken,
-}
-
-impl Healths {
-    /// Creates the handler. Applications have the health of their level in the hub; the server is
-    /// healthy until it drains.
-    pub fn new(hub: Arc<Hub>, watches: Watches, draining: CancellationToken) -> Healths {
-        Healths { hub, watches, draining }
-    }
-
-    fn server(&self) -> ServingStatus {
+impl Handlers {
+    /// Returns the health of the server, which is healthy until it drains.
+    fn own_health(&self) -> ServingStatus {
         serving_if(!self.draining.is_cancelled())
     }
 }
@@ -105,7 +93,7 @@ fn app_of(access: &Access, service: &str) -> Result<Option<AppName>, ApiError> {
 }
 
 #[tonic::async_trait]
-impl Health for Healths {
+impl Health for Handlers {
     type WatchStream = StatusStream;
 
     async fn check(
@@ -114,7 +102,7 @@ impl Health for Healths {
     ) -> Result<Response<HealthCheckResponse>, Status> {
         let (access, HealthCheckRequest { service }) = Access::open(request);
         if is_server(&service) {
-            return Ok(Response::new(response(self.server())));
+            return Ok(Response::new(response(self.own_health())));
         }
         match app_of(&access, &service)?.and_then(|app| self.hub.get(&app)) {
             Some(entry) => Ok(Response::new(response(serving(&entry.head)))),
@@ -142,7 +130,7 @@ impl Health for Healths {
             )));
         }
         let applications = entries.iter().map(|e| (e.app.to_string(), response(serving(&e.head))));
-        let server = (String::new(), response(self.server()));
+        let server = (String::new(), response(self.own_health()));
         let statuses: HashMap<_, _> = applications.chain([server]).collect();
         Ok(Response::new(HealthListResponse { statuses }))
     }

@@ -1,49 +1,30 @@
 //! `LeaderService`: leadership, for units and for operators.
 
-use std::sync::Arc;
-
 use tonic::{Request, Response, Status};
 
-use crate::aggregator::Aggregator;
 use crate::domain;
 use crate::domain::app::AppState;
 use crate::proto::v1;
 use crate::proto::v1::leader_service_server::LeaderService;
 use crate::service::code::ApiError;
-use crate::service::command;
 use crate::service::convert::{self, Fields, Page, Scoped};
 use crate::service::guard::Access;
-use crate::service::reads::Reads;
-use crate::store::Store;
-use crate::watch::Hub;
+use crate::service::handlers::Handlers;
 
-/// Handler of `LeaderService`.
-pub struct Leaders {
-    aggregator: Aggregator,
-    reads: Reads,
-    store: Arc<dyn Store>,
-}
-
-impl Leaders {
-    /// Creates the handler. The store's clock determines which leases have expired.
-    pub fn new(aggregator: Aggregator, hub: Arc<Hub>, store: Arc<dyn Store>) -> Leaders {
-        let reads = Reads::new(aggregator.clone(), hub);
-        Leaders { aggregator, reads, store }
-    }
-
+impl Handlers {
     /// Handles a command that grants or renews the lease of `unit`. Returns the lease and the
-    /// revision; of a lease that has expired by now, only unit and epoch are set.
+    /// revision; of a lease that has expired by now, by the store's clock, only unit and epoch are
+    /// set.
     async fn grant<R: Scoped>(
         &self,
         unit: String,
         request: Request<R>,
         read: impl FnOnce(&mut Fields, R) -> Option<domain::command::Request>,
     ) -> Result<(Option<v1::Lease>, u64), ApiError> {
-        let (app, outcome) = command::handle(&self.aggregator, request, read).await?;
+        let (app, outcome) = self.handle(request, read).await?;
         let now = self.store.now();
         let find = |state: &AppState| convert::lease(state, now);
-        let lease = self.aggregator.read(&app, outcome.revision, find).await;
-        let lease = lease.map_err(|e| ApiError::of(&app, e))?;
+        let lease = self.reads.after(&app, outcome.revision, find).await?;
         let lease_epoch = outcome.lease_epoch;
         let own = lease.filter(|lease| lease.lease_epoch == lease_epoch);
         let ended = || v1::Lease { unit, lease_epoch, ..v1::Lease::default() };
@@ -52,7 +33,7 @@ impl Leaders {
 }
 
 #[tonic::async_trait]
-impl LeaderService for Leaders {
+impl LeaderService for Handlers {
     async fn claim_leadership(
         &self,
         request: Request<v1::ClaimLeadershipRequest>,
@@ -75,8 +56,7 @@ impl LeaderService for Leaders {
         &self,
         request: Request<v1::ReleaseLeadershipRequest>,
     ) -> Result<Response<v1::ReleaseLeadershipResponse>, Status> {
-        let (_, outcome) =
-            command::handle(&self.aggregator, request, convert::release_leadership).await?;
+        let (_, outcome) = self.handle(request, convert::release_leadership).await?;
         Ok(Response::new(v1::ReleaseLeadershipResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,

@@ -30,11 +30,11 @@ use crate::watch::Hub;
 
 mod application;
 mod collect;
-mod command;
 mod cork;
 mod data;
 mod descriptor;
 mod faults;
+mod handlers;
 mod health;
 mod held;
 mod leader;
@@ -64,9 +64,9 @@ pub mod web;
 pub use convert::PAGE_BYTES_MAX;
 #[cfg(any(test, feature = "testing"))]
 pub use convert::probe;
+pub use handlers::About;
 pub use options::{CONNECTION_SHARE, Options, STREAM_SHARE};
 pub use rules::ErrorRules;
-pub use server::About;
 
 /// The parts of the server that the handlers use.
 pub struct Parts {
@@ -177,43 +177,41 @@ fn watch_limits(options: &Options) -> watch::Limits {
 }
 
 fn routes(parts: Parts, options: &Options) -> Routes {
-    let Parts { aggregator, hub, sessions, store, metrics, error_rules, about, .. } = parts;
-    let draining = parts.draining;
+    let Parts { aggregator, hub, sessions, store, metrics, error_rules, about, draining, .. } =
+        parts;
     let watches = watch::Watches::new(
         hub.clone(),
         aggregator.clone(),
         watch_limits(options),
         draining.clone(),
-        metrics.clone(),
+        metrics,
     );
+    let handlers = Arc::new(handlers::Handlers {
+        reads: reads::Reads::new(aggregator.clone(), hub.clone()),
+        aggregator,
+        hub,
+        sessions,
+        store,
+        watches: watches.clone(),
+        error_rules,
+        about,
+        has_reflection: options.reflection,
+        share_max: (options.sessions_per_peer_max, options.sessions_per_principal_max),
+        draining,
+    });
+    let own = || handlers.clone();
     let bytes_max = options.request_bytes_max;
-    let reports =
-        ReportServiceServer::new(report::Reports::new(aggregator.clone(), error_rules.clone()))
-            .max_decoding_message_size(bytes_max);
-    let workers = worker::Workers::new(
-        sessions.clone(),
-        aggregator.clone(),
-        error_rules.clone(),
-        (options.sessions_per_peer_max, options.sessions_per_principal_max),
-    );
-    let workers = Arc::new(workers);
-    let generated = WorkerServiceServer::from_arc(workers.clone());
-    let generated = generated.max_decoding_message_size(bytes_max);
-    let workers = route::Route::new(generated, worker::Streams(workers), bytes_max);
-    let leaders = leader::Leaders::new(aggregator.clone(), hub.clone(), store.clone());
-    let leaders = LeaderServiceServer::new(leaders).max_decoding_message_size(bytes_max);
-    let data = data::AppDatas::new(aggregator.clone(), hub.clone(), watches.clone());
-    let data = AppDataServiceServer::new(data).max_decoding_message_size(bytes_max);
-    let operations =
-        operation::Operations::new(aggregator.clone(), hub.clone(), error_rules.clone());
-    let operations = OperationServiceServer::new(operations).max_decoding_message_size(bytes_max);
-    let servers = server::Servers::new(about, options.reflection, store.clone());
-    let servers = ServerServiceServer::new(servers).max_decoding_message_size(bytes_max);
-    let applications = application::Applications::new(aggregator, hub.clone(), sessions, store);
+    let reports = ReportServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
+    let workers = WorkerServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
+    let workers = route::Route::new(workers, worker::Streams(own()), bytes_max);
     let applications =
-        ApplicationServiceServer::new(applications).max_decoding_message_size(bytes_max);
-    let applications = route::Route::new(applications, watches.clone(), bytes_max);
-    let health = HealthServer::new(health::Healths::new(hub, watches, draining));
+        ApplicationServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
+    let applications = route::Route::new(applications, watches, bytes_max);
+    let operations = OperationServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
+    let leaders = LeaderServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
+    let data = AppDataServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
+    let servers = ServerServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
+    let health = HealthServer::from_arc(own());
     let reflect = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)

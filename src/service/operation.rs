@@ -1,10 +1,8 @@
 //! `OperationService`: durable records of work in flight.
 
-use std::sync::Arc;
-
 use tonic::{Request, Response, Status};
 
-use crate::aggregator::{self, Aggregator};
+use crate::aggregator;
 use crate::domain;
 use crate::domain::app::AppState;
 use crate::domain::command::Command;
@@ -15,19 +13,9 @@ use crate::domain::request::Outcome;
 use crate::proto::v1;
 use crate::proto::v1::operation_service_server::OperationService;
 use crate::service::code::ApiError;
-use crate::service::command;
 use crate::service::convert::{self, Fields, Page, PageToken, Repeatable};
 use crate::service::guard::Access;
-use crate::service::reads::Reads;
-use crate::service::rules::ErrorRules;
-use crate::watch::Hub;
-
-/// Handler of `OperationService`.
-pub struct Operations {
-    aggregator: Aggregator,
-    reads: Reads,
-    rules: ErrorRules,
-}
+use crate::service::handlers::Handlers;
 
 /// Result of a command: the operation after it, and the revision.
 struct Done {
@@ -37,15 +25,9 @@ struct Done {
     advice: Vec<String>,
 }
 
-impl Operations {
-    /// Creates the handler.
-    pub fn new(aggregator: Aggregator, hub: Arc<Hub>, rules: ErrorRules) -> Operations {
-        let reads = Reads::new(aggregator.clone(), hub);
-        Operations { aggregator, reads, rules }
-    }
-
+impl Handlers {
     /// Handles a command on an operation, and reads the operation afterwards.
-    async fn handle<R: Repeatable>(
+    async fn operate<R: Repeatable>(
         &self,
         request: Request<R>,
         read: impl FnOnce(&mut Fields, &R) -> Option<OperationCommand>,
@@ -57,10 +39,9 @@ impl Operations {
         })?;
         let asked = (order.id.clone(), order.action.clone());
         let request = domain::command::Request { id, command: Command::Operate(order) };
-        let outcome = command::apply(&self.aggregator, &app, request).await?;
+        let outcome = self.apply(&app, request).await?;
         let read = |state: &AppState| done(state, &asked.0, &asked.1, outcome);
-        let done = self.aggregator.read(&app, outcome.revision, read).await;
-        let done = done.map_err(|e| ApiError::of(&app, e))?;
+        let done = self.reads.after(&app, outcome.revision, read).await?;
         done.map_err(|refused| refused_by(&app, refused))
     }
 }
@@ -104,12 +85,12 @@ fn done(
 }
 
 #[tonic::async_trait]
-impl OperationService for Operations {
+impl OperationService for Handlers {
     async fn begin_operation(
         &self,
         request: Request<v1::BeginOperationRequest>,
     ) -> Result<Response<v1::BeginOperationResponse>, Status> {
-        let done = self.handle(request, convert::begin).await?;
+        let done = self.operate(request, convert::begin).await?;
         let Done { operation, revision, changed: begun, advice } = done;
         Ok(Response::new(v1::BeginOperationResponse { operation, revision, begun, advice }))
     }
@@ -118,7 +99,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::AcquireOperationRequest>,
     ) -> Result<Response<v1::AcquireOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.handle(request, convert::acquire).await?;
+        let Done { operation, revision, .. } = self.operate(request, convert::acquire).await?;
         Ok(Response::new(v1::AcquireOperationResponse { operation, revision }))
     }
 
@@ -126,7 +107,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::HeartbeatOperationRequest>,
     ) -> Result<Response<v1::HeartbeatOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.handle(request, convert::heartbeat).await?;
+        let Done { operation, revision, .. } = self.operate(request, convert::heartbeat).await?;
         Ok(Response::new(v1::HeartbeatOperationResponse { operation, revision }))
     }
 
@@ -134,7 +115,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::ReleaseOperationRequest>,
     ) -> Result<Response<v1::ReleaseOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.handle(request, convert::release).await?;
+        let Done { operation, revision, .. } = self.operate(request, convert::release).await?;
         Ok(Response::new(v1::ReleaseOperationResponse { operation, revision }))
     }
 
@@ -142,7 +123,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::CompleteOperationRequest>,
     ) -> Result<Response<v1::CompleteOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.handle(request, convert::complete).await?;
+        let Done { operation, revision, .. } = self.operate(request, convert::complete).await?;
         Ok(Response::new(v1::CompleteOperationResponse { operation, revision }))
     }
 
@@ -150,8 +131,8 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::FailOperationRequest>,
     ) -> Result<Response<v1::FailOperationResponse>, Status> {
-        let fail = |fields: &mut Fields, wire: &_| convert::fail(fields, wire, &self.rules);
-        let Done { operation, revision, .. } = self.handle(request, fail).await?;
+        let fail = |fields: &mut Fields, wire: &_| convert::fail(fields, wire, &self.error_rules);
+        let Done { operation, revision, .. } = self.operate(request, fail).await?;
         Ok(Response::new(v1::FailOperationResponse { operation, revision }))
     }
 
@@ -159,7 +140,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::VerifyOperationRequest>,
     ) -> Result<Response<v1::VerifyOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.handle(request, convert::verify).await?;
+        let Done { operation, revision, .. } = self.operate(request, convert::verify).await?;
         Ok(Response::new(v1::VerifyOperationResponse { operation, revision }))
     }
 
@@ -167,7 +148,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::CancelOperationRequest>,
     ) -> Result<Response<v1::CancelOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.handle(request, convert::cancel).await?;
+        let Done { operation, revision, .. } = self.operate(request, convert::cancel).await?;
         Ok(Response::new(v1::CancelOperationResponse { operation, revision }))
     }
 
@@ -175,7 +156,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::RetryOperationRequest>,
     ) -> Result<Response<v1::RetryOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.handle(request, convert::retry).await?;
+        let Done { operation, revision, .. } = self.operate(request, convert::retry).await?;
         Ok(Response::new(v1::RetryOperationResponse { operation, revision }))
     }
 

@@ -40,10 +40,19 @@ impl Reads {
     ) -> Result<T, ApiError> {
         let read = async {
             self.known(app)?;
-            let result = self.aggregator.read(app, Revision(min_revision), read).await;
-            result.map_err(|e| ApiError::of(app, e))
+            self.after(app, Revision(min_revision), read).await
         };
         self.in_time(app, min_revision, read).await
+    }
+
+    /// Reads an application at a revision that a command on it has just reached, or later.
+    pub async fn after<T>(
+        &self,
+        app: &AppName,
+        revision: Revision,
+        read: impl FnOnce(&AppState) -> T,
+    ) -> Result<T, ApiError> {
+        self.aggregator.read(app, revision, read).await.map_err(|e| ApiError::of(app, e))
     }
 
     /// Returns the newest known entry of an application, at `min_revision` or later; 0 does not

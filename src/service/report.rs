@@ -2,7 +2,7 @@
 
 use tonic::{Request, Response, Status};
 
-use crate::aggregator::{Aggregator, Error};
+use crate::aggregator::Error;
 use crate::domain::app::AppState;
 use crate::domain::classify::finding::Finding;
 use crate::domain::command::Command;
@@ -11,31 +11,17 @@ use crate::domain::rejected::Rejected;
 use crate::proto::v1;
 use crate::proto::v1::report_service_server::ReportService;
 use crate::service::code::ApiError;
+use crate::service::convert;
 use crate::service::guard::Access;
-use crate::service::rules::ErrorRules;
-use crate::service::{command, convert};
-
-/// Handler of `ReportService`.
-pub struct Reports {
-    aggregator: Aggregator,
-    rules: ErrorRules,
-}
-
-impl Reports {
-    /// Creates the handler.
-    pub fn new(aggregator: Aggregator, rules: ErrorRules) -> Reports {
-        Reports { aggregator, rules }
-    }
-}
+use crate::service::handlers::{Handlers, read_texts};
 
 #[tonic::async_trait]
-impl ReportService for Reports {
+impl ReportService for Handlers {
     async fn report_status(
         &self,
         request: Request<v1::ReportStatusRequest>,
     ) -> Result<Response<v1::ReportStatusResponse>, Status> {
-        let (outcome, advice) =
-            command::handle_texts(&self.aggregator, request, convert::report).await?;
+        let (outcome, advice) = self.handle_texts(request, convert::report).await?;
         Ok(Response::new(v1::ReportStatusResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -47,8 +33,7 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReplaceStatusesRequest>,
     ) -> Result<Response<v1::ReplaceStatusesResponse>, Status> {
-        let (outcome, advice) =
-            command::handle_texts(&self.aggregator, request, convert::replace).await?;
+        let (outcome, advice) = self.handle_texts(request, convert::replace).await?;
         Ok(Response::new(v1::ReplaceStatusesResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -61,7 +46,7 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ClearStatusRequest>,
     ) -> Result<Response<v1::ClearStatusResponse>, Status> {
-        let (_, outcome) = command::handle(&self.aggregator, request, convert::clear).await?;
+        let (_, outcome) = self.handle(request, convert::clear).await?;
         Ok(Response::new(v1::ClearStatusResponse {
             revision: outcome.revision.0,
             cleared_count: outcome.removed as i32,
@@ -72,11 +57,11 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReportErrorRequest>,
     ) -> Result<Response<v1::ReportErrorResponse>, Status> {
-        let (app, request, advice) = command::read_texts(request, |fields, wire| {
-            convert::report_error(fields, wire, &self.rules)
+        let (app, request, advice) = read_texts(request, |fields, wire| {
+            convert::report_error(fields, wire, &self.error_rules)
         })?;
         let met = met(&request.command);
-        let outcome = command::apply(&self.aggregator, &app, request).await?;
+        let outcome = self.apply(&app, request).await?;
         let verdict = match met {
             Some((key, finding)) => {
                 let verdict =
@@ -97,7 +82,7 @@ impl ReportService for Reports {
         let (access, wire) = Access::open(request);
         let (app, request) = convert::read(&access, wire, convert::resolve_error)?;
         let held = held(&request.command);
-        let outcome = command::apply(&self.aggregator, &app, request).await?;
+        let outcome = self.apply(&app, request).await?;
         let held = match self.aggregator.read(&app, outcome.revision, held).await {
             // Nothing was reported for this application.
             Err(Error::Rejected(Rejected::ApplicationNotFound(_))) => Ok(0),

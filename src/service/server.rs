@@ -1,41 +1,17 @@
 //! `ServerService`: the description of the server, for version commands, doctors and client
 //! libraries.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use tonic::{Request, Response, Status};
 
 use crate::proto::v1;
 use crate::proto::v1::server_service_server::ServerService;
 use crate::service::convert;
-use crate::store::Store;
+use crate::service::handlers::Handlers;
 
 /// Commit of the source, from `build.rs`; empty if the build did not know it.
 const COMMIT: &str = env!("BELLWETHER_COMMIT");
 
-/// The part of the description that comes from the configuration.
-#[derive(Debug, Clone)]
-pub struct About {
-    /// Kind of the store.
-    pub store_kind: v1::StoreKind,
-    /// Limits in force, by the name that errors give.
-    pub limits: BTreeMap<&'static str, u64>,
-}
-
-/// Handler of `ServerService`.
-pub struct Servers {
-    about: About,
-    has_reflection: bool,
-    store: Arc<dyn Store>,
-}
-
-impl Servers {
-    /// Creates the handler of a server with this store.
-    pub fn new(about: About, has_reflection: bool, store: Arc<dyn Store>) -> Servers {
-        Servers { about, has_reflection, store }
-    }
-
+impl Handlers {
     /// Returns the features in alphabetical order. A new name needs a line in the proto.
     fn features(&self) -> Vec<String> {
         let features = [
@@ -49,7 +25,7 @@ impl Servers {
 }
 
 #[tonic::async_trait]
-impl ServerService for Servers {
+impl ServerService for Handlers {
     async fn get_server_info(
         &self,
         _request: Request<v1::GetServerInfoRequest>,

@@ -13,7 +13,6 @@ use tonic::server::{Grpc, StreamingService};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
 
-use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
 use crate::domain::command::Command;
 use crate::domain::name::AppName;
@@ -24,10 +23,10 @@ use crate::proto::v1::connect_request::Message;
 use crate::proto::v1::worker_service_server::WorkerService;
 use crate::service::account::{Account, Class};
 use crate::service::code::ApiError;
-use crate::service::command::handle;
 use crate::service::convert::{self, OnePassCodec, PAGE_BYTES_MAX, PlainReport, Received};
 use crate::service::edge::{self, Caller, Share};
 use crate::service::guard::Access;
+use crate::service::handlers::Handlers;
 use crate::service::route::{Answering, Handler};
 use crate::service::rules::ErrorRules;
 use crate::session::{End, Inbound, Outbound, Session, Sessions, Welcome};
@@ -40,29 +39,10 @@ const TOLD_MAX: usize = 16;
 /// How long a new stream may take to send `hello`.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Handler of `WorkerService`.
-pub struct Workers {
-    sessions: Sessions,
-    aggregator: Aggregator,
-    rules: ErrorRules,
-    /// Sessions of one address, and of one principal.
-    share_max: (usize, usize),
-}
-
-impl Workers {
-    /// Creates the handler; one address, and one principal, may have at most `share_max` sessions.
-    pub fn new(
-        sessions: Sessions,
-        aggregator: Aggregator,
-        rules: ErrorRules,
-        share_max: (usize, usize),
-    ) -> Workers {
-        Workers { sessions, aggregator, rules, share_max }
-    }
-
+impl Handlers {
     /// Reserves one more session of a caller. Counted from the first byte of the stream, because a
     /// stream without a message needs a task too.
-    fn share(&self, caller: Option<&Caller>) -> Result<Option<Share>, ApiError> {
+    fn session_share(&self, caller: Option<&Caller>) -> Result<Option<Share>, ApiError> {
         let Some(mut share) = caller.map(|caller| caller.share(edge::Kind::Session)) else {
             return Ok(None);
         };
@@ -73,12 +53,12 @@ impl Workers {
         Ok(Some(share))
     }
 
-    fn open(
+    fn connect_worker(
         &self,
         request: Request<Streaming<Received>>,
     ) -> Result<Response<ConnectStream>, Status> {
         let caller = request.extensions().get::<Caller>();
-        let share = self.share(caller)?;
+        let share = self.session_share(caller)?;
         let account = caller.and_then(Caller::account).cloned();
         let (access, mut incoming) = Access::open(request);
         let (answers, answered) = mpsc::channel(TOLD_MAX);
@@ -86,7 +66,7 @@ impl Workers {
         // The first message of the stream names it, and no answer comes before.
         let app = Arc::new(OnceLock::new());
         let named = app.clone();
-        let (sessions, rules) = (self.sessions.clone(), self.rules.clone());
+        let (sessions, rules) = (self.sessions.clone(), self.error_rules.clone());
         // A separate task, so that work in progress is finished when the worker disconnects.
         let served = async move {
             let _share = share;
@@ -111,7 +91,7 @@ impl Workers {
 }
 
 #[tonic::async_trait]
-impl WorkerService for Workers {
+impl WorkerService for Handlers {
     type ConnectStream = ConnectStream;
 
     async fn connect(
@@ -138,8 +118,7 @@ impl WorkerService for Workers {
             let operations = pending.iter().map(|p| convert::pending(&app, p)).collect();
             (convert::first_of(retained, PAGE_BYTES_MAX), operations)
         };
-        let left = self.aggregator.read(&app, revision, left).await;
-        let ((retained, rest), operations) = left.map_err(|e| ApiError::of(&app, e))?;
+        let ((retained, rest), operations) = self.reads.after(&app, revision, left).await?;
         let interval = ttl.map_or(self.sessions.heartbeat_interval(), |ttl| ttl / 3);
         Ok(Response::new(v1::RegisterUnitResponse {
             incarnation,
@@ -155,7 +134,7 @@ impl WorkerService for Workers {
         &self,
         request: Request<v1::AnnounceStopRequest>,
     ) -> Result<Response<v1::AnnounceStopResponse>, Status> {
-        let (_, outcome) = handle(&self.aggregator, request, convert::announce_stop).await?;
+        let (_, outcome) = self.handle(request, convert::announce_stop).await?;
         Ok(Response::new(v1::AnnounceStopResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -264,7 +243,7 @@ const CONNECT: &str = "/bellwether.v1.WorkerService/Connect";
 
 /// Serves the streams past the generated code, which would decode each message by prost.
 #[derive(Clone)]
-pub struct Streams(pub Arc<Workers>);
+pub(super) struct Streams(pub(super) Arc<Handlers>);
 
 impl Handler for Streams {
     fn serves(path: &str) -> bool {
@@ -286,6 +265,6 @@ impl StreamingService<Received> for Streams {
     type Future = Ready<Result<Response<ConnectStream>, Status>>;
 
     fn call(&mut self, request: Request<Streaming<Received>>) -> Self::Future {
-        ready(self.0.open(request))
+        ready(self.0.connect_worker(request))
     }
 }

@@ -1,0 +1,113 @@
+//! What the handlers of all services share: the parts that they use, and the way of a command: its
+//! request is read, then applied.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tonic::Request;
+
+use crate::aggregator::Aggregator;
+use crate::domain::command::{self, Command};
+use crate::domain::name::AppName;
+use crate::domain::request::Outcome;
+use crate::domain::status::report::advice;
+use crate::proto::v1;
+use crate::service::code::ApiError;
+use crate::service::convert::{self, Fields, Scoped};
+use crate::service::guard::Access;
+use crate::service::reads::Reads;
+use crate::service::rules::ErrorRules;
+use crate::service::watch::Watches;
+use crate::session::Sessions;
+use crate::store::Store;
+use crate::watch::Hub;
+
+/// Handles the calls of every service. Each service is an `impl` in a file of its own.
+pub(super) struct Handlers {
+    pub(super) aggregator: Aggregator,
+    pub(super) hub: Arc<Hub>,
+    pub(super) reads: Reads,
+    pub(super) sessions: Sessions,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) watches: Watches,
+    pub(super) error_rules: ErrorRules,
+    pub(super) about: About,
+    pub(super) has_reflection: bool,
+    /// Sessions of one address, and of one principal.
+    pub(super) share_max: (usize, usize),
+    pub(super) draining: CancellationToken,
+}
+
+/// The part of the server's description that comes from the configuration.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// Kind of the store.
+    pub store_kind: v1::StoreKind,
+    /// Limits in force, by the name that errors give.
+    pub limits: BTreeMap<&'static str, u64>,
+}
+
+impl Handlers {
+    /// Handles a command: reads its request by `read` and applies it. Returns the application and
+    /// the outcome.
+    pub(super) async fn handle<R: Scoped>(
+        &self,
+        request: Request<R>,
+        read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
+    ) -> Result<(AppName, Outcome), ApiError> {
+        let (access, wire) = Access::open(request);
+        let (app, request) = convert::read(&access, wire, read)?;
+        let outcome = self.apply(&app, request).await?;
+        Ok((app, outcome))
+    }
+
+    /// Like `handle`, for a command with texts of a reporter. Returns the outcome and the advice.
+    pub(super) async fn handle_texts<R: Scoped>(
+        &self,
+        request: Request<R>,
+        read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
+    ) -> Result<(Outcome, Vec<String>), ApiError> {
+        let (app, request, advice) = read_texts(request, read)?;
+        Ok((self.apply(&app, request).await?, advice))
+    }
+
+    /// Applies a request.
+    pub(super) async fn apply(
+        &self,
+        app: &AppName,
+        request: command::Request,
+    ) -> Result<Outcome, ApiError> {
+        self.aggregator.apply(app, request).await.map_err(|e| ApiError::of(app, e))
+    }
+}
+
+/// Reads a command with texts of a reporter. Returns the advice beside it, which says what was cut.
+pub(super) fn read_texts<R: Scoped>(
+    request: Request<R>,
+    read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
+) -> Result<(AppName, command::Request, Vec<String>), ApiError> {
+    let (access, wire) = Access::open(request);
+    let (app, (request, cut)) = convert::read(&access, wire, |fields, wire| {
+        let request = read(fields, wire)?;
+        Some((request, fields.take_cuts()))
+    })?;
+    let advice = advice_of(&request.command, cut);
+    Ok((app, request, advice))
+}
+
+/// Returns each advice once, even if it applies to several statuses of a set, then what was cut.
+fn advice_of(command: &Command, cut: Vec<String>) -> Vec<String> {
+    let reports: Vec<_> = match command {
+        Command::Report(_, _, new) => vec![&new.report],
+        Command::Replace(_, _, set) | Command::ReplaceApplicationStatuses(_, _, set) => {
+            set.iter().map(|new| &new.report).collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut all: Vec<String> = reports.into_iter().flat_map(|report| advice(report)).collect();
+    all.sort();
+    all.dedup();
+    all.extend(cut);
+    all
+}
