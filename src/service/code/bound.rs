@@ -29,8 +29,7 @@ pub fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
     if text.len() <= bytes_max {
         return Cow::Borrowed(text);
     }
-    let end = bytes_max.saturating_sub('…'.len_utf8());
-    let end = (0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let end = text.floor_char_boundary(bytes_max.saturating_sub('…'.len_utf8()));
     Cow::Owned(format!("{}…", &text[..end]))
 }
 

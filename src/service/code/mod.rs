@@ -39,151 +39,113 @@ const RETRY_SOON: Duration = Duration::from_millis(200);
 /// How long a client waits for other clients to close their streams.
 pub(super) const RETRY_LATER: Duration = Duration::from_secs(5);
 
-/// Every reason on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// A name that is invalid.
-    InvalidName,
-    /// A required field is missing.
-    MissingField,
-    /// A level that is not in the enum.
-    UnknownLevel,
-    /// A value outside its range.
-    InvalidValue,
-    /// A page token of another list.
-    InvalidPageToken,
-    /// A request id that another request has used.
-    RequestIdReused,
-    /// A text above its limit.
-    MessageTooLong,
-    /// Bytes above their limit.
-    ValueTooLarge,
-    /// The application does not exist.
-    ApplicationNotFound,
-    /// The unit does not exist.
-    UnitNotFound,
-    /// The request would exceed a limit.
-    LimitExceeded,
-    /// Too many requests at the same time.
-    RateLimited,
-    /// Too many streams are open.
-    TooManyStreams,
-    /// The calling unit does not lead.
-    NotLeader,
-    /// The operation does not exist.
-    OperationNotFound,
-    /// Another unit has acquired the operation.
-    StaleFence,
-    /// A unit holds an operation.
-    OperationHeld,
-    /// Another operation must be finished first.
-    ResumeFirst,
-    /// The state of the operation does not allow the call.
-    OperationState,
-    /// A newer incarnation of the unit has reported.
-    StaleIncarnation,
-    /// The token is too old, or of another store.
-    ResumeTokenExpired,
-    /// The store is unreachable.
-    StoreUnavailable,
-    /// The server is stopping.
-    Draining,
-    /// Concurrent commits won every attempt.
-    Contention,
-    /// A record cannot be read.
-    RecordCorrupt,
-    /// A bug of the server.
-    Internal,
-    /// Another unit leads.
-    LeaseHeld,
-    /// The data have changed since the caller read them.
-    EtagMismatch,
-    /// A worker was silent for too long.
-    HeartbeatMissed,
-    /// A request is not a message of its method.
-    MalformedRequest,
-    /// A call has another number of messages than its method.
-    WrongMessageCount,
-    /// A request exceeds its size limit.
-    RequestTooLarge,
-    /// A request has a compression that is not supported.
-    UnsupportedEncoding,
-    /// A message is compressed, and the request names no compression.
-    UnannouncedCompression,
-    /// The server has no such method.
-    UnknownMethod,
-    /// The rest of a request did not arrive in time.
-    RequestIncomplete,
-    /// An application did not reach a revision in time.
-    RevisionNotReached,
-    /// The health service does not know a name.
-    ServiceNotFound,
-    /// The caller presents nothing.
-    CredentialsMissing,
-    /// The caller is not known.
-    CredentialsInvalid,
-    /// The proof of a caller has ended while its call was open.
-    CredentialsExpired,
-    /// The caller has no grant for the call.
-    ScopeDenied,
-    /// The caller has lost a right while its call was open.
-    RightsChanged,
+/// Makes [`Reason`] of a table: the meaning of each reason, its code and its name on the wire.
+macro_rules! reasons {
+    ($($(#[$meaning:meta])+ $reason:ident = $code:ident $name:literal;)*) => {
+        /// Every reason on the wire.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Reason {
+            $($(#[$meaning])+ $reason,)*
+        }
+
+        impl Reason {
+            /// Returns the code and the name of the reason.
+            pub fn wire(self) -> (Code, &'static str) {
+                match self {
+                    $(Reason::$reason => (Code::$code, $name),)*
+                }
+            }
+        }
+    };
 }
 
-impl Reason {
-    /// Returns the code and the name of the reason.
-    pub fn wire(self) -> (Code, &'static str) {
-        use Code::{
-            Aborted, DataLoss, DeadlineExceeded, FailedPrecondition, Internal, InvalidArgument,
-            NotFound, OutOfRange, PermissionDenied, ResourceExhausted, Unauthenticated,
-            Unavailable, Unimplemented,
-        };
-        match self {
-            Reason::InvalidName => (InvalidArgument, "INVALID_NAME"),
-            Reason::MissingField => (InvalidArgument, "MISSING_FIELD"),
-            Reason::UnknownLevel => (InvalidArgument, "UNKNOWN_LEVEL"),
-            Reason::InvalidValue => (InvalidArgument, "INVALID_VALUE"),
-            Reason::InvalidPageToken => (InvalidArgument, "INVALID_PAGE_TOKEN"),
-            Reason::RequestIdReused => (InvalidArgument, "REQUEST_ID_REUSED"),
-            Reason::MessageTooLong => (InvalidArgument, "MESSAGE_TOO_LONG"),
-            Reason::ValueTooLarge => (InvalidArgument, "VALUE_TOO_LARGE"),
-            Reason::ApplicationNotFound => (NotFound, "APPLICATION_NOT_FOUND"),
-            Reason::UnitNotFound => (NotFound, "UNIT_NOT_FOUND"),
-            Reason::LimitExceeded => (ResourceExhausted, "LIMIT_EXCEEDED"),
-            Reason::RateLimited => (ResourceExhausted, "RATE_LIMITED"),
-            Reason::TooManyStreams => (ResourceExhausted, "TOO_MANY_STREAMS"),
-            Reason::NotLeader => (FailedPrecondition, "NOT_LEADER"),
-            Reason::OperationNotFound => (NotFound, "OPERATION_NOT_FOUND"),
-            Reason::StaleFence => (Aborted, "STALE_FENCE"),
-            Reason::OperationHeld => (Aborted, "OPERATION_HELD"),
-            Reason::ResumeFirst => (FailedPrecondition, "RESUME_FIRST"),
-            Reason::OperationState => (FailedPrecondition, "OPERATION_STATE"),
-            Reason::LeaseHeld => (FailedPrecondition, "LEASE_HELD"),
-            Reason::EtagMismatch => (Aborted, "ETAG_MISMATCH"),
-            Reason::StaleIncarnation => (Aborted, "STALE_INCARNATION"),
-            Reason::ResumeTokenExpired => (OutOfRange, "RESUME_TOKEN_EXPIRED"),
-            Reason::StoreUnavailable => (Unavailable, "STORE_UNAVAILABLE"),
-            Reason::Draining => (Unavailable, "DRAINING"),
-            Reason::Contention => (Unavailable, "CONTENTION"),
-            Reason::Internal => (Internal, "INTERNAL"),
-            Reason::RecordCorrupt => (DataLoss, "RECORD_CORRUPT"),
-            Reason::HeartbeatMissed => (DeadlineExceeded, "HEARTBEAT_MISSED"),
-            Reason::MalformedRequest => (InvalidArgument, "MALFORMED_REQUEST"),
-            Reason::WrongMessageCount => (Unimplemented, "WRONG_MESSAGE_COUNT"),
-            Reason::RequestTooLarge => (ResourceExhausted, "REQUEST_TOO_LARGE"),
-            Reason::UnsupportedEncoding => (Unimplemented, "UNSUPPORTED_ENCODING"),
-            Reason::UnannouncedCompression => (Internal, "UNANNOUNCED_COMPRESSION"),
-            Reason::UnknownMethod => (Unimplemented, "UNKNOWN_METHOD"),
-            Reason::RequestIncomplete => (DeadlineExceeded, "REQUEST_INCOMPLETE"),
-            Reason::RevisionNotReached => (DeadlineExceeded, "REVISION_NOT_REACHED"),
-            Reason::ServiceNotFound => (NotFound, "SERVICE_NOT_FOUND"),
-            Reason::CredentialsMissing => (Unauthenticated, "CREDENTIALS_MISSING"),
-            Reason::CredentialsInvalid => (Unauthenticated, "CREDENTIALS_INVALID"),
-            Reason::CredentialsExpired => (Unauthenticated, "CREDENTIALS_EXPIRED"),
-            Reason::ScopeDenied => (PermissionDenied, "SCOPE_DENIED"),
-            Reason::RightsChanged => (Unavailable, "RIGHTS_CHANGED"),
-        }
-    }
+reasons! {
+    /// A name that is invalid.
+    InvalidName = InvalidArgument "INVALID_NAME";
+    /// A required field is missing.
+    MissingField = InvalidArgument "MISSING_FIELD";
+    /// A level that is not in the enum.
+    UnknownLevel = InvalidArgument "UNKNOWN_LEVEL";
+    /// A value outside its range.
+    InvalidValue = InvalidArgument "INVALID_VALUE";
+    /// A page token of another list.
+    InvalidPageToken = InvalidArgument "INVALID_PAGE_TOKEN";
+    /// A request id that another request has used.
+    RequestIdReused = InvalidArgument "REQUEST_ID_REUSED";
+    /// A text above its limit.
+    MessageTooLong = InvalidArgument "MESSAGE_TOO_LONG";
+    /// Bytes above their limit.
+    ValueTooLarge = InvalidArgument "VALUE_TOO_LARGE";
+    /// The application does not exist.
+    ApplicationNotFound = NotFound "APPLICATION_NOT_FOUND";
+    /// The unit does not exist.
+    UnitNotFound = NotFound "UNIT_NOT_FOUND";
+    /// The request would exceed a limit.
+    LimitExceeded = ResourceExhausted "LIMIT_EXCEEDED";
+    /// Too many requests at the same time.
+    RateLimited = ResourceExhausted "RATE_LIMITED";
+    /// Too many streams are open.
+    TooManyStreams = ResourceExhausted "TOO_MANY_STREAMS";
+    /// The calling unit does not lead.
+    NotLeader = FailedPrecondition "NOT_LEADER";
+    /// The operation does not exist.
+    OperationNotFound = NotFound "OPERATION_NOT_FOUND";
+    /// Another unit has acquired the operation.
+    StaleFence = Aborted "STALE_FENCE";
+    /// A unit holds an operation.
+    OperationHeld = Aborted "OPERATION_HELD";
+    /// Another operation must be finished first.
+    ResumeFirst = FailedPrecondition "RESUME_FIRST";
+    /// The state of the operation does not allow the call.
+    OperationState = FailedPrecondition "OPERATION_STATE";
+    /// A newer incarnation of the unit has reported.
+    StaleIncarnation = Aborted "STALE_INCARNATION";
+    /// The token is too old, or of another store.
+    ResumeTokenExpired = OutOfRange "RESUME_TOKEN_EXPIRED";
+    /// The store is unreachable.
+    StoreUnavailable = Unavailable "STORE_UNAVAILABLE";
+    /// The server is stopping.
+    Draining = Unavailable "DRAINING";
+    /// Concurrent commits won every attempt.
+    Contention = Unavailable "CONTENTION";
+    /// A record cannot be read.
+    RecordCorrupt = DataLoss "RECORD_CORRUPT";
+    /// A bug of the server.
+    Internal = Internal "INTERNAL";
+    /// Another unit leads.
+    LeaseHeld = FailedPrecondition "LEASE_HELD";
+    /// The data have changed since the caller read them.
+    EtagMismatch = Aborted "ETAG_MISMATCH";
+    /// A worker was silent for too long.
+    HeartbeatMissed = DeadlineExceeded "HEARTBEAT_MISSED";
+    /// A request is not a message of its method.
+    MalformedRequest = InvalidArgument "MALFORMED_REQUEST";
+    /// A call has another number of messages than its method.
+    WrongMessageCount = Unimplemented "WRONG_MESSAGE_COUNT";
+    /// A request exceeds its size limit.
+    RequestTooLarge = ResourceExhausted "REQUEST_TOO_LARGE";
+    /// A request has a compression that is not supported.
+    UnsupportedEncoding = Unimplemented "UNSUPPORTED_ENCODING";
+    /// A message is compressed, and the request names no compression.
+    UnannouncedCompression = Internal "UNANNOUNCED_COMPRESSION";
+    /// The server has no such method.
+    UnknownMethod = Unimplemented "UNKNOWN_METHOD";
+    /// The rest of a request did not arrive in time.
+    RequestIncomplete = DeadlineExceeded "REQUEST_INCOMPLETE";
+    /// An application did not reach a revision in time.
+    RevisionNotReached = DeadlineExceeded "REVISION_NOT_REACHED";
+    /// The health service does not know a name.
+    ServiceNotFound = NotFound "SERVICE_NOT_FOUND";
+    /// The caller presents nothing.
+    CredentialsMissing = Unauthenticated "CREDENTIALS_MISSING";
+    /// The caller is not known.
+    CredentialsInvalid = Unauthenticated "CREDENTIALS_INVALID";
+    /// The proof of a caller has ended while its call was open.
+    CredentialsExpired = Unauthenticated "CREDENTIALS_EXPIRED";
+    /// The caller has no grant for the call.
+    ScopeDenied = PermissionDenied "SCOPE_DENIED";
+    /// The caller has lost a right while its call was open.
+    RightsChanged = Unavailable "RIGHTS_CHANGED";
 }
 
 /// What is wrong with one field of a request.
@@ -432,6 +394,7 @@ impl From<ReadError> for ApiError {
 impl From<WatchError> for ApiError {
     fn from(error: WatchError) -> ApiError {
         let text = error.to_string();
+        let expired = |cause| ApiError::new(Reason::ResumeTokenExpired, &text).with("cause", cause);
         match error {
             WatchError::Malformed | WatchError::OtherFilters => {
                 let text = text.trim_start_matches("resume_token ");
@@ -442,15 +405,9 @@ impl From<WatchError> for ApiError {
                 let violation = Violation::new("resume_token", Reason::InvalidValue, text);
                 ApiError::of_fields(vec![violation.with("cause", cause)])
             }
-            WatchError::OtherStore => {
-                ApiError::new(Reason::ResumeTokenExpired, text).with("cause", "other store")
-            }
-            WatchError::OtherEpoch => {
-                ApiError::new(Reason::ResumeTokenExpired, text).with("cause", "writes lost")
-            }
-            WatchError::Expired(_) => {
-                ApiError::new(Reason::ResumeTokenExpired, text).with("cause", "too old")
-            }
+            WatchError::OtherStore => expired("other store"),
+            WatchError::OtherEpoch => expired("writes lost"),
+            WatchError::Expired(_) => expired("too old"),
             WatchError::TooManyWatchers { max } => ApiError::too_many(text, "watchers_max", max),
             WatchError::TooManyFiltersOfScope { max } => {
                 ApiError::too_many(text, "filters_per_scope_max", max)

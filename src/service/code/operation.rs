@@ -2,42 +2,34 @@
 
 use super::{ApiError, Reason, Violation};
 use crate::domain::operation::refused::Refused;
-use crate::domain::time::Timestamp;
+use crate::service::convert::timestamp;
 
 /// Converts a refusal of an operation.
 pub(super) fn problem(refused: &Refused) -> ApiError {
     let text = refused.to_string();
+    let about = |reason, id| ApiError::new(reason, &text).with("operation_id", id);
     match refused {
-        Refused::NotFound { id } => {
-            ApiError::new(Reason::OperationNotFound, text).with("operation_id", id)
+        Refused::NotFound { id } => about(Reason::OperationNotFound, id),
+        Refused::StaleFence { id, given, current } => {
+            about(Reason::StaleFence, id).with("given", given).with("current", current)
         }
-        Refused::StaleFence { id, given, current } => ApiError::new(Reason::StaleFence, text)
-            .with("operation_id", id)
-            .with("given", given)
-            .with("current", current),
-        Refused::Held { id, target, holder, expire_time, now } => {
-            ApiError::new(Reason::OperationHeld, text)
-                .with("operation_id", id)
-                .with("target_version", target)
-                .with("holder", holder)
-                .with("expires", moment(*expire_time))
-                .retry_after(expire_time.since(*now))
-        }
-        Refused::ResumeFirst { id, target, state } => ApiError::new(Reason::ResumeFirst, text)
-            .with("operation_id", id)
+        Refused::Held { id, target, holder, expire_time, now } => about(Reason::OperationHeld, id)
+            .with("target_version", target)
+            .with("holder", holder)
+            .with("expires", timestamp(*expire_time))
+            .retry_after(expire_time.since(*now)),
+        Refused::ResumeFirst { id, target, state } => about(Reason::ResumeFirst, id)
             .with("target_version", target)
             .with("state", state.word()),
-        Refused::NotReversible { id, target } => ApiError::new(Reason::OperationState, text)
-            .with("operation_id", id)
-            .with("target_version", target),
-        Refused::NotDue { id, retry_time, now } => ApiError::new(Reason::OperationState, text)
-            .with("operation_id", id)
+        Refused::NotReversible { id, target } => {
+            about(Reason::OperationState, id).with("target_version", target)
+        }
+        Refused::NotDue { id, retry_time, now } => about(Reason::OperationState, id)
             .with("state", "RETRY_WAIT")
-            .with("retry_time", moment(*retry_time))
+            .with("retry_time", timestamp(*retry_time))
             .retry_after(retry_time.since(*now)),
         Refused::PayloadLost { id, state, reason } | Refused::State { id, state, reason, .. } => {
-            ApiError::new(Reason::OperationState, text)
-                .with("operation_id", id)
+            about(Reason::OperationState, id)
                 .with("state", state.word())
                 .with("operation_reason", reason.word())
         }
@@ -46,11 +38,4 @@ pub(super) fn problem(refused: &Refused) -> ApiError {
             ApiError::of_fields(vec![Violation::new("deadline", Reason::InvalidValue, text)])
         }
     }
-}
-
-/// Formats a time as google.protobuf.Timestamp in JSON.
-fn moment(time: Timestamp) -> String {
-    let seconds = i64::try_from(time.millis() / 1000).unwrap_or(i64::MAX);
-    let nanos = (time.millis() % 1000) as i32 * 1_000_000;
-    prost_types::Timestamp { seconds, nanos }.to_string()
 }

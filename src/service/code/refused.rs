@@ -23,9 +23,5 @@ pub(super) fn note(problem: &ApiError) {
         return;
     }
     let Some((_, limit)) = problem.metadata.iter().find(|(key, _)| *key == "limit") else { return };
-    let mut counts = lock(&COUNTS);
-    match counts.get_mut(limit) {
-        Some(count) => *count += 1,
-        None => drop(counts.insert(limit.clone(), 1)),
-    }
+    *lock(&COUNTS).entry(limit.clone()).or_default() += 1;
 }
