@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
+use std::sync::LazyLock;
 
 use futures_util::stream;
+use prost_types::ServiceDescriptorProto;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
@@ -16,11 +18,8 @@ use crate::proto::health::health_server::Health;
 use crate::proto::health::{
     HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse,
 };
-use crate::proto::v1::{
-    app_data_service_server, application_service_server, leader_service_server,
-    operation_service_server, report_service_server, server_service_server, worker_service_server,
-};
 use crate::service::code::{ApiError, Reason, quoted};
+use crate::service::descriptor;
 use crate::service::edge::Caller;
 use crate::service::guard::Access;
 use crate::service::handlers::Handlers;
@@ -32,15 +31,12 @@ const LIST_MAX: usize = 10_000;
 
 /// Services whose health is that of the server: clients with built-in health checks ask for the
 /// name of the service that they call.
-const SERVICES: [&str; 7] = [
-    report_service_server::SERVICE_NAME,
-    worker_service_server::SERVICE_NAME,
-    application_service_server::SERVICE_NAME,
-    operation_service_server::SERVICE_NAME,
-    leader_service_server::SERVICE_NAME,
-    app_data_service_server::SERVICE_NAME,
-    server_service_server::SERVICE_NAME,
-];
+static SERVICES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let files = descriptor::served().iter().flat_map(|set| &set.file);
+    let own = files.filter(|file| file.package() == "bellwether.v1");
+    let services = own.flat_map(|file| file.service.iter().map(ServiceDescriptorProto::name));
+    services.map(|name| format!("bellwether.v1.{name}")).collect()
+});
 
 /// Maximum bytes of an answer of `List`: clients accept 4 MiB.
 const LIST_BYTES_MAX: usize = 3 << 20;
@@ -71,7 +67,7 @@ fn response(status: ServingStatus) -> HealthCheckResponse {
 
 /// Returns whether a service name means the server as a whole.
 fn is_server(service: &str) -> bool {
-    service.is_empty() || SERVICES.contains(&service)
+    service.is_empty() || SERVICES.contains(service)
 }
 
 fn not_found(service: &str) -> ApiError {
