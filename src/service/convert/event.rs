@@ -18,7 +18,8 @@ pub fn event(event: &StatusEvent) -> v1::StatusEvent {
         message: event.message.to_string(),
         reason: event.reason.to_string(),
         freshness: freshness(event.freshness) as i32,
-        cause: cause(event.cause).to_string(),
+        // The variants have the names of the wire.
+        cause: format!("{:?}", event.cause),
         kind: kind_of(event) as i32,
         changes: event.changes.iter().map(change).collect(),
         actor: actor(event.cause) as i32,
@@ -96,39 +97,5 @@ fn actor(cause: Cause) -> v1::EventActor {
         | Cause::FaultPersists
         | Cause::LeaderExpired
         | Cause::LeaderEnded => v1::EventActor::Server,
-    }
-}
-
-fn cause(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Reported => "Reported",
-        Cause::Replaced => "Replaced",
-        Cause::Cleared => "Cleared",
-        Cause::Expired => "Expired",
-        Cause::UnitLost => "UnitLost",
-        Cause::UnitReturned => "UnitReturned",
-        Cause::UnitRemoved => "UnitRemoved",
-        Cause::Configured => "Configured",
-        Cause::LeaderSet => "LeaderSet",
-        Cause::LeaderCleared => "LeaderCleared",
-        Cause::Deleted => "Deleted",
-        Cause::Derived => "Derived",
-        Cause::Doubted => "Doubted",
-        Cause::UnitReplaced => "UnitReplaced",
-        Cause::HandedOver => "HandedOver",
-        Cause::FlappingBegan => "FlappingBegan",
-        Cause::FlappingEnded => "FlappingEnded",
-        Cause::Operation => "Operation",
-        Cause::ErrorReported => "ErrorReported",
-        Cause::FaultPersists => "FaultPersists",
-        Cause::ErrorResolved => "ErrorResolved",
-        Cause::HoldRetried => "HoldRetried",
-        Cause::HoldSkipped => "HoldSkipped",
-        Cause::LeaderClaimed => "LeaderClaimed",
-        Cause::LeaderTransferred => "LeaderTransferred",
-        Cause::LeaderReleased => "LeaderReleased",
-        Cause::LeaderExpired => "LeaderExpired",
-        Cause::LeaderEnded => "LeaderEnded",
-        Cause::UnitStopping => "UnitStopping",
     }
 }
