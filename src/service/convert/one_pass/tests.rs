@@ -41,7 +41,7 @@ fn the_common_report_takes_one_pass() {
             ..mk_status()
         },
     ] {
-        for seq in [1, u64::MAX >> 1] {
+        for seq in [1, u64::MAX] {
             assert!(both_ways(&mk_message(seq, vec![status.clone()])), "{status:?}");
         }
     }
@@ -74,7 +74,6 @@ fn anything_else_is_left_to_prost() {
     let common = mk_message(1, vec![mk_status()]);
     for message in [
         mk_message(0, vec![mk_status()]),
-        mk_message(u64::MAX, vec![mk_status()]),
         mk_message(1, vec![]),
         mk_message(1, vec![mk_status(), mk_status()]),
         [&common[..], &common].concat(),

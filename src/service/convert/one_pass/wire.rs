@@ -1,29 +1,8 @@
 //! The plain form of a report on the wire: known fields only, in the order of their numbers, each
-//! at most once, as encoders write them. Any other form is read as `None`.
+//! at most once, as encoders write them. Any other form is read as `None`. The numbers are those of
+//! the protos.
 
-/// Numbers of the fields, as in the protos.
-mod number {
-    pub(super) const REQUEST_REPORT: u32 = 2;
-
-    pub(super) const REPORT_SEQ: u32 = 1;
-    pub(super) const REPORT_STATUSES: u32 = 2;
-
-    pub(super) const COMPONENT: u32 = 1;
-    pub(super) const KEY: u32 = 2;
-    pub(super) const KIND: u32 = 3;
-    pub(super) const LEVEL: u32 = 4;
-    pub(super) const MESSAGE: u32 = 5;
-    pub(super) const SHORT_MESSAGE: u32 = 6;
-    pub(super) const REASON: u32 = 7;
-    pub(super) const CHECK: u32 = 8;
-    pub(super) const ACTION: u32 = 9;
-    pub(super) const PRIORITY: u32 = 10;
-    pub(super) const PRECEDENCE: u32 = 11;
-    pub(super) const TTL: u32 = 14;
-
-    pub(super) const DURATION_SECONDS: u32 = 1;
-    pub(super) const DURATION_NANOS: u32 = 2;
-}
+use prost::encoding::{WireType, decode_key, decode_varint};
 
 /// The fields of a plain report, as they are in the message.
 #[derive(Debug, Default)]
@@ -47,20 +26,11 @@ impl<'a> Plain<'a> {
     /// Reads a `ConnectRequest` that is a report of one status.
     pub(super) fn read(message: &'a [u8]) -> Option<Plain<'a>> {
         let mut request = Fields::of(message);
-        let report = match request.next()? {
-            Some((number::REQUEST_REPORT, Value::Bytes(report))) => report,
-            _ => return None,
-        };
+        let Some((2, Value::Bytes(report))) = request.next()? else { return None };
         request.end()?;
         let mut report = Fields::of(report);
-        let seq = match report.next()? {
-            Some((number::REPORT_SEQ, Value::Number(seq))) => seq,
-            _ => return None,
-        };
-        let status = match report.next()? {
-            Some((number::REPORT_STATUSES, Value::Bytes(status))) => status,
-            _ => return None,
-        };
+        let Some((1, Value::Number(seq))) = report.next()? else { return None };
+        let Some((2, Value::Bytes(status))) = report.next()? else { return None };
         report.end()?;
         Plain { seq, ..Plain::default() }.with(status)
     }
@@ -70,18 +40,18 @@ impl<'a> Plain<'a> {
         let mut fields = Fields::of(status);
         while let Some((number, value)) = fields.next()? {
             match number {
-                number::COMPONENT => self.component = value.text()?,
-                number::KEY => self.key = value.text()?,
-                number::KIND => self.kind = value.int()?,
-                number::LEVEL => self.level = value.int()?,
-                number::MESSAGE => self.message = value.text()?,
-                number::SHORT_MESSAGE => self.short_message = value.text()?,
-                number::REASON => self.reason = value.text()?,
-                number::CHECK => self.check = value.text()?,
-                number::ACTION => self.action = value.text()?,
-                number::PRIORITY => self.priority = value.zigzag()?,
-                number::PRECEDENCE => self.precedence = value.zigzag()?,
-                number::TTL => self.ttl = Some(value.duration()?),
+                1 => self.component = value.text()?,
+                2 => self.key = value.text()?,
+                3 => self.kind = value.int()?,
+                4 => self.level = value.int()?,
+                5 => self.message = value.text()?,
+                6 => self.short_message = value.text()?,
+                7 => self.reason = value.text()?,
+                8 => self.check = value.text()?,
+                9 => self.action = value.text()?,
+                10 => self.priority = value.zigzag()?,
+                11 => self.precedence = value.zigzag()?,
+                14 => self.ttl = Some(value.duration()?),
                 // Labels, the observation time, and what a later version adds.
                 _ => return None,
             }
@@ -112,7 +82,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Reads an `int32` or an enum that is not negative; a negative one has ten bytes.
+    /// Reads an `int32` or an enum that is not negative; a negative one is beyond 32 bits.
     fn int(self) -> Option<i32> {
         i32::try_from(self.number()?).ok()
     }
@@ -129,10 +99,8 @@ impl<'a> Value<'a> {
         let mut fields = Fields::of(bytes);
         while let Some((number, value)) = fields.next()? {
             match number {
-                number::DURATION_SECONDS => {
-                    duration.seconds = i64::try_from(value.number()?).ok()?
-                }
-                number::DURATION_NANOS => duration.nanos = value.int()?,
+                1 => duration.seconds = i64::try_from(value.number()?).ok()?,
+                2 => duration.nanos = value.int()?,
                 _ => return None,
             }
         }
@@ -146,10 +114,6 @@ struct Fields<'a> {
     last: u32,
 }
 
-/// Numbers and lengths on the wire, as the lowest three bits of a field's tag.
-const NUMBER: u64 = 0;
-const BYTES: u64 = 2;
-
 impl<'a> Fields<'a> {
     fn of(message: &'a [u8]) -> Fields<'a> {
         Fields { rest: message, last: 0 }
@@ -161,13 +125,15 @@ impl<'a> Fields<'a> {
         if self.rest.is_empty() {
             return Some(None);
         }
-        let tag = self.varint()?;
-        let number = u32::try_from(tag >> 3).ok().filter(|number| self.last < *number)?;
+        let (number, form) = decode_key(&mut self.rest).ok()?;
+        if number <= self.last {
+            return None;
+        }
         self.last = number;
-        let value = match tag & 7 {
-            NUMBER => Value::Number(self.varint()?),
-            BYTES => {
-                let length = usize::try_from(self.varint()?).ok()?;
+        let value = match form {
+            WireType::Varint => Value::Number(decode_varint(&mut self.rest).ok()?),
+            WireType::LengthDelimited => {
+                let length = usize::try_from(decode_varint(&mut self.rest).ok()?).ok()?;
                 let (bytes, rest) = self.rest.split_at_checked(length)?;
                 self.rest = rest;
                 Value::Bytes(bytes)
@@ -179,19 +145,5 @@ impl<'a> Fields<'a> {
 
     fn end(&self) -> Option<()> {
         self.rest.is_empty().then_some(())
-    }
-
-    /// Reads a number of at most nine bytes.
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..63).step_by(7) {
-            let (byte, rest) = self.rest.split_first()?;
-            self.rest = rest;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
     }
 }
