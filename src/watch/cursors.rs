@@ -4,7 +4,7 @@ use super::entry::Entry;
 use crate::store::{Bucket, Position};
 
 /// A position for each bucket: it covers all changes up to there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cursors(Box<[Position]>);
 
 impl Cursors {

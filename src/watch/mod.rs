@@ -121,7 +121,7 @@ struct Reached {
     cursors: Arc<Cursors>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     /// Applications and tombstones by name.
     entries: BTreeMap<AppName, Arc<Entry>>,
@@ -438,17 +438,7 @@ impl Observer for Hub {
 
 impl State {
     fn new(buckets: u16) -> State {
-        State {
-            entries: BTreeMap::new(),
-            order: BTreeMap::new(),
-            tombstones: BTreeMap::new(),
-            last: Cursors::new(buckets),
-            forgotten: Cursors::new(buckets),
-            fleet: Fleet::default(),
-            groups: Groups::default(),
-            groups_visited: 0,
-            waits: Waits::default(),
-        }
+        State { last: Cursors::new(buckets), forgotten: Cursors::new(buckets), ..State::default() }
     }
 
     /// Takes the newest state of an application over, and returns it.
