@@ -12,10 +12,9 @@ use crate::domain::status::StatusKey;
 use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, PAGE_BYTES_MAX, Page, PageToken};
+use crate::service::convert::{self, PAGE_BYTES_MAX, PageToken};
 use crate::service::guard::Access;
 use crate::service::handlers::Handlers;
-use crate::service::observe::Deadline;
 use crate::service::{collect, faults};
 
 /// Metadata of a read that is answered from memory because the store is unreachable: the start of
@@ -27,11 +26,9 @@ impl Handlers {
     /// when.
     fn as_of<T>(&self, message: T) -> Response<T> {
         let mut response = Response::new(message);
-        if let Some(since) = self.aggregator.away_since() {
-            let since = convert::timestamp(since).to_string();
-            if let Ok(since) = since.parse() {
-                response.metadata_mut().insert(AS_OF, since);
-            }
+        let since = self.aggregator.away_since().map(|at| convert::timestamp(at).to_string());
+        if let Some(Ok(since)) = since.map(|since| since.parse()) {
+            response.metadata_mut().insert(AS_OF, since);
         }
         response
     }
@@ -47,8 +44,7 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::GetApplicationRequest>,
     ) -> Result<Response<v1::GetApplicationResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let app = convert::app(&access, &wire)?;
+        let (app, wire) = convert::app(request)?;
         let entry = self.reads.entry(&app, wire.min_revision).await?;
         Ok(self.as_of(v1::GetApplicationResponse {
             application: Some(convert::application(&app, &entry.head)),
@@ -63,15 +59,15 @@ impl ApplicationService for Handlers {
         let (namespace, levels) = convert::read_list(&access, &wire.namespace, |fields| {
             Some(fields.levels(&wire.levels))
         })?;
-        let page = Page::from_wire(wire.page_size)?;
+        let page = convert::page_size(wire.page_size)?;
         let token = PageToken::of(
             "ListApplications",
             &[namespace.as_deref().unwrap_or("-"), &format!("{levels:?}")],
         );
         let after: Option<AppName> = token.read(&wire.page_token)?;
-        let found = self.hub.list(namespace.as_deref(), after.as_ref(), &levels, page.0 + 1);
+        let found = self.hub.list(namespace.as_deref(), after.as_ref(), &levels, page + 1);
         let found = found.iter().map(|e| (&e.app, convert::application(&e.app, &e.head)));
-        let (applications, next) = convert::fill(found, page.0);
+        let (applications, next) = convert::fill(found, page);
         let next_page_token = token.write(next);
         Ok(self.as_of(v1::ListApplicationsResponse { applications, next_page_token }))
     }
@@ -80,10 +76,9 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ExplainApplicationRequest>,
     ) -> Result<Response<v1::ExplainApplicationResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let app = convert::app(&access, &wire)?;
-        let page = Page::from_wire(wire.page_size)?;
-        let explain = |state: &AppState| explain(state, page.0);
+        let (app, wire) = convert::app(request)?;
+        let page = convert::page_size(wire.page_size)?;
+        let explain = |state: &AppState| explain(state, page);
         let answer = self.reads.read(&app, wire.min_revision, explain).await?;
         let observer_suspect = self.sessions.is_suspect(&app);
         Ok(self.as_of(v1::ExplainApplicationResponse { observer_suspect, ..answer }))
@@ -93,14 +88,13 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ListStatusesRequest>,
     ) -> Result<Response<v1::ListStatusesResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let (app, unit) = convert::read(&access, &wire, |fields, wire| {
+        let (app, wire, unit) = convert::open(request, |fields, wire| {
             Some(fields.unit_or_application("unit", &wire.unit))
         })?;
-        let page = Page::from_wire(wire.page_size)?;
+        let page = convert::page_size(wire.page_size)?;
         let token = PageToken::of("ListStatuses", &[&app.to_string(), unit.as_str()]);
         let after: Option<StatusKey> = token.read(&wire.page_token)?;
-        let list = |state: &AppState| statuses(state, &unit, after.as_ref(), page.0);
+        let list = |state: &AppState| statuses(state, &unit, after.as_ref(), page);
         let (statuses, next) = self.reads.read(&app, wire.min_revision, list).await?;
         Ok(self.as_of(v1::ListStatusesResponse {
             statuses,
@@ -112,12 +106,11 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ListUnitsRequest>,
     ) -> Result<Response<v1::ListUnitsResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let app = convert::app(&access, &wire)?;
-        let page = Page::from_wire(wire.page_size)?;
+        let (app, wire) = convert::app(request)?;
+        let page = convert::page_size(wire.page_size)?;
         let token = PageToken::of("ListUnits", &[&app.to_string()]);
         let after: Option<UnitName> = token.read(&wire.page_token)?;
-        let list = |state: &AppState| units(state, after.as_ref(), page.0);
+        let list = |state: &AppState| units(state, after.as_ref(), page);
         let (units, next) = self.reads.read(&app, wire.min_revision, list).await?;
         Ok(self.as_of(v1::ListUnitsResponse { units, next_page_token: token.write(next.as_ref()) }))
     }
@@ -126,15 +119,14 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ListFaultsRequest>,
     ) -> Result<Response<v1::ListFaultsResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let (app, unit) = convert::read(&access, &wire, |fields, wire| {
+        let (app, wire, unit) = convert::open(request, |fields, wire| {
             Some(fields.unit_or_application("unit", &wire.unit))
         })?;
-        let page = Page::from_wire(wire.page_size)?;
+        let page = convert::page_size(wire.page_size)?;
         let token = PageToken::of("ListFaults", &[&app.to_string(), unit.as_str()]);
         let after: Option<FaultKey> = token.read(&wire.page_token)?;
         let detail = wire.include_internal_detail;
-        let list = |state: &AppState| faults::page(state, &unit, after.as_ref(), page.0, detail);
+        let list = |state: &AppState| faults::page(state, &unit, after.as_ref(), page, detail);
         let (faults, next) = self.reads.read(&app, wire.min_revision, list).await?;
         let next_page_token = token.write(next.as_ref());
         Ok(self.as_of(v1::ListFaultsResponse { faults, next_page_token }))
@@ -169,9 +161,7 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::CollectApplicationRequest>,
     ) -> Result<Response<v1::CollectApplicationResponse>, Status> {
-        let deadline = request.extensions().get::<Deadline>().copied();
-        let (access, wire) = Access::open(request);
-        let answer = collect::collect(&self.sessions, &self.reads, &access, wire, deadline).await?;
+        let answer = collect::collect(self, request).await?;
         Ok(self.as_of(answer))
     }
 
@@ -179,48 +169,49 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ListStatusEventsRequest>,
     ) -> Result<Response<v1::ListStatusEventsResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let (app, (unit, after_time)) = convert::read(&access, &wire, |fields, wire| {
+        let (app, wire, (unit, after_time)) = convert::open(request, |fields, wire| {
             let unit = fields.unit_or_application("unit", &wire.unit);
             Some((unit, fields.moment("after_time", wire.after_time.as_ref())))
         })?;
-        let page = Page::from_wire(wire.page_size)?;
+        let page = convert::page_size(wire.page_size)?;
         let token = PageToken::of("ListStatusEvents", &[&app.to_string(), unit.as_str()]);
         let mut before: Option<u64> = token.read(&wire.page_token)?;
         let (mut events, mut bytes) = (Vec::new(), 0);
         // The events of one unit lie between those of other units, so one page may need several
         // reads.
-        loop {
-            let read = self.store.events(&app, before, page.0).await.map_err(ApiError::from)?;
-            let is_last = read.len() < page.0;
+        let next = 'page: loop {
+            let read = self.store.events(&app, before, page).await.map_err(ApiError::from)?;
+            let is_last = read.len() < page;
             for numbered in read {
                 if after_time.is_some_and(|after| numbered.event.time <= after) {
-                    before = None;
-                    return Ok(Response::new(events_page(&token, events, before)));
+                    break 'page None;
                 }
                 let subject = numbered.event.subject.as_ref();
                 if unit.is_application() || subject.is_some_and(|s| s.unit == unit) {
                     let event = convert::event(&numbered.event);
                     bytes += convert::framed(&event);
                     if PAGE_BYTES_MAX < bytes {
-                        return Ok(Response::new(events_page(&token, events, before)));
+                        break 'page before;
                     }
                     events.push(event);
                 }
                 before = Some(numbered.number);
-                if events.len() == page.0 {
-                    return Ok(Response::new(events_page(&token, events, before)));
+                if events.len() == page {
+                    break 'page before;
                 }
             }
-            if is_last {
-                break;
+            if !is_last {
+                continue;
             }
-        }
-        // Events outlive a deletion, so an empty history means that the application never existed.
-        if events.is_empty() && wire.page_token.is_empty() && self.hub.get(&app).is_none() {
-            return Err(ApiError::application_not_found(&app).into());
-        }
-        Ok(Response::new(events_page(&token, events, None)))
+            // Events outlive a deletion, so an empty history means that the application never
+            // existed.
+            if events.is_empty() && wire.page_token.is_empty() && self.hub.get(&app).is_none() {
+                return Err(ApiError::application_not_found(&app).into());
+            }
+            break None;
+        };
+        let next_page_token = token.write(next.as_ref());
+        Ok(Response::new(v1::ListStatusEventsResponse { events, next_page_token }))
     }
 
     async fn configure_application(
@@ -289,9 +280,8 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::DeleteApplicationRequest>,
     ) -> Result<Response<v1::DeleteApplicationResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let (app, id) =
-            convert::read(&access, &wire, |fields, wire| Some(convert::request_id(fields, wire)))?;
+        let (app, _, id) =
+            convert::open(request, |fields, wire| Some(convert::request_id(fields, wire)))?;
         let deleted = self.aggregator.delete(&app, id).await;
         let outcome = deleted.map_err(|e| ApiError::of(&app, e))?;
         Ok(Response::new(v1::DeleteApplicationResponse { revision: outcome.revision.0 }))
@@ -311,7 +301,7 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
     v1::ExplainApplicationResponse {
         application: Some(convert::application(&state.name, head)),
         winner: winner.or_else(|| convert::override_contribution(head)),
-        rule: convert::rule(&head.summary, &head.config),
+        rule: head.summary.rule.words(&head.config.policy),
         beaten: convert::fill(beaten, beaten_max).0,
         beaten_count: derived.others_count as i32,
         silent_count: derived.silent_count as i32,
@@ -372,12 +362,4 @@ fn units(
     let found = found.map(|(name, unit)| (name, convert::unit(state, name, unit)));
     let (page, last) = convert::fill(found, count_max);
     (page, last.cloned())
-}
-
-fn events_page(
-    token: &PageToken,
-    events: Vec<v1::StatusEvent>,
-    before: Option<u64>,
-) -> v1::ListStatusEventsResponse {
-    v1::ListStatusEventsResponse { events, next_page_token: token.write(before.as_ref()) }
 }

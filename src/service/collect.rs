@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tonic::Status;
+use tonic::{Request, Status};
 
 use crate::domain::app::AppState;
 use crate::domain::name::UnitName;
@@ -13,10 +13,9 @@ use crate::domain::unit::Unit;
 use crate::proto::v1;
 use crate::service::code::ApiError;
 use crate::service::convert;
-use crate::service::guard::Access;
+use crate::service::handlers::Handlers;
 use crate::service::observe::Deadline;
-use crate::service::reads::Reads;
-use crate::session::{Collected, Sessions};
+use crate::session::Collected;
 
 /// How long to wait for answers if the request does not say.
 const WAIT_DEFAULT: Duration = Duration::from_secs(5);
@@ -41,13 +40,11 @@ const STATUSES_MAX: usize = 10_000;
 
 /// Collects the pull sets of an application's units.
 pub(super) async fn collect(
-    sessions: &Sessions,
-    reads: &Reads,
-    access: &Access,
-    request: v1::CollectApplicationRequest,
-    deadline: Option<Deadline>,
+    Handlers { sessions, reads, store, .. }: &Handlers,
+    request: Request<v1::CollectApplicationRequest>,
 ) -> Result<v1::CollectApplicationResponse, Status> {
-    let (app, (wait, component)) = convert::read(access, &request, |fields, wire| {
+    let deadline = request.extensions().get::<Deadline>().copied();
+    let (app, wire, (wait, component)) = convert::open(request, |fields, wire| {
         let wait = fields.duration("deadline", wire.deadline.as_ref(), WAIT_MIN, WAIT_MAX);
         let component = wire.component.as_ref();
         Some((wait, component.map(|text| fields.part("component", text))))
@@ -58,10 +55,10 @@ pub(super) async fn collect(
     let units = reads.after(&app, Revision::default(), count).await?;
     let units = u32::try_from(units).unwrap_or(u32::MAX);
     let wait = wait - (ANSWER_TIME + ANSWER_TIME_OF_UNIT * units).min(wait / 10);
-    let collected = sessions.collect(&app, component, request.recompute, wait).await;
+    let collected = sessions.collect(&app, component, wire.recompute, wait).await;
     let collected = collected.map_err(|e| ApiError::of(&app, e))?;
     let newest = collected.answered.values().max().copied().unwrap_or_default();
-    let now = sessions.now();
+    let now = store.now();
     let read = |state: &AppState| answer(state, &collected, now);
     // Commits of other replicas arrive soon, but the caller does not wait for them without a limit.
     let seen = reads.after(&app, newest, read);

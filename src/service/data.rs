@@ -9,19 +9,16 @@ use futures_util::stream;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
-use crate::aggregator::{self, Aggregator};
 use crate::domain::data::etag;
-use crate::domain::name::AppName;
-use crate::domain::revision::Revision;
 use crate::proto::v1;
 use crate::proto::v1::app_data_service_server::AppDataService;
 use crate::proto::v1::watch_app_data_response as wire;
 use crate::service::code::ApiError;
 use crate::service::convert;
 use crate::service::edge::Caller;
-use crate::service::guard::Access;
 use crate::service::handlers::Handlers;
 use crate::service::observe::Deadline;
+use crate::service::reads::Reads;
 use crate::service::watch::{RECONNECT_AFTER, StreamPlace, Watches, past_deadline};
 use crate::watch::{Event, Filter, Scope, Start, WatchError, Watcher};
 
@@ -36,8 +33,7 @@ impl AppDataService for Handlers {
         &self,
         request: Request<v1::GetAppDataRequest>,
     ) -> Result<Response<v1::GetAppDataResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let app = convert::app(&access, &wire)?;
+        let (app, wire) = convert::app(request)?;
         let app_data = self.reads.read_or_empty(&app, wire.min_revision, convert::app_data).await?;
         Ok(Response::new(v1::GetAppDataResponse { app_data: Some(app_data) }))
     }
@@ -61,15 +57,13 @@ impl AppDataService for Handlers {
     ) -> Result<Response<DataStream>, Status> {
         let deadline = request.extensions().get::<Deadline>().copied();
         let caller = request.extensions().get::<Caller>().cloned();
-        let (access, wire) = Access::open(request);
-        let app = convert::app(&access, &wire)?;
+        let (app, _) = convert::app(request)?;
         let place = self.watches.place(caller.as_ref())?;
-        let filter = Filter::of(Scope::Applications(BTreeSet::from([app.clone()])));
+        let filter = Filter::of(Scope::Applications(BTreeSet::from([app])));
         let watcher = self.hub.watch(filter, Start::Snapshot).map_err(ApiError::from)?;
         let reader = Reader {
-            app,
             watcher,
-            aggregator: self.aggregator.clone(),
+            reads: self.reads.clone(),
             watches: self.watches.clone(),
             deadline,
             sent: None,
@@ -83,9 +77,8 @@ impl AppDataService for Handlers {
 
 /// One reader, and the etag that it received last.
 struct Reader {
-    app: AppName,
     watcher: Watcher,
-    aggregator: Aggregator,
+    reads: Reads,
     watches: Watches,
     deadline: Option<Deadline>,
     sent: Option<Box<str>>,
@@ -119,17 +112,15 @@ impl Reader {
         loop {
             let item = self.watcher.next().await;
             let item = item.map_err(|expired| ApiError::from(WatchError::from(expired)))?;
-            let is_end = matches!(item.event, Event::SnapshotComplete { .. });
-            if is_end && self.sent.is_some() {
-                continue;
-            }
             let app_data = match item.event {
+                Event::SnapshotComplete { .. } if self.sent.is_some() => continue,
                 Event::Upserted(entry) => {
                     let etag = entry.head.data.etag();
                     if self.sent.as_deref() == Some(&*etag) {
                         continue;
                     }
-                    self.read(entry.head.revision).await?
+                    let (app, revision) = (&entry.app, entry.head.revision);
+                    self.reads.if_there(app, revision, convert::app_data).await?
                 }
                 Event::SnapshotComplete { .. } | Event::Removed(_) => None,
                 Event::Bookmark { .. } => continue,
@@ -140,16 +131,6 @@ impl Reader {
                 self.sent = Some(app_data.etag.clone().into());
                 return Ok(app_data);
             }
-        }
-    }
-
-    /// Reads the data at a revision or later; `None` if the application was deleted in the
-    /// meantime.
-    async fn read(&self, revision: Revision) -> Result<Option<v1::AppData>, ApiError> {
-        match self.aggregator.read(&self.app, revision, convert::app_data).await {
-            Ok(app_data) => Ok(Some(app_data)),
-            Err(aggregator::Error::Rejected(_)) => Ok(None),
-            Err(error) => Err(ApiError::of(&self.app, error)),
         }
     }
 }

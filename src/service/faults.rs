@@ -1,5 +1,7 @@
 //! Lists of open errors and held components for readers.
 
+use std::collections::BTreeSet;
+
 use crate::domain::app::AppState;
 use crate::domain::fault::FaultKey;
 use crate::domain::name::UnitName;
@@ -35,15 +37,10 @@ pub(super) fn first(state: &AppState, count_max: usize) -> Vec<v1::Fault> {
 
 /// Returns the first held components, by unit, and the number of the others.
 pub(super) fn holds(state: &AppState, count_max: usize) -> (Vec<v1::Hold>, i32) {
-    let mut holds = Vec::new();
-    let mut last: Option<&UnitName> = None;
     let holding = state.faults().iter().filter(|(_, fault)| fault.held_since.is_some());
-    for (key, _) in holding {
-        if last != Some(&key.unit) {
-            last = Some(&key.unit);
-            holds.extend(state.holds_of(&key.unit).into_values());
-        }
-    }
+    let units: BTreeSet<&UnitName> = holding.map(|(key, _)| &key.unit).collect();
+    let holds: Vec<_> =
+        units.into_iter().flat_map(|unit| state.holds_of(unit).into_values()).collect();
     let count = holds.len();
     let first = holds.into_iter().take(count_max).map(|(key, fault)| convert::hold(key, fault));
     let (first, _) = convert::first_of(first, HOLDS_BYTES_MAX);

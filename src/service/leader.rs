@@ -7,8 +7,7 @@ use crate::domain::app::AppState;
 use crate::proto::v1;
 use crate::proto::v1::leader_service_server::LeaderService;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, Fields, Page, Scoped};
-use crate::service::guard::Access;
+use crate::service::convert::{self, Fields, Scoped};
 use crate::service::handlers::Handlers;
 
 impl Handlers {
@@ -67,12 +66,11 @@ impl LeaderService for Handlers {
         &self,
         request: Request<v1::GetLeaderRequest>,
     ) -> Result<Response<v1::GetLeaderResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let app = convert::app(&access, &wire)?;
-        let page = Page::from_wire(wire.page_size)?;
+        let (app, wire) = convert::app(request)?;
+        let page = convert::page_size(wire.page_size)?;
         let now = self.store.now();
         let read = |state: &AppState| {
-            let (candidates, candidate_count) = convert::candidates(state, page.0);
+            let (candidates, candidate_count) = convert::candidates(state, page);
             v1::GetLeaderResponse {
                 lease: convert::lease(state, now),
                 lease_epoch: state.head().valid_epoch(),

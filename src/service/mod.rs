@@ -179,17 +179,18 @@ fn watch_limits(options: &Options) -> watch::Limits {
 fn routes(parts: Parts, options: &Options) -> Routes {
     let Parts { aggregator, hub, sessions, store, metrics, error_rules, about, draining, .. } =
         parts;
+    let reads = reads::Reads::new(aggregator.clone(), hub.clone());
     let watches = watch::Watches::new(
         hub.clone(),
-        aggregator.clone(),
+        reads.clone(),
         watch_limits(options),
         draining.clone(),
         metrics,
     );
     let handlers = Arc::new(handlers::Handlers {
-        reads: reads::Reads::new(aggregator.clone(), hub.clone()),
         aggregator,
         hub,
+        reads,
         sessions,
         store,
         watches: watches.clone(),
@@ -220,11 +221,6 @@ fn routes(parts: Parts, options: &Options) -> Routes {
             .register_encoded_file_descriptor_set(pb::v1::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(pb::v1alpha::FILE_DESCRIPTOR_SET)
     };
-    let reflection = options.reflection.then(|| {
-        let v1 = reflect().build_v1().expect("our own descriptors decode");
-        let v1alpha = reflect().build_v1alpha().expect("our own descriptors decode");
-        (v1, v1alpha)
-    });
     let mut routes = Routes::new(reports)
         .add_service(workers)
         .add_service(applications)
@@ -233,7 +229,9 @@ fn routes(parts: Parts, options: &Options) -> Routes {
         .add_service(data)
         .add_service(servers)
         .add_service(health);
-    if let Some((v1, v1alpha)) = reflection {
+    if options.reflection {
+        let v1 = reflect().build_v1().expect("our own descriptors decode");
+        let v1alpha = reflect().build_v1alpha().expect("our own descriptors decode");
         routes = routes.add_service(v1).add_service(v1alpha);
     }
     // Otherwise axum copies the handler of each call with its state.

@@ -13,8 +13,7 @@ use crate::domain::request::Outcome;
 use crate::proto::v1;
 use crate::proto::v1::operation_service_server::OperationService;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, Fields, Page, PageToken, Repeatable};
-use crate::service::guard::Access;
+use crate::service::convert::{self, Fields, PageToken, Repeatable};
 use crate::service::handlers::Handlers;
 
 /// Result of a command: the operation after it, and the revision.
@@ -32,10 +31,10 @@ impl Handlers {
         request: Request<R>,
         read: impl FnOnce(&mut Fields, &R) -> Option<OperationCommand>,
     ) -> Result<Done, ApiError> {
-        let (access, wire) = Access::open(request);
-        let (app, (order, id)) = convert::read(&access, wire, |fields, wire| {
-            let order = read(fields, &wire);
-            Some((order?, convert::request_id(fields, &wire)))
+        let (app, _, (order, id)) = convert::open(request, |fields, wire| {
+            let order = read(fields, wire);
+            let id = convert::request_id(fields, wire);
+            Some((order?, id))
         })?;
         let asked = (order.id.clone(), order.action.clone());
         let request = domain::command::Request { id, command: Command::Operate(order) };
@@ -164,9 +163,8 @@ impl OperationService for Handlers {
         &self,
         request: Request<v1::GetOperationRequest>,
     ) -> Result<Response<v1::GetOperationResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let (app, id) =
-            convert::read(&access, &wire, |fields, wire| fields.operation_id(&wire.operation_id))?;
+        let (app, wire, id) =
+            convert::open(request, |fields, wire| fields.operation_id(&wire.operation_id))?;
         let get = |state: &AppState| {
             let operations = state.operations();
             let operation = operations.get(&id)?;
@@ -183,12 +181,11 @@ impl OperationService for Handlers {
         &self,
         request: Request<v1::ListOperationsRequest>,
     ) -> Result<Response<v1::ListOperationsResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let (app, (states, unit)) = convert::read(&access, &wire, |fields, wire| {
+        let (app, wire, (states, unit)) = convert::open(request, |fields, wire| {
             let unit = wire.unit.as_ref().map(|unit| fields.unit_or_application("unit", unit));
             Some((convert::states(fields, &wire.states), unit))
         })?;
-        let page = Page::from_wire(wire.page_size)?;
+        let page = convert::page_size(wire.page_size)?;
         let asked = [&app.to_string(), &*format!("{states:?} {unit:?}")];
         let token = PageToken::of("ListOperations", &asked);
         let before: Option<u64> = token.read(&wire.page_token)?;
@@ -200,7 +197,7 @@ impl OperationService for Handlers {
             });
             let line = |id, operation| convert::operation_line(&app, id, operation);
             let wanted = wanted.map(|(id, operation)| (operation.turn, line(id, operation)));
-            convert::fill(wanted, page.0)
+            convert::fill(wanted, page)
         };
         let (operations, next) = self.reads.read(&app, wire.min_revision, list).await?;
         Ok(Response::new(v1::ListOperationsResponse {

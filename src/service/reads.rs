@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::aggregator::{self, Aggregator};
 use crate::domain::app::{AppState, Head};
 use crate::domain::name::AppName;
-use crate::domain::rejected::Rejected;
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
 use crate::service::code::{ApiError, RETRY_LATER, Reason};
@@ -53,6 +52,19 @@ impl Reads {
         read: impl FnOnce(&AppState) -> T,
     ) -> Result<T, ApiError> {
         self.aggregator.read(app, revision, read).await.map_err(|e| ApiError::of(app, e))
+    }
+
+    /// Like `after`; `None` if the application does not exist, or was deleted in the meantime.
+    pub async fn if_there<T>(
+        &self,
+        app: &AppName,
+        revision: Revision,
+        read: impl FnOnce(&AppState) -> T,
+    ) -> Result<Option<T>, ApiError> {
+        match self.aggregator.read(app, revision, read).await {
+            Err(aggregator::Error::Rejected(_)) => Ok(None),
+            read => read.map(Some).map_err(|e| ApiError::of(app, e)),
+        }
     }
 
     /// Returns the newest known entry of an application, at `min_revision` or later; 0 does not
@@ -115,12 +127,10 @@ impl Reads {
         read: impl Fn(&AppState) -> T,
     ) -> Result<T, ApiError> {
         let read = async {
-            if self.known(app).is_ok() {
-                match self.aggregator.read(app, Revision(min_revision), &read).await {
-                    // The application was deleted in the meantime.
-                    Err(aggregator::Error::Rejected(Rejected::ApplicationNotFound(_))) => {}
-                    result => return result.map_err(|e| ApiError::of(app, e)),
-                }
+            if self.known(app).is_ok()
+                && let Some(read) = self.if_there(app, Revision(min_revision), &read).await?
+            {
+                return Ok(read);
             }
             let head = self.hub.tombstone(app).map(|entry| (*entry.head).clone());
             let head = head.unwrap_or_else(|| Head::empty(Revision::default()));

@@ -2,15 +2,12 @@
 
 use tonic::{Request, Response, Status};
 
-use crate::aggregator::Error;
 use crate::domain::app::AppState;
 use crate::domain::classify::finding::Finding;
 use crate::domain::command::Command;
 use crate::domain::fault::FaultKey;
-use crate::domain::rejected::Rejected;
 use crate::proto::v1;
 use crate::proto::v1::report_service_server::ReportService;
-use crate::service::code::ApiError;
 use crate::service::convert;
 use crate::service::guard::Access;
 use crate::service::handlers::{Handlers, read_texts};
@@ -81,17 +78,15 @@ impl ReportService for Handlers {
     ) -> Result<Response<v1::ResolveErrorResponse>, Status> {
         let (access, wire) = Access::open(request);
         let (app, request) = convert::read(&access, wire, convert::resolve_error)?;
-        let held = held(&request.command);
+        let success = request.command.clone();
         let outcome = self.apply(&app, request).await?;
-        let held = match self.aggregator.read(&app, outcome.revision, held).await {
-            // Nothing was reported for this application.
-            Err(Error::Rejected(Rejected::ApplicationNotFound(_))) => Ok(0),
-            held => held,
-        };
+        let held = |state: &AppState| held(state, &success);
+        let held_count = self.reads.if_there(&app, outcome.revision, held).await?;
         Ok(Response::new(v1::ResolveErrorResponse {
             revision: outcome.revision.0,
             resolved_count: outcome.removed as i32,
-            held_count: held.map_err(|e| ApiError::of(&app, e))?,
+            // None if nothing was reported for this application.
+            held_count: held_count.unwrap_or_default(),
         }))
     }
 }
@@ -106,20 +101,12 @@ fn met(command: &Command) -> Option<(FaultKey, Finding)> {
     Some((key, error.finding.clone()))
 }
 
-/// Returns a function that counts the faults that stay open after a success.
-fn held(command: &Command) -> impl FnOnce(&AppState) -> i32 + use<> {
-    let about = match command {
-        Command::ResolveError { reporter, component, target, .. } => {
-            Some((reporter.unit.clone(), component.clone(), target.clone()))
-        }
-        _ => None,
+/// Counts the faults that stay open after a success.
+fn held(state: &AppState, success: &Command) -> i32 {
+    let Command::ResolveError { reporter, component, target, .. } = success else {
+        return 0;
     };
-    move |state| {
-        let Some((unit, component, target)) = about else {
-            return 0;
-        };
-        let of_component = state.faults().of(&unit, component.as_ref());
-        let is_meant = |key: &FaultKey| target.as_ref().is_none_or(|t| key.target == *t);
-        of_component.filter(|(key, f)| is_meant(key) && f.held_since.is_some()).count() as i32
-    }
+    let of_component = state.faults().of(&reporter.unit, component.as_ref());
+    let is_meant = |key: &FaultKey| target.as_ref().is_none_or(|t| key.target == *t);
+    of_component.filter(|(key, f)| is_meant(key) && f.held_since.is_some()).count() as i32
 }

@@ -24,11 +24,12 @@ use crate::proto::v1::worker_service_server::WorkerService;
 use crate::service::account::{Account, Class};
 use crate::service::code::ApiError;
 use crate::service::convert::{self, OnePassCodec, PAGE_BYTES_MAX, PlainReport, Received};
-use crate::service::edge::{self, Caller, Share};
+use crate::service::edge::{self, Caller};
 use crate::service::guard::Access;
 use crate::service::handlers::Handlers;
 use crate::service::route::{Answering, Handler};
 use crate::service::rules::ErrorRules;
+use crate::service::watch::share;
 use crate::session::{End, Inbound, Outbound, Session, Sessions, Welcome};
 
 /// Response stream of a session.
@@ -40,25 +41,17 @@ const TOLD_MAX: usize = 16;
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 
 impl Handlers {
-    /// Reserves one more session of a caller. Counted from the first byte of the stream, because a
-    /// stream without a message needs a task too.
-    fn session_share(&self, caller: Option<&Caller>) -> Result<Option<Share>, ApiError> {
-        let Some(mut share) = caller.map(|caller| caller.share(edge::Kind::Session)) else {
-            return Ok(None);
-        };
-        share.grow(self.share_max.0, self.share_max.1).map_err(|full| {
-            let names = ("sessions_per_peer_max", "sessions_per_principal_max");
-            full.problem("sessions", names, "try again later, or at another replica")
-        })?;
-        Ok(Some(share))
-    }
-
     fn connect_worker(
         &self,
         request: Request<Streaming<Received>>,
     ) -> Result<Response<ConnectStream>, Status> {
         let caller = request.extensions().get::<Caller>();
-        let share = self.session_share(caller)?;
+        // Counted from the first byte of the stream, because a stream without a message needs a
+        // task too.
+        let share = share(caller, edge::Kind::Session, self.share_max, |full| {
+            let names = ("sessions_per_peer_max", "sessions_per_principal_max");
+            full.problem("sessions", names, "try again later, or at another replica")
+        })?;
         let account = caller.and_then(Caller::account).cloned();
         let (access, mut incoming) = Access::open(request);
         let (answers, answered) = mpsc::channel(TOLD_MAX);
@@ -105,8 +98,7 @@ impl WorkerService for Handlers {
         &self,
         request: Request<v1::RegisterUnitRequest>,
     ) -> Result<Response<v1::RegisterUnitResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let (app, (who, ttl, id)) = convert::read(&access, &wire, convert::register_unit)?;
+        let (app, _, (who, ttl, id)) = convert::open(request, convert::register_unit)?;
         let unit = who.unit.clone();
         let registered = self.sessions.register(&app, who, ttl, id).await;
         let (incarnation, revision) = registered.map_err(|e| ApiError::of(&app, e))?;
@@ -193,26 +185,22 @@ async fn serve(
 /// Counts a message against the rate of reports, and returns its refusal above that. A heartbeat
 /// and a farewell always pass.
 fn refused(account: Option<&Account>, received: &Received) -> Option<Inbound<ApiError>> {
-    let message = match received {
-        Received::Plain(report) => return refused_as(account, report.seq),
-        Received::Other(message) => message.as_ref()?,
+    let seq = match received {
+        Received::Plain(report) => report.seq,
+        Received::Other(message) => match message.as_ref()? {
+            Message::Report(report) => report.seq,
+            Message::Replace(replace) => replace.seq,
+            Message::Unchanged(unchanged) => unchanged.seq,
+            Message::Clear(clear) => clear.seq,
+            Message::Error(error) => error.seq,
+            Message::Resolve(resolve) => resolve.seq,
+            Message::ClaimLeadership(_) | Message::ReleaseLeadership(_) => 0,
+            Message::Hello(_)
+            | Message::Heartbeat(_)
+            | Message::Stopping(_)
+            | Message::Goodbye(_) => return None,
+        },
     };
-    let seq = match message {
-        Message::Report(report) => report.seq,
-        Message::Replace(replace) => replace.seq,
-        Message::Unchanged(unchanged) => unchanged.seq,
-        Message::Clear(clear) => clear.seq,
-        Message::Error(error) => error.seq,
-        Message::Resolve(resolve) => resolve.seq,
-        Message::ClaimLeadership(_) | Message::ReleaseLeadership(_) => 0,
-        Message::Hello(_) | Message::Heartbeat(_) | Message::Stopping(_) | Message::Goodbye(_) => {
-            return None;
-        }
-    };
-    refused_as(account, seq)
-}
-
-fn refused_as(account: Option<&Account>, seq: u64) -> Option<Inbound<ApiError>> {
     let refusal = account?.take(Class::Report).err()?;
     Some(Inbound::Refused { seq, refusal })
 }

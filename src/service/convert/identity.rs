@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use prost::Message;
+use tonic::Request;
 
 use super::fields::Fields;
 use crate::domain::name::AppName;
@@ -15,30 +16,19 @@ use crate::service::guard::Access;
 
 /// A request about one application.
 pub trait Scoped {
-    /// Returns the namespace and the application, as given.
-    fn scope(&self) -> (&str, &str);
-
-    /// Returns the unit that acts, as given; empty: none.
-    fn actor(&self) -> &str;
-
-    /// Returns whether the request asks for what only an operator may.
-    fn operates(&self) -> bool {
-        false
-    }
+    /// Returns what the request asks for, as given.
+    fn asked(&self) -> Asked<'_>;
 }
 
-impl<R: Scoped> Scoped for &R {
-    fn scope(&self) -> (&str, &str) {
-        (**self).scope()
-    }
-
-    fn actor(&self) -> &str {
-        (**self).actor()
-    }
-
-    fn operates(&self) -> bool {
-        (**self).operates()
-    }
+/// The application of a request, and what its caller needs a right for.
+#[derive(Default)]
+pub struct Asked<'a> {
+    namespace: &'a str,
+    application: &'a str,
+    /// The unit that acts; empty: none.
+    actor: &'a str,
+    /// Whether the request asks for what only an operator may.
+    operates: bool,
 }
 
 /// A request that is applied once for each id.
@@ -53,19 +43,16 @@ pub trait Repeatable: Scoped + Message {
 macro_rules! scoped {
     ($($request:ident $($actor:ident)? $(? $operates:ident)?;)*) => {
         $(impl Scoped for v1::$request {
-            fn scope(&self) -> (&str, &str) {
-                (&self.namespace, &self.application)
+            #[allow(clippy::needless_update)] // some requests have every field
+            fn asked(&self) -> Asked<'_> {
+                Asked {
+                    namespace: &self.namespace,
+                    application: &self.application,
+                    $(actor: &self.$actor,)?
+                    $(operates: self.$operates,)?
+                    ..Asked::default()
+                }
             }
-
-            fn actor(&self) -> &str {
-                $(return &self.$actor;)?
-                #[allow(unreachable_code)]
-                ""
-            }
-
-            $(fn operates(&self) -> bool {
-                self.$operates
-            })?
         })*
     };
 }
@@ -130,7 +117,7 @@ repeatable! {
     "RetryOperation" RetryOperationRequest;
 }
 
-/// Reads a request: its application, then the rest by `rest`. An error names all violations. The
+/// Reads a command: its application, then the rest by `rest`. An error names all violations. The
 /// rights of the caller are checked first, before anything is looked up.
 pub fn read<R: Scoped, T>(
     access: &Access,
@@ -138,18 +125,29 @@ pub fn read<R: Scoped, T>(
     rest: impl FnOnce(&mut Fields, R) -> Option<T>,
 ) -> Result<(AppName, T), ApiError> {
     let mut fields = Fields::default();
-    let (namespace, application) = wire.scope();
+    let Asked { namespace, application, actor, operates } = wire.asked();
     let app = fields.app(namespace, application);
     if let Some(app) = &app {
-        access.check(app, wire.actor(), wire.operates())?;
+        access.check(app, actor, operates)?;
     }
     let rest = rest(&mut fields, wire);
     fields.finish(app.zip(rest))
 }
 
-/// Reads the application of a request that has nothing else to check.
-pub fn app(access: &Access, wire: &impl Scoped) -> Result<AppName, ApiError> {
-    read(access, wire, |_, _| Some(())).map(|(app, ())| app)
+/// Opens a request and reads it like [`read`]. Returns the application, the request, and the rest.
+pub fn open<R: Scoped, T>(
+    request: Request<R>,
+    rest: impl FnOnce(&mut Fields, &R) -> Option<T>,
+) -> Result<(AppName, R, T), ApiError> {
+    let (access, wire) = Access::open(request);
+    let (app, (rest, wire)) =
+        read(&access, wire, |fields, wire| rest(fields, &wire).map(|rest| (rest, wire)))?;
+    Ok((app, wire, rest))
+}
+
+/// Opens a request that has nothing to check but its application.
+pub fn app<R: Scoped>(request: Request<R>) -> Result<(AppName, R), ApiError> {
+    open(request, |_, _| Some(())).map(|(app, wire, ())| (app, wire))
 }
 
 /// Reads a request about all applications of a namespace, or with `-` of all namespaces.

@@ -22,7 +22,7 @@ pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resol
 pub use event::event;
 pub use fields::Fields;
 pub use filter::filter;
-pub use identity::{Repeatable, Scoped, app, read, read_list, request_id};
+pub use identity::{Repeatable, Scoped, app, open, read, read_list, request_id};
 pub use leader::{
     app_data, candidates, claim_leadership, clear_application_status, lease, release_leadership,
     renew_leadership, replace_application_statuses, set_application_status, transfer_leadership,
@@ -36,10 +36,10 @@ pub use operation::{
     retry, states, verify,
 };
 pub use output::{
-    application, config, contribution, leader_record, override_contribution, record, rule,
-    status_report, unit,
+    application, config, contribution, leader_record, override_contribution, record, status_report,
+    unit,
 };
-pub use page::{PAGE_BYTES_MAX, Page, PageToken, fill, first_of, framed};
+pub use page::{PAGE_BYTES_MAX, PageToken, fill, first_of, framed, page_size};
 pub use report::{clear, replace, report};
 pub use session::{announce_stop, hello, inbound, outbound, register_unit};
 pub use value::{count, duration, from_level, level_word, timestamp};

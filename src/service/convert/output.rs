@@ -10,7 +10,7 @@ use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::policy::{Config, LostUnits};
 use crate::domain::rank::Origin;
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};
-use crate::domain::summary::{Summary, Winner};
+use crate::domain::summary::Winner;
 use crate::domain::unit::Unit;
 use crate::domain::unit::departure::Departure;
 use crate::proto::v1;
@@ -69,7 +69,7 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
             kind: origin_kind(winner.origin) as i32,
             target: winner.target.to_string(),
         }),
-        rule: rule(summary, &head.config),
+        rule: summary.rule.words(&head.config.policy),
         action_count: count(totals.asking),
         more_count: count(totals.unwell() - winner_counts),
         stale_units: count(totals.stale_units),
@@ -90,11 +90,6 @@ fn is_of_leader(winner: &Winner) -> bool {
         Origin::Reported(_) => winner.unit.is_application(),
         Origin::Lost | Origin::Uncertain | Origin::Fault | Origin::Operation => false,
     }
-}
-
-/// Returns the rule that chose the winner, in words.
-pub fn rule(summary: &Summary, config: &Config) -> String {
-    summary.rule.words(&config.policy)
 }
 
 /// Converts a configuration, defaults filled in.

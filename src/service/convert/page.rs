@@ -9,22 +9,17 @@ use serde::de::DeserializeOwned;
 use crate::domain::limits::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use crate::service::code::{ApiError, Reason, Violation};
 
-/// Entries of a page. Larger values mean the maximum, 0 means the default, and negative values are
-/// refused.
-pub struct Page(pub usize);
-
-impl Page {
-    /// Reads `page_size`.
-    pub fn from_wire(size: i32) -> Result<Page, ApiError> {
-        match usize::try_from(size) {
-            Ok(0) => Ok(Page(PAGE_SIZE_DEFAULT)),
-            Ok(size) => Ok(Page(size.min(PAGE_SIZE_MAX))),
-            Err(_) => {
-                let text = format!("is {size}; give 1 to {PAGE_SIZE_MAX}, or nothing");
-                let violation = Violation::new("page_size", Reason::InvalidValue, text);
-                let violation = violation.with("value", size).with("max", PAGE_SIZE_MAX);
-                Err(ApiError::of_fields(vec![violation]))
-            }
+/// Reads `page_size`, the number of entries of a page. Larger values mean the maximum, 0 means the
+/// default, and negative values are refused.
+pub fn page_size(size: i32) -> Result<usize, ApiError> {
+    match usize::try_from(size) {
+        Ok(0) => Ok(PAGE_SIZE_DEFAULT),
+        Ok(size) => Ok(size.min(PAGE_SIZE_MAX)),
+        Err(_) => {
+            let text = format!("is {size}; give 1 to {PAGE_SIZE_MAX}, or nothing");
+            let violation = Violation::new("page_size", Reason::InvalidValue, text);
+            let violation = violation.with("value", size).with("max", PAGE_SIZE_MAX);
+            Err(ApiError::of_fields(vec![violation]))
         }
     }
 }
@@ -55,15 +50,12 @@ pub fn fill<K, T: Message>(
 
 /// Returns the first entries that fit into `bytes_max`, and the number of the others.
 pub fn first_of<T: Message>(entries: impl Iterator<Item = T>, bytes_max: usize) -> (Vec<T>, usize) {
-    let (mut first, mut bytes, mut rest) = (Vec::new(), 0, 0);
-    for entry in entries {
-        bytes += framed(&entry);
-        match bytes <= bytes_max {
-            true => first.push(entry),
-            false => rest += 1,
-        }
-    }
-    (first, rest)
+    let mut bytes = 0;
+    let (first, rest): (Vec<T>, Vec<T>) = entries.partition(|entry| {
+        bytes += framed(entry);
+        bytes <= bytes_max
+    });
+    (first, rest.len())
 }
 
 /// Returns the bytes of an entry within a list, with its tag and its length.
@@ -72,16 +64,14 @@ pub fn framed(entry: &impl Message) -> usize {
     entry.encoded_len() + TAG_AND_LENGTH
 }
 
-/// The token of the next page. It contains a checksum of the request, so that a token of another
-/// list is refused.
-pub struct PageToken {
-    asked: String,
-}
+/// The token of the next page: a checksum of the request, so that a token of another list is
+/// refused.
+pub struct PageToken(u32);
 
 impl PageToken {
     /// Creates the token of a call and of the request fields that determine the list.
     pub fn of(call: &str, fields: &[&str]) -> PageToken {
-        PageToken { asked: format!("{call}\0{}", fields.join("\0")) }
+        PageToken(crc32fast::hash(format!("{call}\0{}", fields.join("\0")).as_bytes()))
     }
 
     /// Reads the position of a token; `None` at the start.
@@ -89,23 +79,21 @@ impl PageToken {
         if token.is_empty() {
             return Ok(None);
         }
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| ApiError::page_token(token))?;
-        let (check, place): (u32, T) =
-            rmp_serde::from_slice(&bytes).map_err(|_| ApiError::page_token(token))?;
-        match check == crc32fast::hash(self.asked.as_bytes()) {
-            true => Ok(Some(place)),
-            false => Err(ApiError::page_token(token)),
+        let bytes = URL_SAFE_NO_PAD.decode(token).ok();
+        let read = bytes.and_then(|bytes| rmp_serde::from_slice::<(u32, T)>(&bytes).ok());
+        match read {
+            Some((check, place)) if check == self.0 => Ok(Some(place)),
+            _ => Err(ApiError::page_token(token)),
         }
     }
 
     /// Returns the token of a position; empty at the end.
     pub fn write<T: Serialize>(&self, place: Option<&T>) -> String {
-        let Some(place) = place else {
-            return String::new();
+        let encode = |place| {
+            let bytes = rmp_serde::to_vec(&(self.0, place)).expect("a place is plain data");
+            URL_SAFE_NO_PAD.encode(bytes)
         };
-        let check = crc32fast::hash(self.asked.as_bytes());
-        let bytes = rmp_serde::to_vec(&(check, place)).expect("a place is plain data");
-        URL_SAFE_NO_PAD.encode(bytes)
+        place.map(encode).unwrap_or_default()
     }
 }
 
@@ -155,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn page_sizes() {
-        assert_eq!(Page::from_wire(0).unwrap().0, PAGE_SIZE_DEFAULT);
-        assert_eq!(Page::from_wire(5000).unwrap().0, PAGE_SIZE_MAX);
-        assert!(Page::from_wire(-1).is_err());
+    fn sizes_of_pages() {
+        assert_eq!(page_size(0).unwrap(), PAGE_SIZE_DEFAULT);
+        assert_eq!(page_size(5000).unwrap(), PAGE_SIZE_MAX);
+        assert!(page_size(-1).is_err());
     }
 }

@@ -29,13 +29,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
-use crate::aggregator::Aggregator;
 use crate::proto::v1;
 use crate::service::code::ApiError;
 use crate::service::convert;
 use crate::service::edge::{Caller, Full, Kind, Share};
 use crate::service::guard::Access;
 use crate::service::observe::Deadline;
+use crate::service::reads::Reads;
 use crate::store::Epoch;
 use crate::telemetry::{Metrics, WatchStream as WatchStreamCount};
 use crate::watch::{Hub, Start, Token};
@@ -75,7 +75,7 @@ pub struct Watches(Arc<Inner>);
 /// State that all streams share.
 struct Inner {
     hub: Arc<Hub>,
-    aggregator: Aggregator,
+    reads: Reads,
     limits: Limits,
     streams: Arc<Semaphore>,
     health: Arc<Semaphore>,
@@ -93,7 +93,7 @@ impl Watches {
     /// runtime.
     pub fn new(
         hub: Arc<Hub>,
-        aggregator: Aggregator,
+        reads: Reads,
         limits: Limits,
         draining: CancellationToken,
         metrics: Metrics,
@@ -101,7 +101,7 @@ impl Watches {
         let until = draining.clone();
         let watches = Watches(Arc::new(Inner {
             hub,
-            aggregator,
+            reads,
             limits,
             streams: Arc::new(Semaphore::new(limits.streams_max)),
             health: Arc::new(Semaphore::new(limits.health_max.0)),
@@ -128,7 +128,7 @@ impl Watches {
         self.must_not_drain()?;
         let Limits { streams_max, .. } = self.0.limits;
         let max = (self.0.limits.streams_per_peer_max, self.0.limits.streams_per_principal_max);
-        let share = share(caller, Kind::Watch, max).map_err(|full| {
+        let share = share(caller, Kind::Watch, max, |full| {
             let names = ("watch_streams_per_peer_max", "watch_streams_per_principal_max");
             full.problem("watches", names, "watch several applications on one stream")
         })?;
@@ -145,8 +145,7 @@ impl Watches {
     pub fn health_place(&self, caller: Option<&Caller>) -> Result<StreamPlace, ApiError> {
         self.must_not_drain()?;
         let (max, per_peer_max) = self.0.limits.health_max;
-        let most = (per_peer_max, per_peer_max);
-        let share = share(caller, Kind::HealthWatch, most).map_err(|full| {
+        let share = share(caller, Kind::HealthWatch, (per_peer_max, per_peer_max), |full| {
             let names =
                 ("health_watch_streams_per_peer_max", "health_watch_streams_per_principal_max");
             full.problem("health watches", names, "use Check")
@@ -200,10 +199,8 @@ impl Watches {
     ) -> Result<Multiplex, ApiError> {
         let peer = caller.map(Caller::address);
         let place = self.place(caller)?;
-        let share = caller.map(|caller| caller.share(Kind::MultiplexedWatch));
-        let account = caller.and_then(Caller::account).cloned();
         let cohorts = Cohorts::new(self.clone(), access, peer);
-        Ok(Multiplex::new(cohorts, requests, deadline, place, share, account))
+        Ok(Multiplex::new(cohorts, requests, deadline, place, caller))
     }
 
     fn track(
@@ -241,14 +238,15 @@ impl Watches {
 }
 
 /// Reserves one more stream of a caller, of an address and of a principal at most these. The error
-/// is the owner that is at its limit.
-fn share(
+/// is about the owner that is at its limit.
+pub(super) fn share(
     caller: Option<&Caller>,
     kind: Kind,
     (per_peer_max, per_principal_max): (usize, usize),
-) -> Result<Option<Share>, Full> {
+    problem: impl FnOnce(Full) -> ApiError,
+) -> Result<Option<Share>, ApiError> {
     let Some(mut share) = caller.map(|caller| caller.share(kind)) else { return Ok(None) };
-    share.grow(per_peer_max, per_principal_max)?;
+    share.grow(per_peer_max, per_principal_max).map_err(problem)?;
     Ok(Some(share))
 }
 

@@ -11,15 +11,15 @@ use tokio_stream::Stream;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Status, Streaming};
 
+use super::StreamPlace;
 use super::cohorts::Cohorts;
 use super::parts::Parts;
 use super::single::{past, past_deadline};
-use super::{StreamPlace, Watches};
 use crate::proto::v1;
 use crate::proto::v1::multiplex_watches_request::Request;
 use crate::service::account::{Account, Class};
 use crate::service::code::{ApiError, Reason, Violation};
-use crate::service::edge::Share;
+use crate::service::edge::{Caller, Kind, Share};
 use crate::service::observe::Deadline;
 
 /// Maximum requests that are read before the watches get their turn.
@@ -27,7 +27,6 @@ const REQUESTS_AT_ONCE: usize = 64;
 
 /// The watches of one stream.
 pub struct Multiplex {
-    watches: Watches,
     /// `None` after the client has half-closed the stream.
     requests: Option<Streaming<v1::MultiplexWatchesRequest>>,
     cohorts: Cohorts,
@@ -51,20 +50,18 @@ impl Multiplex {
         requests: Streaming<v1::MultiplexWatchesRequest>,
         deadline: Option<Deadline>,
         place: StreamPlace,
-        share: Option<Share>,
-        account: Option<Arc<Account>>,
+        caller: Option<&Caller>,
     ) -> Multiplex {
-        let watches = cohorts.watches().clone();
+        let draining = cohorts.watches().0.draining.clone();
         Multiplex {
             requests: Some(requests),
             cohorts,
             answers: VecDeque::new(),
             deadline: deadline.map(|Deadline(at)| Box::pin(sleep_until(at))),
-            draining: Box::pin(watches.0.draining.clone().cancelled_owned()),
+            draining: Box::pin(draining.cancelled_owned()),
             is_ended: false,
-            watches,
-            share,
-            account,
+            share: caller.map(|caller| caller.share(Kind::MultiplexedWatch)),
+            account: caller.and_then(Caller::account).cloned(),
             _place: place,
         }
     }
@@ -131,7 +128,7 @@ impl Multiplex {
 
     fn begin(&mut self, watch_id: u64, wire: v1::WatchApplicationsRequest) -> Result<(), ApiError> {
         self.account.as_ref().map_or(Ok(()), |account| account.take(Class::Watch))?;
-        let limits = self.watches.0.limits;
+        let limits = self.cohorts.watches().0.limits;
         let max = limits.per_stream_max;
         if max <= self.cohorts.len() {
             let text = format!("{max} watches are on this stream already; open another one");
@@ -147,7 +144,8 @@ impl Multiplex {
                 full.problem("watches", names, "cancel one, or wait and try again")
             })?;
         }
-        let Ok(permit) = self.watches.0.multiplexed.try_acquire() else {
+        let watches = self.cohorts.watches().clone();
+        let Ok(permit) = watches.0.multiplexed.try_acquire() else {
             let max = limits.multiplexed_max;
             let text = format!(
                 "{max} watches are open already, which is the limit of this server; \

@@ -3,6 +3,7 @@
 
 use std::future::{Ready, ready};
 
+use prost::Message;
 use tonic::body::Body;
 use tonic::server::{Grpc, ServerStreamingService, StreamingService};
 use tonic::{Request, Response, Status, Streaming};
@@ -26,22 +27,17 @@ impl Handler for Watches {
     }
 
     fn serve(self, request: http::Request<Body>, bytes_max: usize) -> Answering {
-        let max = Some(bytes_max);
         Box::pin(async move {
             Ok(match request.uri().path() {
-                WATCH => {
-                    let codec = PartsCodec::<v1::WatchApplicationsRequest>::default();
-                    let mut grpc = Grpc::new(codec).apply_max_message_size_config(max, None);
-                    grpc.server_streaming(self, request).await
-                }
-                _ => {
-                    let codec = PartsCodec::<v1::MultiplexWatchesRequest>::default();
-                    let mut grpc = Grpc::new(codec).apply_max_message_size_config(max, None);
-                    grpc.streaming(self, request).await
-                }
+                WATCH => grpc(bytes_max).server_streaming(self, request).await,
+                _ => grpc(bytes_max).streaming(self, request).await,
             })
         })
     }
+}
+
+fn grpc<T: Message + Default + Send + 'static>(bytes_max: usize) -> Grpc<PartsCodec<T>> {
+    Grpc::new(PartsCodec::default()).apply_max_message_size_config(Some(bytes_max), None)
 }
 
 impl ServerStreamingService<v1::WatchApplicationsRequest> for Watches {

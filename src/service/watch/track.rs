@@ -9,7 +9,6 @@ use prost::Message;
 
 use super::parts::Parts;
 use super::{RECONNECT_AFTER, Watches};
-use crate::aggregator::{self, Aggregator};
 use crate::domain::app::AppState;
 use crate::domain::limits::PAGE_SIZE_MAX;
 use crate::domain::name::AppName;
@@ -18,6 +17,7 @@ use crate::proto::v1;
 use crate::proto::v1::watch_applications_response as wire;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX};
+use crate::service::reads::Reads;
 use crate::store::Epoch;
 use crate::watch::{Event, Item, Standing, WatchError, Watcher};
 
@@ -61,8 +61,8 @@ impl Track {
             match &item.event {
                 Event::Upserted(entry) if self.include_units => {
                     let (app, revision) = (entry.app.clone(), entry.head.revision);
-                    let aggregator = self.watches.0.aggregator.clone();
-                    let units = Box::pin(units(aggregator, app, revision));
+                    let reads = self.watches.0.reads.clone();
+                    let units = Box::pin(units(reads, app, revision));
                     self.asking = Some(Box::new(Asking { item, units }));
                 }
                 _ => return Poll::Ready(Ok(self.sent(item, (Vec::new(), 0)))),
@@ -98,7 +98,7 @@ impl Track {
     fn sent(&mut self, item: Item, (units, units_rest_count): Units) -> Tracked {
         let Item { event, coalesced } = item;
         let mut message = v1::WatchApplicationsResponse {
-            coalesced_count: i32::try_from(coalesced).unwrap_or(i32::MAX),
+            coalesced_count: convert::count(coalesced),
             units,
             units_rest_count,
             ..v1::WatchApplicationsResponse::default()
@@ -148,24 +148,16 @@ impl Track {
     }
 }
 
-/// Reads the units of an application, if the application still exists.
-async fn units(
-    aggregator: Aggregator,
-    app: AppName,
-    revision: Revision,
-) -> Result<Units, ApiError> {
+/// Reads the units of an application, if the application still exists. If it does not, the next
+/// event removes it.
+async fn units(reads: Reads, app: AppName, revision: Revision) -> Result<Units, ApiError> {
     let units = |state: &AppState| {
         let count = state.units_after(None).count();
         let units = state.units_after(None).take(PAGE_SIZE_MAX);
         let units = units.map(|(name, unit)| convert::unit(state, name, unit));
         let (units, _) = convert::first_of(units, PAGE_BYTES_MAX);
-        let rest = i32::try_from(count - units.len()).unwrap_or(i32::MAX);
+        let rest = convert::count(count - units.len());
         (units, rest)
     };
-    match aggregator.read(&app, revision, units).await {
-        // The application was deleted in the meantime; the next event removes it.
-        Err(aggregator::Error::Rejected(_)) => Ok((Vec::new(), 0)),
-        // An empty list would be wrong.
-        result => result.map_err(|error| ApiError::of(&app, error)),
-    }
+    Ok(reads.if_there(&app, revision, units).await?.unwrap_or_default())
 }
