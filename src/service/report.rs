@@ -3,7 +3,6 @@
 use tonic::{Request, Response, Status};
 
 use crate::domain::app::AppState;
-use crate::domain::classify::finding::Finding;
 use crate::domain::command::Command;
 use crate::domain::fault::FaultKey;
 use crate::proto::v1;
@@ -11,6 +10,7 @@ use crate::proto::v1::report_service_server::ReportService;
 use crate::service::convert;
 use crate::service::guard::Access;
 use crate::service::handlers::{Handlers, read_texts};
+use crate::session;
 
 #[tonic::async_trait]
 impl ReportService for Handlers {
@@ -57,9 +57,9 @@ impl ReportService for Handlers {
         let (app, request, advice) = read_texts(request, |fields, wire| {
             convert::report_error(fields, wire, &self.error_rules)
         })?;
-        let met = met(&request.command);
+        let reported = session::reported(&request.command);
         let outcome = self.apply(&app, request).await?;
-        let verdict = match met {
+        let verdict = match reported {
             Some((key, finding)) => {
                 let verdict =
                     |state: &AppState| state.faults().get(&key).map(|f| convert::verdict(f));
@@ -89,16 +89,6 @@ impl ReportService for Handlers {
             held_count: held_count.unwrap_or_default(),
         }))
     }
-}
-
-/// Returns the key of the fault that an error belongs to, and the finding.
-fn met(command: &Command) -> Option<(FaultKey, Finding)> {
-    let Command::ReportError { reporter, component, target, error } = command else {
-        return None;
-    };
-    let unit = reporter.unit.clone();
-    let key = FaultKey { unit, component: component.clone(), target: target.clone() };
-    Some((key, error.finding.clone()))
 }
 
 /// Counts the faults that stay open after a success.

@@ -14,8 +14,9 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
 
 use crate::domain::app::AppState;
-use crate::domain::command::Command;
+use crate::domain::command::{self, Command};
 use crate::domain::name::AppName;
+use crate::domain::request::Outcome;
 use crate::domain::status::Kind;
 use crate::domain::unit::refused::IdentityError;
 use crate::proto::v1;
@@ -100,8 +101,9 @@ impl WorkerService for Handlers {
     ) -> Result<Response<v1::RegisterUnitResponse>, Status> {
         let (app, _, (who, ttl, id)) = convert::open(request, convert::register_unit)?;
         let unit = who.unit.clone();
-        let registered = self.sessions.register(&app, who, ttl, id).await;
-        let (incarnation, revision) = registered.map_err(|e| ApiError::of(&app, e))?;
+        let command = Command::Register(who, ttl);
+        let Outcome { incarnation, revision, .. } =
+            self.apply(&app, command::Request { id, command }).await?;
         let left = |state: &AppState| {
             let of_unit = state.statuses().of(&unit, None);
             let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);

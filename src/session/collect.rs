@@ -19,7 +19,8 @@ use crate::domain::unit::presence::SessionId;
 use crate::store::{Broadcast, BroadcastKind};
 use crate::sync::lock;
 
-use super::entry::{Asker, Entry, QUESTION_TTL, Question};
+use super::entry::{Asker, Entry, QUESTION_TTL};
+use super::message::Question;
 use super::{ByUnit, Inner, Sessions};
 
 /// Answers for other replicas are gathered for this long, so that 1,000 answers cost few
@@ -194,11 +195,6 @@ impl Inner {
         for entry in self.table.of(app) {
             entry.ask(numbered(), Some(asker), now);
         }
-    }
-
-    /// Asks the workers of an application here. No call waits: the answers are commits.
-    pub(super) fn ask_all(&self, app: &AppName) {
-        self.table.of(app).iter().for_each(|entry| self.ask_newcomer(entry));
     }
 
     /// Asks one worker. No call waits for the answer.

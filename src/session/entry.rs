@@ -1,13 +1,12 @@
 //! One session as the rest of the process reaches it: it can be asked, and it can be ended.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::domain::fault::{Fault, FaultKey};
-use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::name::{AppName, UnitName};
 use crate::domain::rejected::Rejected;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
@@ -16,10 +15,9 @@ use crate::domain::unit::refused::IdentityError;
 use crate::domain::unit::{Callback, Callbacks, Newcomer, Reporter, Topic};
 use crate::sync::lock;
 
-use super::found;
-use super::holds::{Holds, Moved};
-use super::message::Outbound;
-use super::news::News;
+use super::holds::Holds;
+use super::message::{Outbound, Question};
+use super::news::{Leads, News};
 
 /// Questions to one worker that are open together: one for each component that is asked often.
 /// Beyond that the oldest is dropped.
@@ -39,35 +37,32 @@ pub(super) struct Entry {
     /// How long its worker may be silent. Fixed at the welcome: a later change of the heartbeat
     /// interval does not apply.
     pub(super) ttl: Duration,
-    superseded: watch::Sender<Option<u64>>,
+    /// The incarnation of a newer session that took over.
+    pub(super) superseded: watch::Sender<Option<u64>>,
     asks: mpsc::Sender<Question>,
     open: Mutex<Vec<Open>>,
-    calls: Mutex<Calls>,
-    called: Notify,
-    holds: Mutex<Holds>,
-    holds_moved: Notify,
-    /// Leadership and data updates for the worker, and its requests to lead.
-    pub(super) news: News,
+    updates: Mutex<Updates>,
+    updated: Notify,
     /// Time of the last message of the worker, by the liveness clock, in milliseconds.
     last_contact: AtomicU64,
 }
 
+/// The updates that the worker was sent, and those that are pending.
+#[derive(Default)]
+pub(super) struct Updates {
+    pub(super) calls: Calls,
+    pub(super) holds: Holds,
+    /// Leadership and data, and the worker's requests to lead.
+    pub(super) news: News,
+}
+
 /// Callbacks of the unit that are due, and those that the worker was sent.
 #[derive(Default)]
-struct Calls {
+pub(super) struct Calls {
     /// Revision of the application at which `due` was read.
     revision: Revision,
     due: Callbacks,
     sent: Callbacks,
-}
-
-/// A question to a worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Question {
-    pub(super) id: u64,
-    pub(super) component: Option<PartName>,
-    pub(super) recompute: bool,
-    pub(super) deadline: Timestamp,
 }
 
 /// The call that waits for the answer of a worker.
@@ -84,11 +79,29 @@ struct Open {
     askers: Vec<Asker>,
 }
 
-/// The receiving ends of an entry, owned by the session.
-pub(super) struct Ends {
-    /// The incarnation of a newer session that took over.
-    pub(super) superseded: watch::Receiver<Option<u64>>,
-    pub(super) asks: mpsc::Receiver<Question>,
+impl Calls {
+    /// Sets the callbacks that are due in the unit's record as of a revision.
+    pub(super) fn set<'a>(
+        &mut self,
+        revision: Revision,
+        due: impl Iterator<Item = (&'a Topic, &'a Callback)>,
+    ) {
+        if revision < self.revision {
+            return;
+        }
+        self.revision = revision;
+        self.due = due.map(|(topic, callback)| (topic.clone(), callback.clone())).collect();
+        self.sent.retain(|topic, callback| self.due.get(topic) == Some(callback));
+    }
+
+    /// Returns a due callback that the worker was not sent in this session.
+    fn next<R>(&mut self) -> Option<Outbound<R>> {
+        let (topic, callback) =
+            self.due.iter().find(|(topic, _)| !self.sent.contains_key(*topic))?;
+        self.sent.insert(topic.clone(), callback.clone());
+        let operation_id = callback.operation_id.clone();
+        Some(Outbound::RetryDue { topic: topic.clone(), operation_id })
+    }
 }
 
 impl Entry {
@@ -98,12 +111,9 @@ impl Entry {
         session: SessionId,
         (incarnation, revision): (u64, Revision),
         ttl: Duration,
-    ) -> (Entry, Ends) {
-        let (superseded, is_superseded) = watch::channel(None);
+    ) -> (Entry, mpsc::Receiver<Question>) {
         let (asks, asked) = mpsc::channel(ASKS_MAX);
-        let news = News::new(who.unit.clone(), incarnation);
         let who = Newcomer { incarnation: Some(incarnation), ..who };
-        let open = Mutex::default();
         let entry = Entry {
             app,
             who,
@@ -111,17 +121,14 @@ impl Entry {
             incarnation,
             revision,
             ttl,
-            superseded,
+            superseded: watch::Sender::default(),
             asks,
-            open,
-            calls: Mutex::default(),
-            called: Notify::new(),
-            holds: Mutex::default(),
-            holds_moved: Notify::new(),
-            news,
+            open: Mutex::default(),
+            updates: Mutex::default(),
+            updated: Notify::new(),
             last_contact: AtomicU64::new(0),
         };
-        (entry, Ends { superseded: is_superseded, asks: asked })
+        (entry, asked)
     }
 
     pub(super) fn unit(&self) -> &UnitName {
@@ -154,60 +161,33 @@ impl Entry {
         self.superseded.send_replace(Some(incarnation));
     }
 
-    /// Sets the callbacks that are due in the unit's record as of a revision.
-    pub(super) fn call<'a>(
-        &self,
-        revision: Revision,
-        due: impl Iterator<Item = (&'a Topic, &'a Callback)>,
-    ) {
-        let mut calls = lock(&self.calls);
-        if revision < calls.revision {
-            return;
+    /// Returns whether the unit leads, in the incarnation of the session.
+    pub(super) fn is_leader(&self, leads: &Leads) -> bool {
+        leads.leader.as_ref() == Some(self.unit())
+            && leads.incarnation.is_none_or(|incarnation| incarnation == self.incarnation)
+    }
+
+    /// Changes the updates for the worker.
+    pub(super) fn update<T>(&self, change: impl FnOnce(&mut Updates) -> T) -> T {
+        let changed = change(&mut lock(&self.updates));
+        self.updated.notify_one();
+        changed
+    }
+
+    /// Waits for an update that the worker was not sent.
+    pub(super) async fn next_update<R>(&self) -> Outbound<R> {
+        loop {
+            if let Some(update) = self.take_update() {
+                return update;
+            }
+            self.updated.notified().await;
         }
-        calls.revision = revision;
-        calls.due = due.map(|(topic, callback)| (topic.clone(), callback.clone())).collect();
-        let Calls { due, sent, .. } = &mut *calls;
-        sent.retain(|topic, callback| due.get(topic) == Some(callback));
-        self.called.notify_one();
     }
 
-    /// Waits for a due callback that the worker was not sent in this session.
-    pub(super) async fn next_call<R>(&self) -> Outbound<R> {
-        found(&self.called, || self.take_call()).await
-    }
-
-    fn take_call<R>(&self) -> Option<Outbound<R>> {
-        let Calls { due, sent, .. } = &mut *lock(&self.calls);
-        let (topic, callback) = due.iter().find(|(topic, _)| !sent.contains_key(*topic))?;
-        sent.insert(topic.clone(), callback.clone());
-        let operation_id = callback.operation_id.clone();
-        Some(Outbound::RetryDue { topic: topic.clone(), operation_id })
-    }
-
-    /// Sets all faults that hold components of the unit, as of a revision.
-    pub(super) fn set_holds(
-        &self,
-        revision: Revision,
-        holding: impl Iterator<Item = (Arc<FaultKey>, Arc<Fault>)>,
-    ) {
-        lock(&self.holds).set(revision, holding);
-        self.holds_moved.notify_one();
-    }
-
-    /// Records changes of the unit's faults at a revision.
-    pub(super) fn note_holds(&self, revision: Revision, changes: Vec<Moved>) {
-        lock(&self.holds).note(revision, changes);
-        self.holds_moved.notify_one();
-    }
-
-    /// Returns the holds for the welcome, and marks them as sent.
-    pub(super) fn holds_at_welcome(&self) -> Vec<(Arc<FaultKey>, Arc<Fault>)> {
-        lock(&self.holds).all_sent()
-    }
-
-    /// Waits for a hold or a release that the worker was not sent.
-    pub(super) async fn next_hold<R>(&self) -> Outbound<R> {
-        found(&self.holds_moved, || lock(&self.holds).next()).await
+    fn take_update<R>(&self) -> Option<Outbound<R>> {
+        let Updates { calls, holds, news } = &mut *lock(&self.updates);
+        let update = calls.next().or_else(|| holds.next());
+        update.or_else(|| news.next(|leads| self.is_leader(leads)))
     }
 
     /// Returns the incarnation of the session that took over, if this replica knows it.

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use crate::aggregator::Error;
 use crate::domain::app::AppState;
-use crate::domain::command::{Command, Request};
+use crate::domain::command::Command;
 use crate::domain::fault::{Fault, FaultKey};
-use crate::domain::name::{AppName, UnitName};
-use crate::domain::request::{Outcome, RequestId};
-use crate::domain::revision::Revision;
+use crate::domain::name::UnitName;
+use crate::domain::request::Outcome;
 use crate::domain::status::Kind;
-use crate::domain::unit::Newcomer;
 
 use super::entry::Entry;
 use super::message::{Hello, OpenError, Welcome};
@@ -18,7 +16,7 @@ use super::news::Leads;
 use super::observer::Chore;
 use super::registry::{Opening, Registry};
 use super::worker::Session;
-use super::{Inner, MISSED_HEARTBEATS, Sessions, spread};
+use super::{Inner, MISSED_HEARTBEATS, Sessions, is_decided, spread};
 
 impl Sessions {
     /// Opens a session. After that everything of an older incarnation or an older session is
@@ -43,10 +41,10 @@ impl Sessions {
         let connected = inner.apply(&app, Command::Connect(who.clone(), session)).await?;
         let Outcome { incarnation, revision, .. } = connected;
         let ttl = heartbeat_interval * MISSED_HEARTBEATS;
-        let (entry, ends) = Entry::new(app.clone(), who, session, (incarnation, revision), ttl);
+        let (entry, asks) = Entry::new(app.clone(), who, session, (incarnation, revision), ttl);
         let entry = Arc::new(entry);
         entry.note_contact(inner.liveness_clock.now());
-        let session = Session::new(inner.clone(), entry.clone(), ends, place, token);
+        let session = Session::new(inner.clone(), entry.clone(), asks, place, token);
         if let Some(older) = opening.complete(entry.clone()) {
             older.end(incarnation);
         }
@@ -56,13 +54,16 @@ impl Sessions {
             let of_unit = state.statuses().of(entry.unit(), None);
             let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);
             let unit = state.unit(entry.unit());
-            if let Some(unit) = unit {
-                entry.call(state.head().revision, unit.due_callbacks());
-            }
-            entry.set_holds(state.head().revision, holding(state, entry.unit()));
-            let leads = Leads::of(state.head());
-            let at = (state.head().revision, inner.store.epoch().losses);
-            entry.news.welcome(at, &leads);
+            let (head, leads) = (state.head(), Leads::of(state.head()));
+            let at = (head.revision, inner.store.epoch().losses);
+            let holds = entry.update(|updates| {
+                if let Some(unit) = unit {
+                    updates.calls.set(head.revision, unit.due_callbacks());
+                }
+                updates.holds.set(head.revision, holding(state, entry.unit()));
+                updates.news.welcome(at, &leads, entry.is_leader(&leads));
+                updates.holds.all_sent()
+            });
             inner.leads_here(&entry, &leads);
             let is_over = unit.and_then(|unit| unit.session());
             let welcome = Welcome {
@@ -71,9 +72,9 @@ impl Sessions {
                 heartbeat_interval,
                 retained: pushed.map(|(key, status)| (key.clone(), status.clone())).collect(),
                 pending: state.operations().pending(entry.unit()),
-                holds: entry.holds_at_welcome(),
-                leader: state.head().leader().cloned(),
-                lease_epoch: state.head().valid_epoch(),
+                holds,
+                leader: head.leader().cloned(),
+                lease_epoch: head.valid_epoch(),
                 server_time: inner.store.now(),
             };
             (welcome, is_over != Some(session_id))
@@ -84,20 +85,6 @@ impl Sessions {
             entry.end(incarnation);
         }
         Ok((session, welcome))
-    }
-
-    /// Starts or continues an incarnation of a unit without a session. Returns the incarnation and
-    /// the revision from which it is in force.
-    pub async fn register(
-        &self,
-        app: &AppName,
-        who: Newcomer,
-        ttl: Option<std::time::Duration>,
-        id: Option<RequestId>,
-    ) -> Result<(u64, Revision), Error> {
-        let request = Request { id, command: Command::Register(who, ttl) };
-        let outcome = self.inner.aggregator.apply(app, request).await?;
-        Ok((outcome.incarnation, outcome.revision))
     }
 }
 
@@ -116,7 +103,9 @@ impl Inner {
     /// replica ended it. Returns whether the store accepted the session: it does not if the unit
     /// has opened a newer one.
     pub(super) async fn assert_session(&self, entry: &Arc<Entry>) -> bool {
-        if entry.superseded().is_some() || !self.table.holds(entry) {
+        if entry.superseded().is_some()
+            || !self.table.holds(&entry.app, entry.unit(), entry.session)
+        {
             return false;
         }
         let (who, session) = (entry.who.clone(), entry.session);
@@ -134,19 +123,20 @@ impl Inner {
     /// Repeats the unit's last request to lead or to step back, because the store may have lost it.
     /// If the store still has it, the command changes nothing.
     async fn claim_again(&self, entry: &Arc<Entry>) {
-        while let Some(wants) = entry.news.wants_to_lead() {
+        let wants_to_lead = || entry.update(|updates| updates.news.wants_to_lead());
+        while let Some(wants) = wants_to_lead() {
             let command = match wants {
                 true => Command::ClaimLeadership(entry.reporter(), None),
                 false => Command::StepBack(entry.reporter()),
             };
             let applied = self.apply(&entry.app, command).await;
-            if !matches!(applied, Ok(_) | Err(Error::Rejected(_))) {
+            if !is_decided(&applied) {
                 return self.known.again(Chore::Assert(entry.clone()));
             }
             // If the request changed meanwhile, the two commands may have been applied in the wrong
             // order: the loop sends the newer one.
-            if entry.news.wants_to_lead() == Some(wants) {
-                return entry.news.sent_again();
+            if wants_to_lead() == Some(wants) {
+                return entry.update(|updates| updates.news.sent_again());
             }
         }
     }

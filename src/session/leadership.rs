@@ -46,10 +46,11 @@ impl Inner {
         let leads = Leads::of(head);
         let at = (head.revision, self.store.epoch().losses);
         for entry in self.table.of(app) {
-            entry.news.learn(at, &leads);
+            let is_leader = entry.is_leader(&leads);
+            entry.update(|updates| updates.news.learn(at, &leads, is_leader));
         }
         let holder = leads.leader.as_ref().and_then(|leader| self.table.get(app, leader));
-        match holder.filter(|entry| entry.news.is_leader(&leads)) {
+        match holder.filter(|entry| entry.is_leader(&leads)) {
             Some(entry) => self.leads_here(&entry, &leads),
             None => {
                 let mut leading = lock(&self.leading.0);
@@ -63,7 +64,7 @@ impl Inner {
 
     /// Starts the silence check of a new leader if it is the unit of this session.
     pub(super) fn leads_here(&self, entry: &Arc<Entry>, leads: &Leads) {
-        if let Some(duration) = leads.lease_duration.filter(|_| entry.news.is_leader(leads)) {
+        if let Some(duration) = leads.lease_duration.filter(|_| entry.is_leader(leads)) {
             let lease_epoch = leads.lease_epoch;
             let leader = Leader { entry: entry.clone(), lease_epoch, duration };
             lock(&self.leading.0).insert(entry.app.clone(), leader);
@@ -86,7 +87,7 @@ impl Inner {
             return; // the store is unavailable: the next round tries again
         }
         // The unit no longer leads, or leads elsewhere. After its next message it may claim again.
-        entry.news.wishes_nothing();
+        entry.update(|updates| updates.news.wishes_nothing());
         let mut leading = lock(&self.leading.0);
         let is_same = |l: &Leader| l.lease_epoch == lease_epoch && Arc::ptr_eq(&l.entry, &entry);
         if leading.get(&entry.app).is_some_and(is_same) {

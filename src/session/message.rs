@@ -96,6 +96,19 @@ pub enum Inbound<R> {
     Broken(R),
 }
 
+/// A question to a worker for its pull set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// Number of the question.
+    pub id: u64,
+    /// The component; `None`: all components.
+    pub component: Option<PartName>,
+    /// Whether the worker must compute its statuses again.
+    pub recompute: bool,
+    /// No call waits for the answer after this time.
+    pub deadline: Timestamp,
+}
+
 /// A message to a worker.
 #[derive(Debug)]
 pub enum Outbound<R> {
@@ -123,16 +136,7 @@ pub enum Outbound<R> {
         error: aggregator::Error,
     },
     /// The server asks for the worker's pull set.
-    Collect {
-        /// Number of the question.
-        id: u64,
-        /// The component; `None`: all components.
-        component: Option<PartName>,
-        /// Whether the worker must compute its statuses again.
-        recompute: bool,
-        /// No call waits for the answer after this time.
-        deadline: Timestamp,
-    },
+    Collect(Question),
     /// The time of a retry has come.
     RetryDue {
         /// The topic of the retry.

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,7 +24,6 @@ use crate::aggregator::{self, Aggregator};
 use crate::domain::command::{Command, Request};
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::request::Outcome;
-use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::{ReplicaId, SessionId};
 use crate::store::Store;
 use crate::telemetry::Metrics;
@@ -47,14 +45,13 @@ mod self_preservation;
 mod worker;
 
 pub use collect::{Answered, Collected};
-pub use message::{Hello, Inbound, OpenError, Outbound, Welcome};
-pub use worker::{End, Session};
+pub use message::{Hello, Inbound, OpenError, Outbound, Question, Welcome};
+pub use worker::{End, Session, reported};
 
 use collect::Collects;
 use leadership::Leading;
 use liveness_clock::LivenessClock;
 use observer::{Known, StoreObserver};
-use peers::Peers;
 use registry::Registry;
 use self_preservation::SelfPreservation;
 
@@ -110,7 +107,6 @@ struct Inner {
     table: Registry,
     collects: Collects,
     vanished: SelfPreservation,
-    peers: Peers,
     known: Known,
     leading: Leading,
     liveness_clock: Arc<LivenessClock>,
@@ -136,7 +132,6 @@ impl Sessions {
             table: Registry::default(),
             collects: Collects::default(),
             vanished: SelfPreservation::default(),
-            peers: Peers::default(),
             known: Known::default(),
             leading: Leading::default(),
             liveness_clock: Arc::new(LivenessClock::default()),
@@ -186,11 +181,6 @@ impl Sessions {
         self.inner.draining.cancelled().await;
     }
 
-    /// Returns the time of the store's clock.
-    pub fn now(&self) -> Timestamp {
-        self.inner.store.now()
-    }
-
     /// Returns the heartbeat interval of a worker without a session that sets none.
     pub fn heartbeat_interval(&self) -> Duration {
         self.inner.heartbeat_interval()
@@ -201,6 +191,16 @@ impl Inner {
     /// Applies a command of the server.
     async fn apply(&self, app: &AppName, command: Command) -> Result<Outcome, aggregator::Error> {
         self.aggregator.apply(app, Request { id: None, command }).await
+    }
+
+    /// Applies commands together. What fails as a whole fails for each of them.
+    async fn apply_all(
+        &self,
+        app: &AppName,
+        requests: &Arc<Vec<Request>>,
+    ) -> Vec<Result<Outcome, aggregator::Error>> {
+        let outcomes = self.aggregator.apply_all(app, requests.clone()).await;
+        outcomes.unwrap_or_else(|error| vec![Err(error); requests.len()])
     }
 
     /// Sleeps between two rounds of a task; false: the sessions have closed.
@@ -229,14 +229,9 @@ impl Inner {
 /// One value for each unit.
 type ByUnit<T> = BTreeMap<UnitName, T>;
 
-/// Waits until `take` finds something; `changed` is notified when it may.
-async fn found<T>(changed: &Notify, take: impl Fn() -> Option<T>) -> T {
-    loop {
-        if let Some(found) = take() {
-            return found;
-        }
-        changed.notified().await;
-    }
+/// Returns whether the store has decided about a command. Otherwise it is sent again.
+fn is_decided(outcome: &Result<Outcome, aggregator::Error>) -> bool {
+    matches!(outcome, Ok(_) | Err(aggregator::Error::Rejected(_)))
 }
 
 /// Returns a random duration below `below`, so that sessions do not act at the same moment.

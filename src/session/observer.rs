@@ -19,8 +19,9 @@ use crate::store::{Broadcast, BroadcastKind, Bucket, Change, Epoch, Observer, Po
 use crate::sync::lock;
 
 use super::Inner;
-use super::entry::{Asker, Entry, Question};
+use super::entry::{Asker, Entry};
 use super::holds::Moved;
+use super::message::Question;
 use super::news::Leads;
 use super::orphan::Orphans;
 
@@ -196,7 +197,7 @@ impl Inner {
         }
         for (unit, changes) in moved {
             if let Some(entry) = self.table.get(app, unit) {
-                entry.note_holds(revision, changes);
+                entry.update(|updates| updates.holds.note(revision, changes));
             }
         }
     }
@@ -211,7 +212,7 @@ impl Inner {
         match unit.map(Unit::session) {
             Some(Some(session)) if session == entry.session => {
                 if let Some(unit) = unit {
-                    entry.call(revision, unit.due_callbacks());
+                    entry.update(|updates| updates.calls.set(revision, unit.due_callbacks()));
                 }
             }
             // An older session of this replica, whose commit arrived late.

@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::aggregator::Error;
 use crate::domain::command::{Command, Request};
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::unit::presence::SessionId;
 use crate::sync::lock;
 
-use super::Inner;
+use super::{Inner, is_decided};
 
 /// Every session looks orphaned between its commit and its entry in the table. This limit is
 /// longer.
@@ -28,7 +27,7 @@ impl Inner {
         let Some(session) = session.filter(|session| session.replica == self.replica) else {
             return;
         };
-        if !self.is_here(app, unit, session) {
+        if !self.table.holds(app, unit, session) {
             let since = self.liveness_clock.now();
             let mut orphans = lock(&self.known.orphans.0);
             orphans.insert((app.clone(), unit.clone()), (session, since));
@@ -44,10 +43,6 @@ impl Inner {
         }
     }
 
-    fn is_here(&self, app: &AppName, unit: &UnitName, session: SessionId) -> bool {
-        self.table.get(app, unit).is_some_and(|entry| entry.session == session)
-    }
-
     /// Disconnects the sessions that are still not in the table after the limit.
     pub(super) async fn close_orphans(&self) {
         let now = self.liveness_clock.now();
@@ -55,7 +50,7 @@ impl Inner {
         lock(&self.known.orphans.0).retain(|(app, unit), (session, since)| {
             let is_due = OPENING_MAX <= now.saturating_sub(*since);
             let is_known =
-                || self.is_here(app, unit, *session) || self.vanished.holds(app, *session);
+                || self.table.holds(app, unit, *session) || self.vanished.holds(app, *session);
             if is_due && !is_known() {
                 ended.entry(app.clone()).or_default().push((unit.clone(), *session));
             }
@@ -67,10 +62,8 @@ impl Inner {
                 let command = Command::Disconnect { unit, session, ttl, silent: false };
                 Request { id: None, command }
             });
-            let ended = self.aggregator.apply_all(&app, Arc::new(requests.collect())).await;
-            let all =
-                |outcome: &Result<_, Error>| matches!(outcome, Ok(_) | Err(Error::Rejected(_)));
-            if !ended.is_ok_and(|outcomes| outcomes.iter().all(all)) {
+            let ended = self.apply_all(&app, &Arc::new(requests.collect())).await;
+            if !ended.iter().all(is_decided) {
                 orphans.iter().for_each(|(unit, id)| self.note_orphan(&app, unit, Some(*id)));
             }
         }

@@ -3,14 +3,13 @@
 //! replicas may commit the same loss without harm.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::command::Command;
 use crate::domain::name::AppName;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::ReplicaId;
-use crate::sync::lock;
 
 use super::Inner;
 
@@ -18,12 +17,6 @@ use super::Inner;
 const BEAT_MAX: Duration = Duration::from_secs(2);
 /// Beats within the time after which peers count this replica as gone.
 const BEATS: u32 = 5;
-
-/// Last beats of the peers.
-#[derive(Default)]
-pub(super) struct Peers {
-    inbound: Mutex<BTreeMap<ReplicaId, Beat>>,
-}
 
 /// The state of one peer. Its beat time is compared only with its previous beat time, never with a
 /// clock: while this process or the store stalls no replica can beat, and a store may lose beats.
@@ -37,8 +30,9 @@ struct Beat {
 /// Sends beats and handles peers that are gone, until the sessions have closed.
 pub(super) async fn run(inner: Arc<Inner>) {
     let beat = BEAT_MAX.min(inner.options.replica_ttl / BEATS);
+    let mut beats = BTreeMap::new();
     loop {
-        inner.look_after().await;
+        inner.look_after(&mut beats).await;
         if !inner.pause(beat).await {
             return;
         }
@@ -46,7 +40,9 @@ pub(super) async fn run(inner: Arc<Inner>) {
 }
 
 impl Inner {
-    async fn look_after(&self) {
+    /// Records new beats of the peers that hold sessions, and ends the sessions of those that are
+    /// gone.
+    async fn look_after(&self, beats: &mut BTreeMap<ReplicaId, Beat>) {
         // While the store is unavailable no peer counts as gone.
         let Ok(living) = self.store.beat().await else {
             return;
@@ -57,8 +53,16 @@ impl Inner {
                 held.entry(*replica).or_default().push(app.clone());
             }
         }
-        self.peers.hear(&held, &living, self.liveness_clock.now());
-        held.retain(|replica, _| self.peers.is_gone(*replica, self));
+        let (now, patience) = (self.liveness_clock.now(), self.patience());
+        beats.retain(|replica, _| held.contains_key(replica));
+        held.retain(|replica, _| {
+            let at = living.get(replica).copied();
+            let beat = beats.entry(*replica).or_insert(Beat { at, inbound: now });
+            if at != beat.at {
+                *beat = Beat { at, inbound: now };
+            }
+            patience <= now.saturating_sub(beat.inbound)
+        });
         for (replica, apps) in held {
             tracing::warn!(replica = replica.0, applications = apps.len(), "replica is gone");
             for app in apps {
@@ -76,33 +80,5 @@ impl Inner {
             true => self.options.replica_ttl,
             false => Duration::ZERO,
         }
-    }
-}
-
-impl Peers {
-    /// Records new beats of those peers that hold sessions.
-    fn hear(
-        &self,
-        held: &BTreeMap<ReplicaId, Vec<AppName>>,
-        living: &BTreeMap<ReplicaId, Timestamp>,
-        now: Duration,
-    ) {
-        let mut inbound = lock(&self.inbound);
-        inbound.retain(|replica, _| held.contains_key(replica));
-        for replica in held.keys() {
-            let at = living.get(replica).copied();
-            let beat = inbound.entry(*replica).or_insert(Beat { at, inbound: now });
-            if at != beat.at {
-                *beat = Beat { at, inbound: now };
-            }
-        }
-    }
-
-    fn is_gone(&self, replica: ReplicaId, inner: &Inner) -> bool {
-        let now = inner.liveness_clock.now();
-        let inbound = lock(&self.inbound);
-        inbound
-            .get(&replica)
-            .is_some_and(|beat| inner.patience() <= now.saturating_sub(beat.inbound))
     }
 }

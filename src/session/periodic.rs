@@ -59,7 +59,7 @@ impl Collects {
                 // A new session is asked when it opens. A shorter interval applies immediately.
                 None => after,
                 Some(due) if *due <= now => {
-                    inner.ask_all(&app);
+                    inner.table.of(&app).iter().for_each(|entry| inner.ask_newcomer(entry));
                     after
                 }
                 Some(due) => (*due).min(now + interval + fifth),
@@ -106,7 +106,8 @@ impl Inner {
             let revision = state.head().revision;
             for entry in &entries {
                 self.judge(entry, state.unit(entry.unit()), revision);
-                entry.set_holds(revision, holding(state, entry.unit()));
+                let holding = holding(state, entry.unit());
+                entry.update(|updates| updates.holds.set(revision, holding));
             }
             for (name, unit) in state.units_after(None) {
                 self.note_orphan(app, name, unit.session());

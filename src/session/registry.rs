@@ -10,7 +10,8 @@ use crate::domain::unit::presence::SessionId;
 use crate::sync::lock;
 
 use super::ByUnit;
-use super::entry::{ASKS_MAX, Asker, Entry, Question};
+use super::entry::{ASKS_MAX, Asker, Entry};
+use super::message::Question;
 
 /// Sessions by application and unit.
 #[derive(Default)]
@@ -152,9 +153,9 @@ impl Registry {
         lock(&self.by_app).get(app)?.get(unit).cloned()
     }
 
-    /// Returns whether this is the newest session of its unit here.
-    pub(super) fn holds(&self, entry: &Entry) -> bool {
-        self.get(&entry.app, entry.unit()).is_some_and(|held| held.session == entry.session)
+    /// Returns whether this is the newest session of a unit here.
+    pub(super) fn holds(&self, app: &AppName, unit: &UnitName, session: SessionId) -> bool {
+        self.get(app, unit).is_some_and(|entry| entry.session == session)
     }
 
     /// Returns the sessions of an application here.

@@ -7,14 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::aggregator::Error;
 use crate::domain::command::{Command, Request};
 use crate::domain::name::AppName;
 use crate::domain::unit::presence::SessionId;
 use crate::sync::lock;
 
-use super::Inner;
 use super::entry::Entry;
+use super::{Inner, is_decided};
 
 /// Sessions that end within this time after the first one count as lost together: a network fault
 /// does not break all connections at the same moment.
@@ -120,11 +119,9 @@ impl Inner {
                 id: None,
                 command: disconnection(&gone.entry, ttl, silent(gone)),
             });
-            let outcomes = self.aggregator.apply_all(&app, Arc::new(requests.collect())).await;
-            let outcomes = outcomes.unwrap_or_default().into_iter();
-            let outcomes = outcomes.map(Some).chain(std::iter::repeat_with(|| None));
+            let outcomes = self.apply_all(&app, &Arc::new(requests.collect())).await;
             for (gone, outcome) in group.into_iter().zip(outcomes) {
-                if !matches!(outcome, Some(Ok(_) | Err(Error::Rejected(_)))) {
+                if !is_decided(&outcome) {
                     // The store is unavailable. No other replica commits this disconnection.
                     self.vanished.add(&gone.entry, gone.at, gone.silent);
                 }
@@ -136,9 +133,8 @@ impl Inner {
     /// Commits the end of a session.
     pub(super) async fn disconnect(&self, entry: &Arc<Entry>, silent: bool) {
         let command = disconnection(entry, self.session_ttl(), silent);
-        match self.apply(&entry.app, command).await {
-            Ok(_) | Err(Error::Rejected(_)) => {}
-            Err(_) => self.lose_sight(entry, silent),
+        if !is_decided(&self.apply(&entry.app, command).await) {
+            self.lose_sight(entry, silent);
         }
     }
 }

@@ -16,16 +16,15 @@ use crate::domain::app::AppState;
 use crate::domain::classify::finding::Finding;
 use crate::domain::command::{Command, Request};
 use crate::domain::fault::FaultKey;
-use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::name::{AppName, UnitName};
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::revision::Revision;
 use crate::domain::unit::Reporter;
-use crate::domain::unit::presence::SessionId;
 use crate::domain::unit::refused::IdentityError;
 
-use super::entry::{Ends, Entry, Question};
-use super::message::{Inbound, Outbound};
+use super::entry::Entry;
+use super::message::{Inbound, Outbound, Question};
 use super::registry::Permit;
 use super::{Inner, spread};
 
@@ -39,7 +38,7 @@ const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10);
 pub struct Session {
     inner: Arc<Inner>,
     entry: Arc<Entry>,
-    ends: Option<Ends>,
+    asks: mpsc::Receiver<Question>,
     /// Start of the worker's silence, by the liveness clock. The time that the session spends on
     /// messages and updates does not count as silence.
     last_contact: Duration,
@@ -79,25 +78,12 @@ impl Session {
     pub(super) fn new(
         inner: Arc<Inner>,
         entry: Arc<Entry>,
-        ends: Ends,
+        asks: mpsc::Receiver<Question>,
         place: Permit,
         token: TaskTrackerToken,
     ) -> Session {
         let last_contact = inner.liveness_clock.now();
-        Session {
-            inner,
-            entry,
-            ends: Some(ends),
-            last_contact,
-            ended: false,
-            _place: place,
-            _token: token,
-        }
-    }
-
-    /// Returns the session's identity, for logs.
-    pub fn id(&self) -> SessionId {
-        self.entry.session
+        Session { inner, entry, asks, last_contact, ended: false, _place: place, _token: token }
     }
 
     /// Serves the worker until its session ends.
@@ -106,9 +92,7 @@ impl Session {
         R: Send,
         S: Stream<Item = Inbound<R>> + Unpin + Send,
     {
-        let Some(Ends { mut superseded, asks }) = self.ends.take() else {
-            return End::Closed;
-        };
+        let mut superseded = self.entry.superseded.subscribe();
         self.inner.ask_newcomer(&self.entry);
         let draining = self.inner.draining.clone();
         let end = tokio::select! {
@@ -119,7 +103,7 @@ impl Session {
                 _ => End::Closed,
             },
             () = draining.cancelled() => End::Draining,
-            end = self.serve(inbound, asks, &outbound) => end,
+            end = self.serve(inbound, &outbound) => end,
         };
         let end = match (end, self.entry.superseded()) {
             // The takeover was found by the refusal of the last command.
@@ -152,12 +136,7 @@ impl Session {
         }
     }
 
-    async fn serve<R, S>(
-        &mut self,
-        inbound: S,
-        mut asks: mpsc::Receiver<Question>,
-        outbound: &mpsc::Sender<Outbound<R>>,
-    ) -> End<R>
+    async fn serve<R, S>(&mut self, inbound: S, outbound: &mpsc::Sender<Outbound<R>>) -> End<R>
     where
         R: Send,
         S: Stream<Item = Inbound<R>> + Unpin + Send,
@@ -170,13 +149,10 @@ impl Session {
             let served = tokio::select! {
                 // Messages that have arrived were in time: the deadline is checked last.
                 biased;
-                Some(Question { id, component, recompute, deadline }) = asks.recv() => {
-                    let word = Outbound::Collect { id, component, recompute, deadline };
-                    self.tell(outbound, word).await
+                Some(question) = self.asks.recv() => {
+                    self.tell(outbound, Outbound::Collect(question)).await
                 }
-                word = entry.next_call() => self.tell(outbound, word).await,
-                word = entry.next_hold() => self.tell(outbound, word).await,
-                word = entry.news.next() => self.tell(outbound, word).await,
+                word = entry.next_update() => self.tell(outbound, word).await,
                 chunk = chunks.next() => match chunk {
                     Some(chunk) => {
                         entry.note_contact(liveness_clock.now());
@@ -219,8 +195,7 @@ impl Session {
         outbound: &mpsc::Sender<Outbound<R>>,
     ) -> Result<(), End<R>> {
         let mut requests = Vec::new();
-        let mut answers = Vec::new();
-        let mut errors = Vec::new();
+        let mut asked = Vec::new();
         let mut last_seq = None;
         let mut end = None;
         for inbound in chunk {
@@ -228,13 +203,12 @@ impl Session {
                 Inbound::Heartbeat => {}
                 Inbound::Command { seq, command, answers: question } => {
                     last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
-                    errors.extend(Met::of(seq, &command));
                     let claims = matches!(command, Command::ClaimLeadership(..));
                     if claims || matches!(command, Command::StepBack(_)) {
-                        self.entry.news.wish(claims);
+                        self.entry.update(|updates| updates.news.wish(claims));
                     }
+                    asked.push(Asked { seq, question, claims, error: reported(&command) });
                     requests.push(Request { id: None, command });
-                    answers.push(Asked { seq, question, claims });
                 }
                 Inbound::Refused { seq, refusal } => {
                     last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
@@ -251,11 +225,11 @@ impl Session {
             }
         }
         let mut revision = self.entry.revision;
-        for (asked, outcome) in answers.into_iter().zip(self.commit(requests).await) {
-            let seq = asked.seq;
-            match self.answer(outbound, asked, outcome).await? {
-                Some(at) => revision = revision.max(at),
-                None => errors.retain(|met| met.seq != seq),
+        let mut errors = Vec::new();
+        for (asked, outcome) in asked.into_iter().zip(self.commit(requests).await) {
+            if let Some(at) = self.answer(outbound, &asked, outcome).await? {
+                revision = revision.max(at);
+                errors.extend(asked.error.map(|(key, finding)| (asked.seq, key, finding)));
             }
         }
         self.send_verdicts(outbound, errors, revision).await?;
@@ -275,12 +249,12 @@ impl Session {
     async fn answer<R>(
         &mut self,
         outbound: &mpsc::Sender<Outbound<R>>,
-        Asked { seq, question, claims }: Asked,
+        &Asked { seq, question, claims, .. }: &Asked,
         outcome: Result<Outcome, aggregator::Error>,
     ) -> Result<Option<Revision>, End<R>> {
         use Rejected::{LeaderIsExternal, LeaseHeld};
         if claims {
-            self.entry.news.send_again();
+            self.entry.update(|updates| updates.news.send_again());
         }
         match outcome {
             Ok(Outcome { revision, .. }) => {
@@ -309,21 +283,20 @@ impl Session {
     async fn send_verdicts<R>(
         &mut self,
         outbound: &mpsc::Sender<Outbound<R>>,
-        errors: Vec<Met>,
+        errors: Vec<(u64, FaultKey, Finding)>,
         revision: Revision,
     ) -> Result<(), End<R>> {
         if errors.is_empty() {
             return Ok(());
         }
-        let unit = self.entry.unit().clone();
         let find = |state: &AppState| {
-            let fault = |met: &Met| state.faults().get(&met.key(&unit)).cloned();
+            let fault = |(_, key, _): &(u64, FaultKey, Finding)| state.faults().get(key).cloned();
             errors.iter().map(fault).collect::<Vec<_>>()
         };
         let found = self.inner.aggregator.read(&self.entry.app, revision, find).await;
         // The finding is known even if the state cannot be read.
         let found = found.unwrap_or_else(|_| vec![None; errors.len()]);
-        for (Met { seq, finding, .. }, fault) in errors.into_iter().zip(found) {
+        for ((seq, _, finding), fault) in errors.into_iter().zip(found) {
             self.tell(outbound, Outbound::Verdict { seq, finding, fault }).await?;
         }
         Ok(())
@@ -334,7 +307,7 @@ impl Session {
             return Vec::new();
         }
         let requests = Arc::new(requests);
-        let outcomes = self.apply(&requests).await;
+        let outcomes = self.inner.apply_all(&self.entry.app, &requests).await;
         let is_over = |outcome: &Result<Outcome, aggregator::Error>| {
             use aggregator::Error::Rejected as Refused;
             matches!(outcome, Err(Refused(Rejected::Identity(IdentityError::SessionOver { .. }))))
@@ -343,13 +316,7 @@ impl Session {
             return outcomes;
         }
         // The store had closed or lost this session, and `assert_session` has written it again.
-        self.apply(&requests).await
-    }
-
-    async fn apply(&self, requests: &Arc<Vec<Request>>) -> Vec<Result<Outcome, aggregator::Error>> {
-        let count = requests.len();
-        let outcomes = self.inner.aggregator.apply_all(&self.entry.app, requests.clone()).await;
-        outcomes.unwrap_or_else(|error| vec![Err(error); count])
+        self.inner.apply_all(&self.entry.app, &requests).await
     }
 
     /// Returns the author of commands in this session. They are refused once the unit holds a newer
@@ -400,29 +367,18 @@ struct Asked {
     question: Option<u64>,
     /// Whether it is a claim of leadership.
     claims: bool,
+    /// The error that it reports, which a verdict answers.
+    error: Option<(FaultKey, Finding)>,
 }
 
-/// A reported error that a verdict answers.
-struct Met {
-    seq: u64,
-    component: PartName,
-    target: Arc<str>,
-    finding: Finding,
-}
-
-impl Met {
-    fn of(seq: u64, command: &Command) -> Option<Met> {
-        let Command::ReportError { component, target, error, .. } = command else {
-            return None;
-        };
-        let finding = error.finding.clone();
-        Some(Met { seq, component: component.clone(), target: target.clone(), finding })
-    }
-
-    fn key(&self, unit: &UnitName) -> FaultKey {
-        let (component, target) = (self.component.clone(), self.target.clone());
-        FaultKey { unit: unit.clone(), component, target }
-    }
+/// Returns the key of the fault that a reported error belongs to, and the finding.
+pub fn reported(command: &Command) -> Option<(FaultKey, Finding)> {
+    let Command::ReportError { reporter, component, target, error } = command else {
+        return None;
+    };
+    let unit = reporter.unit.clone();
+    let key = FaultKey { unit, component: component.clone(), target: target.clone() };
+    Some((key, error.finding.clone()))
 }
 
 /// Returns whether a command was refused because its session is over.

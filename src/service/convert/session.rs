@@ -178,11 +178,11 @@ pub fn outbound(outbound: Outbound<ApiError>, app: &AppName) -> v1::ConnectRespo
         Outbound::Ack { seq, revision } => Answer::Ack(v1::Ack { seq, revision: revision.0 }),
         Outbound::Refused { seq, refusal } => reject(seq, refusal),
         Outbound::Rejected { seq, error } => reject(seq, ApiError::of(app, error)),
-        Outbound::Collect { id, component, recompute, deadline } => Answer::Collect(v1::Collect {
-            collect_id: format!("{id:x}"),
-            component: component.map(|component| component.as_str().to_string()),
-            recompute,
-            deadline: Some(timestamp(deadline)),
+        Outbound::Collect(question) => Answer::Collect(v1::Collect {
+            collect_id: format!("{:x}", question.id),
+            component: question.component.map(|component| component.as_str().to_string()),
+            recompute: question.recompute,
+            deadline: Some(timestamp(question.deadline)),
         }),
         Outbound::RetryDue { topic, operation_id } => Answer::RetryDue(v1::RetryDue {
             component: topic.component.as_str().to_string(),

@@ -186,7 +186,7 @@ impl Worker {
     async fn next(&mut self) -> Outbound<String> {
         loop {
             match self.outbound.recv().await.expect("the session has ended") {
-                Outbound::Collect { .. } => {}
+                Outbound::Collect(_) => {}
                 outbound => return outbound,
             }
         }
@@ -205,10 +205,8 @@ impl Worker {
     /// Returns the next question: its number and component.
     async fn question(&mut self) -> (u64, Option<PartName>) {
         loop {
-            if let Outbound::Collect { id, component, .. } =
-                self.outbound.recv().await.expect("ended")
-            {
-                return (id, component);
+            if let Outbound::Collect(question) = self.outbound.recv().await.expect("ended") {
+                return (question.id, question.component);
             }
         }
     }

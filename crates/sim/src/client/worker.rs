@@ -14,7 +14,7 @@ use bellwether::domain::revision::Revision;
 use bellwether::domain::status::report::Report;
 use bellwether::domain::status::{Kind, StatusKey};
 use bellwether::domain::unit::{Newcomer, Reporter};
-use bellwether::session::{Hello, Inbound, Outbound, Welcome};
+use bellwether::session::{Hello, Inbound, Outbound, Question, Welcome};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -319,7 +319,7 @@ impl Worker {
                 self.client.note(format_args!("rejected: {error}"));
                 connection.open.retain(|(open, ..)| *open != seq);
             }
-            Outbound::Collect { id, .. } => {
+            Outbound::Collect(Question { id, .. }) => {
                 let status = self.status(&PartName::default());
                 let command = Command::Replace(self.reporter(), None, vec![status]);
                 self.say(connection, command, Some(id));
