@@ -1,6 +1,7 @@
 //! All groups, and the lookup of those that a change concerns.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -78,21 +79,8 @@ impl Groups {
             return;
         }
         self.indexed += group.indexed;
-        let filter = group.filter.clone();
-        match &filter.scope {
-            Scope::All => self.all.push(group.clone()),
-            Scope::Namespace(namespace) => {
-                let groups = self.by_namespace.entry(namespace.clone()).or_default();
-                groups.push(group.clone());
-            }
-            Scope::Applications(apps) => {
-                for app in apps {
-                    let groups = self.by_application.entry(app.clone()).or_default();
-                    groups.push(group.clone());
-                }
-            }
-        }
-        self.by_filter.insert(filter, (group.clone(), 1));
+        self.change(&group.filter.scope, |groups| groups.push(group.clone()));
+        self.by_filter.insert(group.filter.clone(), (group.clone(), 1));
     }
 
     /// Removes a watcher, and its group if it was the last.
@@ -107,15 +95,20 @@ impl Groups {
         }
         self.by_filter.remove(&group.filter);
         self.indexed -= group.indexed;
-        match &group.filter.scope {
-            Scope::All => drop_from(&mut self.all, group),
-            Scope::Namespace(namespace) => {
-                drop_named(&mut self.by_namespace, namespace, group);
+        self.change(&group.filter.scope, |groups| {
+            if let Some(at) = groups.iter().position(|g| Arc::ptr_eq(g, group)) {
+                groups.swap_remove(at);
             }
+        });
+    }
+
+    /// Changes the groups of a scope: of each application, if it names applications.
+    fn change(&mut self, scope: &Scope, change: impl Fn(&mut Vec<Arc<Group>>)) {
+        match scope {
+            Scope::All => change(&mut self.all),
+            Scope::Namespace(name) => change_of(&mut self.by_namespace, name, &change),
             Scope::Applications(apps) => {
-                for app in apps {
-                    drop_named(&mut self.by_application, app, group);
-                }
+                apps.iter().for_each(|app| change_of(&mut self.by_application, app, &change));
             }
         }
     }
@@ -136,21 +129,15 @@ impl Groups {
     }
 }
 
-fn drop_named<K: std::hash::Hash + Eq>(
-    named: &mut HashMap<K, Vec<Arc<Group>>>,
+/// Changes the groups of one name, and keeps no empty list.
+fn change_of<K: Hash + Eq + Clone>(
+    by_name: &mut HashMap<K, Vec<Arc<Group>>>,
     name: &K,
-    group: &Arc<Group>,
+    change: impl Fn(&mut Vec<Arc<Group>>),
 ) {
-    if let Some(groups) = named.get_mut(name) {
-        drop_from(groups, group);
-        if groups.is_empty() {
-            named.remove(name);
-        }
-    }
-}
-
-fn drop_from(groups: &mut Vec<Arc<Group>>, group: &Arc<Group>) {
-    if let Some(at) = groups.iter().position(|g| Arc::ptr_eq(g, group)) {
-        groups.swap_remove(at);
+    let groups = by_name.entry(name.clone()).or_default();
+    change(groups);
+    if groups.is_empty() {
+        by_name.remove(name);
     }
 }
