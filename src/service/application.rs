@@ -171,7 +171,7 @@ impl ApplicationService for Handlers {
     ) -> Result<Response<v1::ListStatusEventsResponse>, Status> {
         let (app, wire, (unit, after_time)) = convert::open(request, |fields, wire| {
             let unit = fields.unit_or_application("unit", &wire.unit);
-            Some((unit, fields.moment("after_time", wire.after_time.as_ref())))
+            Some((unit, fields.moment("after_time", wire.after_time)))
         })?;
         let page = convert::page_size(wire.page_size)?;
         let token = PageToken::of("ListStatusEvents", &[&app.to_string(), unit.as_str()]);

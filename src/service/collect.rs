@@ -45,7 +45,7 @@ pub(super) async fn collect(
 ) -> Result<v1::CollectApplicationResponse, Status> {
     let deadline = request.extensions().get::<Deadline>().copied();
     let (app, wire, (wait, component)) = convert::open(request, |fields, wire| {
-        let wait = fields.duration("deadline", wire.deadline.as_ref(), WAIT_MIN, WAIT_MAX);
+        let wait = fields.duration("deadline", wire.deadline, WAIT_MIN, WAIT_MAX);
         let component = wire.component.as_ref();
         Some((wait, component.map(|text| fields.part("component", text))))
     })?;

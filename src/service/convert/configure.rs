@@ -93,9 +93,9 @@ fn config_fields(
     };
     let lost_units = lost_units.unwrap_or(default.lost_units);
     let no_ttl = |ttl: &prost_types::Duration| ttl.seconds == 0 && ttl.nanos == 0;
-    let given = ttls.default_ttl.as_ref().filter(|ttl| !no_ttl(ttl));
+    let given = ttls.default_ttl.filter(|ttl| !no_ttl(ttl));
     let default_ttl = fields.duration("ttls.default_ttl", given, TTL_MIN, TTL_MAX);
-    let lost_after = fields.duration("ttls.lost_after", ttls.lost_after.as_ref(), TTL_MIN, TTL_MAX);
+    let lost_after = fields.duration("ttls.lost_after", ttls.lost_after, TTL_MIN, TTL_MAX);
     let serving_levels = match config.serving_levels.as_slice() {
         [] => default.serving_levels,
         given => fields.levels(given).into_iter().collect(),
@@ -105,13 +105,13 @@ fn config_fields(
     let external_leader = config.external_leader.as_ref();
     let external_leader = external_leader
         .map(|leader| fields.unit_or_application("external_leader.unit", &leader.unit));
-    let interval = config.collect_interval.as_ref();
+    let given = config.collect_interval;
     let collect_interval =
-        fields.duration("collect_interval", interval, COLLECT_INTERVAL_MIN, TTL_MAX);
+        fields.duration("collect_interval", given, COLLECT_INTERVAL_MIN, TTL_MAX);
     let hand_over = config.hand_over.as_ref();
     let hand_over =
         hand_over.map(|given| fields.text("hand_over.label", &given.label, LABEL_BYTES_MAX));
-    let given = config.lease_duration.as_ref();
+    let given = config.lease_duration;
     let lease_duration =
         fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);
     let collect_interval = collect_interval.unwrap_or(default.collect_interval);

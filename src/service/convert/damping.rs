@@ -71,9 +71,8 @@ pub(super) fn damping(fields: &mut Fields, given: Option<&v1::Damping>) -> Dampi
         percent(fields, "start_percent", given.start_percent, default.start_percent, 99);
     let usual = default.stop_percent.min(start_percent);
     let stop_percent = percent(fields, "stop_percent", given.stop_percent, usual, start_percent);
-    let calm_after = given.calm_after.as_ref();
     let calm_after =
-        fields.duration("damping.calm_after", calm_after, CALM_AFTER_MIN, CALM_AFTER_MAX);
+        fields.duration("damping.calm_after", given.calm_after, CALM_AFTER_MIN, CALM_AFTER_MAX);
     let calm_after = calm_after.unwrap_or(default.calm_after);
     Damping { scopes, start_percent, stop_percent, calm_after }
 }

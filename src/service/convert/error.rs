@@ -71,7 +71,7 @@ fn target(fields: &mut Fields, text: &str) -> Arc<str> {
 fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> NewError {
     let detail = given.internal_detail.clone();
     let detail = fields.prose("internal_detail", detail, INTERNAL_DETAIL_BYTES_MAX);
-    let shortest = given.shortest_wait.as_ref();
+    let shortest = given.shortest_wait;
     NewError {
         internal_detail: InternalDetail(detail),
         action: fields.prose("action", given.action.clone(), MESSAGE_BYTES_MAX),
@@ -88,7 +88,7 @@ fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> NewError {
 }
 
 pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Evidence {
-    let pushback = given.retry_after.as_ref();
+    let pushback = given.retry_after;
     Evidence {
         system: system(fields, &given.system),
         code: fields.text("code", &given.code, MESSAGE_BYTES_MAX),

@@ -360,14 +360,14 @@ impl Fields {
     pub fn duration(
         &mut self,
         field: &str,
-        duration: Option<&prost_types::Duration>,
+        duration: Option<prost_types::Duration>,
         min: Duration,
         max: Duration,
     ) -> Option<Duration> {
         let given = duration?;
         // The conversion of far longer ones overflows, and so does their text.
         let seconds = given.seconds.clamp(-DURATION_SECONDS_MAX, DURATION_SECONDS_MAX);
-        let given = prost_types::Duration { seconds, ..*given };
+        let given = prost_types::Duration { seconds, ..given };
         let read = Duration::try_from(given).ok().filter(|read| (min..=max).contains(read));
         if read.is_none() {
             let (min, max) = (min.as_secs(), max.as_secs());
@@ -384,7 +384,7 @@ impl Fields {
     pub fn moment(
         &mut self,
         field: &str,
-        time: Option<&prost_types::Timestamp>,
+        time: Option<prost_types::Timestamp>,
     ) -> Option<Timestamp> {
         let given = time?;
         let seconds = u64::try_from(given.seconds).ok();
@@ -432,7 +432,7 @@ mod tests {
             for nanos in [i32::MIN, 0, i32::MAX] {
                 let mut fields = Fields::default();
                 let given = prost_types::Duration { seconds, nanos };
-                let read = fields.duration("ttl", Some(&given), Duration::ZERO, Duration::MAX / 2);
+                let read = fields.duration("ttl", Some(given), Duration::ZERO, Duration::MAX / 2);
                 let is_negative = seconds < 0;
                 assert_eq!(read.is_none(), is_negative, "{seconds} s {nanos} ns");
                 assert_eq!(fields.violations.len(), usize::from(is_negative));

@@ -31,8 +31,8 @@ pub fn filter(
         level => Some(fields.level("min_level", level)),
     };
     let levels = fields.levels(&request.levels);
-    let stable_for = request.stable_for.as_ref();
-    let stable_for = fields.duration("stable_for", stable_for, Duration::ZERO, STABLE_FOR_MAX);
+    let stable_for =
+        fields.duration("stable_for", request.stable_for, Duration::ZERO, STABLE_FOR_MAX);
     let stable_for = stable_for.filter(|d| !d.is_zero());
     fields.finish(scope.map(|scope| watch::Filter { scope, min_level, levels, stable_for }))
 }

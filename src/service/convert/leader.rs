@@ -22,7 +22,7 @@ use crate::service::code::{Reason, quoted};
 /// Reads a `ClaimLeadership`.
 pub fn claim_leadership(fields: &mut Fields, wire: v1::ClaimLeadershipRequest) -> Option<Request> {
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
-    let given = wire.lease_duration.as_ref();
+    let given = wire.lease_duration;
     let duration = fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);
     let id = request_id(fields, &wire);
     Some(Request { id, command: Command::ClaimLeadership(reporter, duration) })
@@ -73,8 +73,8 @@ fn application_status(
         message: fields.prose("message", request.message, MESSAGE_BYTES_MAX),
         reason: fields.owned_text("reason", request.reason, NAME_BYTES_MAX),
         action: fields.prose("action", request.action, MESSAGE_BYTES_MAX),
-        ttl: fields.duration("ttl", request.ttl.as_ref(), TTL_MIN, TTL_MAX),
-        observe_time: fields.moment("observe_time", request.observe_time.as_ref()),
+        ttl: fields.duration("ttl", request.ttl, TTL_MIN, TTL_MAX),
+        observe_time: fields.moment("observe_time", request.observe_time),
         mode: mode(fields, request.mode),
     }
 }

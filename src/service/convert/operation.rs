@@ -46,9 +46,8 @@ pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<Op
     };
     let interruptions = wire.max_interruptions.unwrap_or(INTERRUPTIONS_DEFAULT as i32);
     let interruptions_max = times(fields, "max_interruptions", interruptions);
-    let deadline = fields.moment("deadline", wire.deadline.as_ref());
-    let lease =
-        fields.duration("lease_duration", wire.lease_duration.as_ref(), LEASE_MIN, LEASE_MAX);
+    let deadline = fields.moment("deadline", wire.deadline);
+    let lease = fields.duration("lease_duration", wire.lease_duration, LEASE_MIN, LEASE_MAX);
     let note = fields.text("reason", &wire.reason, MESSAGE_BYTES_MAX);
     if wire.supersede && wire.reason.is_empty() {
         fields.note("reason", Reason::MissingField, "is required to supersede: say why");
@@ -197,8 +196,8 @@ pub fn fail(
     };
     let (failure, retry_after) = fields.inside(Within::Message("error"), |fields| {
         let failure = failure(fields, report, rules);
-        let pushback = report.retry_after.as_ref();
-        (failure, fields.duration("retry_after", pushback, Duration::ZERO, RETRY_AFTER_MAX))
+        let retry_after = report.retry_after;
+        (failure, fields.duration("retry_after", retry_after, Duration::ZERO, RETRY_AFTER_MAX))
     });
     let touched = wire.touched;
     let action = OperationAction::Fail { fence, failure, touched, retry_after };

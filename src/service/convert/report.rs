@@ -24,7 +24,7 @@ fn new_status(
             let component = fields.part("component", &given.component);
             let key = fields.part("key", &given.key);
             let kind = fields.kind(given.kind);
-            let observe_time = fields.moment("observe_time", given.observe_time.as_ref());
+            let observe_time = fields.moment("observe_time", given.observe_time);
             let report = Arc::new(report_of(fields, given));
             (kind, NewStatus { component, key, report, observe_time })
         })
@@ -43,7 +43,7 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Report {
         precedence: fields.weight("precedence", given.precedence),
         labels: fields.labels(&given.labels),
     };
-    let ttl = fields.duration("ttl", given.ttl.as_ref(), TTL_MIN, TTL_MAX);
+    let ttl = fields.duration("ttl", given.ttl, TTL_MIN, TTL_MAX);
     Report { level, message, ttl, ..Report::default() }.with(details)
 }
 

@@ -61,7 +61,7 @@ pub fn register_unit(
         stateless: wire.stateless,
         labels: fields.labels(&wire.labels),
     };
-    let ttl = fields.duration("ttl", wire.ttl.as_ref(), TTL_MIN, TTL_MAX);
+    let ttl = fields.duration("ttl", wire.ttl, TTL_MIN, TTL_MAX);
     Some((who, ttl, request_id(fields, wire)))
 }
 

@@ -60,7 +60,7 @@ impl PlainReport {
         let report = Report {
             level: fields.level("level", given.level),
             message: fields.text("message", given.message, MESSAGE_BYTES_MAX),
-            ttl: fields.duration("ttl", given.ttl.as_ref(), TTL_MIN, TTL_MAX),
+            ttl: fields.duration("ttl", given.ttl, TTL_MIN, TTL_MAX),
             ..Report::default()
         };
         let details = Details {
