@@ -15,7 +15,6 @@ use crate::domain::status::report::advice;
 use crate::proto::v1;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields, Scoped};
-use crate::service::guard::Access;
 use crate::service::reads::Reads;
 use crate::service::rules::ErrorRules;
 use crate::service::watch::Watches;
@@ -56,8 +55,7 @@ impl Handlers {
         request: Request<R>,
         read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
     ) -> Result<(AppName, Outcome), ApiError> {
-        let (access, wire) = Access::open(request);
-        let (app, request) = convert::read(&access, wire, read)?;
+        let (app, request) = convert::read(request, read)?;
         let outcome = self.apply(&app, request).await?;
         Ok((app, outcome))
     }
@@ -87,8 +85,7 @@ pub(super) fn read_texts<R: Scoped>(
     request: Request<R>,
     read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
 ) -> Result<(AppName, command::Request, Vec<String>), ApiError> {
-    let (access, wire) = Access::open(request);
-    let (app, (request, cut)) = convert::read(&access, wire, |fields, wire| {
+    let (app, (request, cut)) = convert::read(request, |fields, wire| {
         let request = read(fields, wire)?;
         Some((request, fields.take_cuts()))
     })?;

@@ -137,8 +137,7 @@ impl Health for Handlers {
     ) -> Result<Response<StatusStream>, Status> {
         let place = self.watches.health_place(request.extensions().get::<Caller>())?;
         let (access, HealthCheckRequest { service }) = Access::open(request);
-        let app = if is_server(&service) { None } else { app_of(&access, &service)? };
-        let follow = match app {
+        let follow = match app_of(&access, &service)? {
             _ if is_server(&service) => Follow::Server,
             None => Follow::Nothing,
             Some(app) => {

@@ -8,7 +8,6 @@ use crate::domain::fault::FaultKey;
 use crate::proto::v1;
 use crate::proto::v1::report_service_server::ReportService;
 use crate::service::convert;
-use crate::service::guard::Access;
 use crate::service::handlers::{Handlers, read_texts};
 use crate::session;
 
@@ -76,8 +75,7 @@ impl ReportService for Handlers {
         &self,
         request: Request<v1::ResolveErrorRequest>,
     ) -> Result<Response<v1::ResolveErrorResponse>, Status> {
-        let (access, wire) = Access::open(request);
-        let (app, request) = convert::read(&access, wire, convert::resolve_error)?;
+        let (app, request) = convert::read(request, convert::resolve_error)?;
         let success = request.command.clone();
         let outcome = self.apply(&app, request).await?;
         let held = |state: &AppState| held(state, &success);

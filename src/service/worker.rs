@@ -146,12 +146,10 @@ async fn open(
         first = tokio::time::timeout(HELLO_DEADLINE, incoming.message()) => first,
         () = sessions.draining() => return Err(ApiError::draining().into()),
     };
-    let first = match first {
-        Ok(first) => first?.and_then(|received| match received {
-            Received::Other(message) => message,
-            Received::Plain(_) => None,
-        }),
-        Err(_elapsed) => None,
+    let first = match first.ok().transpose()?.flatten() {
+        Some(Received::Other(message)) => message,
+        // A report, or nothing in time.
+        Some(Received::Plain(_)) | None => None,
     };
     let hello = convert::hello(access, first)?;
     let app = hello.app.clone();

@@ -117,13 +117,13 @@ repeatable! {
     "RetryOperation" RetryOperationRequest;
 }
 
-/// Reads a command: its application, then the rest by `rest`. An error names all violations. The
-/// rights of the caller are checked first, before anything is looked up.
+/// Opens a request, and reads its application, then the rest by `rest`. An error names all
+/// violations. The rights of the caller are checked first, before anything is looked up.
 pub fn read<R: Scoped, T>(
-    access: &Access,
-    wire: R,
+    request: Request<R>,
     rest: impl FnOnce(&mut Fields, R) -> Option<T>,
 ) -> Result<(AppName, T), ApiError> {
+    let (access, wire) = Access::open(request);
     let mut fields = Fields::default();
     let Asked { namespace, application, actor, operates } = wire.asked();
     let app = fields.app(namespace, application);
@@ -134,14 +134,14 @@ pub fn read<R: Scoped, T>(
     fields.finish(app.zip(rest))
 }
 
-/// Opens a request and reads it like [`read`]. Returns the application, the request, and the rest.
+/// Like [`read`], for a request that is used further. Returns the application, the request, and the
+/// rest.
 pub fn open<R: Scoped, T>(
     request: Request<R>,
     rest: impl FnOnce(&mut Fields, &R) -> Option<T>,
 ) -> Result<(AppName, R, T), ApiError> {
-    let (access, wire) = Access::open(request);
-    let (app, (rest, wire)) =
-        read(&access, wire, |fields, wire| rest(fields, &wire).map(|rest| (rest, wire)))?;
+    let (app, (wire, rest)) =
+        read(request, |fields, wire| rest(fields, &wire).map(|rest| (wire, rest)))?;
     Ok((app, wire, rest))
 }
 

@@ -105,13 +105,8 @@ const SENT: (usize, usize) = (0, 32 << 10);
 const TAKEN: (usize, usize) = (256, 32 << 10);
 
 /// Decodes messages of one type and encodes parts.
+#[derive(Default)]
 pub struct PartsCodec<T>(PhantomData<T>);
-
-impl<T> Default for PartsCodec<T> {
-    fn default() -> PartsCodec<T> {
-        PartsCodec(PhantomData)
-    }
-}
 
 impl<T: Message + Default + Send + 'static> Codec for PartsCodec<T> {
     type Encode = Parts;
