@@ -39,15 +39,9 @@ pub struct App {
     config: Config,
     grpc: TcpListener,
     ops: TcpListener,
-    store: Arc<dyn Store>,
-    aggregator: Aggregator,
-    sessions: Sessions,
-    hub: Arc<Hub>,
-    metrics: Metrics,
+    parts: Parts,
     prometheus: Prometheus,
-    error_rules: ErrorRules,
     tls: Option<Arc<Reloaded<security::tls::Files>>>,
-    protection: Arc<Protection>,
     hurry: Arc<Notify>,
 }
 
@@ -127,22 +121,18 @@ impl App {
         observe(&hub, &metrics, &prometheus, config.metrics_applications_max);
         metrics.observe_limits(service::code::refused_by_limit);
         let rules = config.error_rules.as_ref().map_or_else(Rules::default, |(_, r)| r.clone());
-        let error_rules = ErrorRules::new(rules, metrics.clone());
-        Ok(App {
-            config,
-            grpc,
-            ops,
-            store,
+        let parts = Parts {
             aggregator,
-            sessions,
             hub,
+            sessions,
+            store,
+            error_rules: ErrorRules::new(rules, metrics.clone()),
             metrics,
-            prometheus,
-            error_rules,
-            tls,
             protection,
-            hurry: Arc::default(),
-        })
+            about: About { store_kind: store_kind(&config.store), limits: config.limits() },
+            draining: CancellationToken::new(),
+        };
+        Ok(App { config, grpc, ops, parts, prometheus, tls, hurry: Arc::default() })
     }
 
     /// Returns a handle: when it is notified, the files of the TLS are read again at once.
@@ -152,7 +142,7 @@ impl App {
 
     /// Returns the error rules in force. They may be replaced while the server runs.
     pub fn error_rules(&self) -> ErrorRules {
-        self.error_rules.clone()
+        self.parts.error_rules.clone()
     }
 
     /// Returns the addresses that the server listens on.
@@ -169,23 +159,27 @@ impl App {
     /// Serves until `shutdown` resolves, then drains: the server notifies and ends streams, lets
     /// open calls finish within the deadline, commits what it has accepted, and closes the store.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Drained, Error> {
-        let draining = CancellationToken::new();
+        let App { config, parts, .. } = self;
+        let (aggregator, sessions) = (parts.aggregator.clone(), parts.sessions.clone());
+        let (hub, store, draining) =
+            (parts.hub.clone(), parts.store.clone(), parts.draining.clone());
+        let (metrics, protection) = (parts.metrics.clone(), parts.protection.clone());
         let stopped = CancellationToken::new();
-        let gate = Gate::new(self.config.service.connections(), self.metrics.clone());
-        let ready = readiness(&self.store, &draining, &gate);
+        let gate = Gate::new(config.service.connections(), metrics.clone());
+        let ready = readiness(&store, &draining, &gate);
         let tls = |port| self.tls.clone().map(|files| Tls::new(files, port));
-        let has_tls = self.config.tls.as_ref().is_some_and(|tls| tls.with_ops);
+        let has_tls = config.tls.as_ref().is_some_and(|tls| tls.with_ops);
         let ops = tokio::spawn(ops::serve(
             self.ops,
-            Ops { prometheus: self.prometheus, protection: self.protection.clone(), ready }
-                .router(),
+            Ops { prometheus: self.prometheus, protection: protection.clone(), ready }.router(),
             tls(Port::Ops).filter(|_| has_tls),
             stopped.clone(),
         ));
         let grpc_tls = tls(Port::Grpc);
         let mut files: Vec<Arc<dyn Reload>> = self.tls.into_iter().map(|tls| tls as _).collect();
-        files.extend(self.protection.files());
-        let (metrics, protection) = (self.metrics.clone(), self.protection.clone());
+        files.extend(protection.files());
+        let fetches = follow_issuers(&protection);
+        let space = follow_space(&store, &metrics);
         let follow = reload::follow(files, self.hurry, move |stale, has_changed| {
             metrics.stale_files(stale);
             if has_changed {
@@ -193,23 +187,7 @@ impl App {
             }
         });
         let follow = AbortOnDropHandle::new(tokio::spawn(follow));
-        let fetches = follow_issuers(&self.protection);
-        let space = follow_space(&self.store, &self.metrics);
-        let about =
-            About { store_kind: store_kind(&self.config.store), limits: self.config.limits() };
-        let hub = self.hub;
-        let parts = Parts {
-            aggregator: self.aggregator.clone(),
-            sessions: self.sessions.clone(),
-            hub: hub.clone(),
-            store: self.store.clone(),
-            metrics: self.metrics,
-            error_rules: self.error_rules,
-            protection: self.protection,
-            about,
-            draining: draining.clone(),
-        };
-        let server = service::server(parts, &self.config.service, gate, grpc_tls);
+        let server = service::server(parts, &config.service, gate, grpc_tls);
         let mut serving = tokio::spawn(edge::serve(self.grpc, server, draining.clone()));
         let failed = tokio::select! {
             () = shutdown => None,
@@ -217,18 +195,17 @@ impl App {
         };
         draining.cancel();
         hub.end_waits();
-        let sessions = self.sessions.drain();
-        let sessions = tokio::time::timeout(self.config.drain_deadline, sessions);
+        let sessions = tokio::time::timeout(config.drain_deadline, sessions.drain());
         let drained = match failed {
             Some(ended) => Ok(cleanly(ended)),
             None => {
-                let serving = within(self.config.drain_deadline, serving);
+                let serving = within(config.drain_deadline, serving);
                 let (drained, _cut_off) = tokio::join!(serving, sessions);
                 drained
             }
         };
-        self.aggregator.drain().await;
-        self.store.close().await;
+        aggregator.drain().await;
+        store.close().await;
         stopped.cancel();
         drop((follow, fetches, space));
         // The ops port serves until the end, so that operators can observe the drain.
