@@ -45,7 +45,7 @@ impl File {
         let mut names = BTreeSet::new();
         for issuer in &issuers {
             if !names.insert(issuer.name.clone()) {
-                return Err(Error::IssuerTwice { name: issuer.name.clone() });
+                return Err(Error::IssuerTwice(issuer.name.clone()));
             }
             if let KeySource::Url(url) = &issuer.keys {
                 let invalid = |problem| Error::KeyUrl { name: issuer.name.clone(), problem };
@@ -53,7 +53,7 @@ impl File {
             }
             let is_file = matches!(issuer.keys, KeySource::File(_));
             if is_file && (issuer.keys_ca.is_some() || issuer.keys_token_file.is_some()) {
-                return Err(Error::KeysOfFile { name: issuer.name.clone() });
+                return Err(Error::KeysOfFile(issuer.name.clone()));
             }
         }
         let roles = flags.roles.or(self.roles.take());

@@ -129,9 +129,11 @@ pub struct Config {
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file cannot be read.
-    #[error("read configuration file {}: {source}", path.display())]
+    /// A file cannot be read.
+    #[error("read {what} {}: {source}", path.display())]
     Read {
+        /// The content of the file.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// The error of the operating system.
@@ -145,29 +147,19 @@ pub enum Error {
         /// The line, the column, and the mistake.
         problem: String,
     },
-    /// The store is unknown.
-    #[error(
-        "store {given:?} is not known; give embedded or memory, or the URL of a Redis, as \
-         redis://HOST:PORT"
-    )]
-    UnknownStore {
-        /// The value, if it is a plain word; else `***`.
+    /// The value of a setting is unknown.
+    #[error("{setting} {given:?} is not known; give {known}")]
+    Unknown {
+        /// The setting.
+        setting: &'static str,
+        /// The value; `***` for a store that is no plain word.
         given: String,
+        /// The values that are known.
+        known: &'static str,
     },
-    /// The file with the password of the store cannot be read.
-    #[error("read the password of the store from {}: {source}", path.display())]
-    PasswordFile {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
-    /// The password is empty.
-    #[error("{place} has no password; write one line into it")]
-    NoPassword {
-        /// The file or the variable.
-        place: String,
-    },
+    /// The file or the variable for the password has none.
+    #[error("{0} has no password; write one line into it")]
+    NoPassword(String),
     /// The store has more than one password.
     #[error("the store has a password by {first} and by {second}; give one of them")]
     SeveralPasswords {
@@ -179,26 +171,17 @@ pub enum Error {
     /// The URL of the store names no valid target.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The file of error rules is refused.
-    #[error(transparent)]
-    Rules(#[from] rules::RulesError),
-    /// The level of durability is unknown.
-    #[error(
-        "durability {given:?} is not known; give acknowledged, replicated:N or synced:N, \
-         with N the number of replicas"
-    )]
-    UnknownDurability {
-        /// The value.
-        given: String,
+    /// The file of error rules is not TOML, or has a wrong key or value.
+    #[error("error rules {}: {problem}", path.display())]
+    Rules {
+        /// The file.
+        path: PathBuf,
+        /// The mistakes, each with its line.
+        problem: String,
     },
-    /// Two settings contradict each other.
-    #[error(
-        "--ephemeral is --store memory, but --store {given} is given too; leave one of them out"
-    )]
-    EphemeralAndStore {
-        /// The other store, if it is a plain word; else `***`.
-        given: String,
-    },
+    /// Another store contradicts `--ephemeral`; it is `***` unless it is a plain word.
+    #[error("--ephemeral is --store memory, but --store {0} is given too; leave one of them out")]
+    EphemeralAndStore(String),
     /// A part of the TLS is missing.
     #[error("{given} needs {lacking}; give both or none")]
     TlsIncomplete {
@@ -207,20 +190,9 @@ pub enum Error {
         /// The flag that is missing.
         lacking: &'static str,
     },
-    /// The choice of client certificates is unknown.
-    #[error("tls_client_certificates {given:?} is not known; give none, optional or required")]
-    UnknownClientCertificates {
-        /// The value.
-        given: String,
-    },
-    /// Two issuers have one name.
-    #[error(
-        "two issuers have the name {name:?}; principals name their issuer, so give each its own"
-    )]
-    IssuerTwice {
-        /// The name.
-        name: String,
-    },
+    /// Two issuers have this name.
+    #[error("two issuers have the name {0:?}; principals name their issuer, so give each its own")]
+    IssuerTwice(String),
     /// The keys of an issuer have an unusable URL.
     #[error("issuer {name:?}: {problem}")]
     KeyUrl {
@@ -229,14 +201,9 @@ pub enum Error {
         /// What is wrong, and what to do.
         problem: &'static str,
     },
-    /// Settings of a URL beside a file.
-    #[error(
-        "issuer {name:?} has its keys in a file, so keys_ca and keys_token_file have no effect"
-    )]
-    KeysOfFile {
-        /// The name.
-        name: String,
-    },
+    /// The issuer of this name has settings of a URL beside a file.
+    #[error("issuer {0:?} has its keys in a file, so keys_ca and keys_token_file have no effect")]
+    KeysOfFile(String),
     /// Callers are known, but may do nothing.
     #[error(
         "callers prove who they are, but no --roles FILE says what they may do, so every call \
@@ -263,17 +230,11 @@ pub enum Error {
         lacking: &'static str,
     },
     /// A text that is no origin of a web page.
-    #[error("allowed origin {given:?} is no origin; give https://HOST or https://HOST:PORT")]
-    Origin {
-        /// The text.
-        given: String,
-    },
+    #[error("allowed origin {0:?} is no origin; give https://HOST or https://HOST:PORT")]
+    Origin(String),
     /// A limit of 0, with which the server could serve nothing.
-    #[error("limit {limit} is 0, so nothing could be served; give 1 or more")]
-    ZeroLimit {
-        /// The limit.
-        limit: String,
-    },
+    #[error("limit {0} is 0, so nothing could be served; give 1 or more")]
+    ZeroLimit(String),
     /// A number that is too large for a time or a semaphore.
     #[error("{limit} is {given}; give at most {most}")]
     TooLarge {
@@ -310,8 +271,7 @@ impl Config {
             check_protected(grpc_listen, ops_listen, tls.as_ref(), &callers)?;
         }
         let error_rules = flags.error_rules.or(file.error_rules.take());
-        let error_rules =
-            error_rules.map(|path| Ok::<_, Error>((path.clone(), rules::read(&path)?)));
+        let error_rules = error_rules.map(|path| rules::read(&path).map(|rules| (path, rules)));
         let mut config = Config {
             error_rules: error_rules.transpose()?,
             grpc_listen,
@@ -327,8 +287,8 @@ impl Config {
         if origins.is_empty() {
             origins = std::mem::take(&mut file.allowed_origins);
         }
-        config.service.origins = Origins::new(origins, grpc_listen.ip().is_loopback())
-            .map_err(|given| Error::Origin { given })?;
+        config.service.origins =
+            Origins::new(origins, grpc_listen.ip().is_loopback()).map_err(Error::Origin)?;
         config.check()?;
         Ok(config)
     }
@@ -361,7 +321,7 @@ impl Config {
             return Err(Error::TooLarge { limit, given, most });
         }
         match numbers.iter().find(|number| number.value < number.least) {
-            Some(number) => Err(Error::ZeroLimit { limit: number.name() }),
+            Some(number) => Err(Error::ZeroLimit(number.name())),
             None => check_order(&self.aggregator.limits.faults),
         }
     }
@@ -430,11 +390,14 @@ impl File {
     }
 
     fn read(path: &Path) -> Result<File, Error> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
-        toml::from_str(&text).map_err(|error| {
-            let (path, problem) = (path.to_path_buf(), parse::problem(&text, &error));
-            Error::Parse { path, problem }
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
+            what: "configuration file",
+            path: path.into(),
+            source,
+        })?;
+        toml::from_str(&text).map_err(|error| Error::Parse {
+            path: path.to_path_buf(),
+            problem: parse::problem(&text, &error),
         })
     }
 

@@ -15,11 +15,12 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::Error;
 use crate::domain::classify::finding::{Class, ErrorOrigin, ErrorOutcome};
 use crate::domain::classify::own::{GonePair, OwnRule};
 use crate::domain::classify::{Rules, is_reason, is_system};
@@ -31,52 +32,20 @@ const NAME_BYTES_MAX: usize = 63;
 /// Bytes of the file: enough for the rules and their texts.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Why a file of rules is refused.
-#[derive(Debug, thiserror::Error)]
-pub enum RulesError {
-    /// The file cannot be read.
-    #[error("read error rules {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
-    /// The file is not TOML, or has a wrong key; the message names line and key.
-    #[error("error rules {}: {source}", path.display())]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// The error of the parser.
-        source: Box<toml::de::Error>,
-    },
-    /// The values of the file are wrong.
-    #[error("error rules {}: {}", path.display(), mistakes.join("; "))]
-    Mistakes {
-        /// The file.
-        path: PathBuf,
-        /// The mistakes, each with its line.
-        mistakes: Vec<String>,
-    },
-}
-
 /// Reads and checks a file of rules.
-pub fn read(path: &Path) -> Result<Rules, RulesError> {
-    let unread = |source| RulesError::Read { path: path.to_path_buf(), source };
+pub fn read(path: &Path) -> Result<Rules, Error> {
+    let unread = |source| Error::Read { what: "error rules", path: path.to_path_buf(), source };
+    let wrong = |problem| Error::Rules { path: path.to_path_buf(), problem };
     let bytes = std::fs::metadata(path).map_err(unread)?.len();
     if FILE_BYTES_MAX < bytes {
-        let mistakes = vec![format!("it has {bytes} bytes; at most {FILE_BYTES_MAX}")];
-        return Err(RulesError::Mistakes { path: path.to_path_buf(), mistakes });
+        return Err(wrong(format!("it has {bytes} bytes; at most {FILE_BYTES_MAX}")));
     }
     let text = std::fs::read_to_string(path).map_err(unread)?;
-    let file: File = toml::from_str(&text).map_err(|source| RulesError::Parse {
-        path: path.to_path_buf(),
-        source: Box::new(source),
-    })?;
+    let file: File = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     let (rules, mistakes) = check(&text, file);
     match mistakes.is_empty() {
         true => Ok(rules),
-        false => Err(RulesError::Mistakes { path: path.to_path_buf(), mistakes }),
+        false => Err(wrong(mistakes.join("; "))),
     }
 }
 
@@ -134,8 +103,8 @@ impl Check<'_> {
         let found = known.iter().find(|(word, _)| word == given.get_ref());
         if found.is_none() {
             let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
-            let given_word = given.get_ref();
-            self.note(given, format!("{key} {given_word:?} is none of {}", words.join(", ")));
+            let word = given.get_ref();
+            self.note(given, format!("{key} {word:?} is none of {}", words.join(", ")));
         }
         found.map(|(_, value)| *value)
     }
@@ -169,10 +138,7 @@ fn check(text: &str, file: File) -> (Rules, Vec<String>) {
         if pair.domain.get_ref().is_empty() {
             check.note(&pair.domain, "domain is empty; name the issuer of the reason");
         }
-        rules.gone.insert(GonePair {
-            domain: pair.domain.get_ref().as_str().into(),
-            reason: pair.reason.get_ref().as_str().into(),
-        });
+        rules.gone.insert(gone_pair(pair.domain.get_ref(), &pair.reason));
     }
     if let Some(surplus) = file.rule.get(RULES_MAX) {
         check.note(surplus, format!("there are more than {RULES_MAX} rules"));
@@ -186,6 +152,10 @@ fn check(text: &str, file: File) -> (Rules, Vec<String>) {
         rules.own.extend(own_rule(&mut check, rule, &rules.gone));
     }
     (rules, check.mistakes)
+}
+
+fn gone_pair(domain: &str, reason: &Spanned<String>) -> GonePair {
+    GonePair { domain: domain.into(), reason: reason.get_ref().as_str().into() }
 }
 
 fn own_rule(
@@ -243,10 +213,9 @@ fn check_words(check: &mut Check<'_>, spanned: &Spanned<FileRule>) {
         check.note(message, "message is empty and matches every error; remove it");
     }
     let with_place = [&rule.system, &rule.origin, &rule.outcome, &rule.reason, &rule.message];
-    let looks_at = with_place.iter().any(|given| given.is_some())
-        || rule.code.is_some()
-        || rule.domain.is_some();
-    if !looks_at {
+    let without = [&rule.code, &rule.domain];
+    if with_place.iter().all(|given| given.is_none()) && without.iter().all(|given| given.is_none())
+    {
         check.note(spanned, "the rule matches every error; say what it is about");
     }
 }
@@ -265,10 +234,8 @@ fn check_class(
         check.note(&rule.class, text);
     }
     let pair = rule.domain.as_deref().zip(rule.reason.as_ref());
-    let is_registered = pair.is_some_and(|(domain, reason)| {
-        let reason = reason.get_ref().as_str().into();
-        gone.contains(&GonePair { domain: domain.into(), reason })
-    });
+    let is_registered =
+        pair.is_some_and(|(domain, reason)| gone.contains(&gone_pair(domain, reason)));
     if class == Class::Gone && !is_registered {
         let text = "class GONE needs a domain and a reason that are registered; \
                     add them as [[gone]]";

@@ -129,7 +129,8 @@ fn with_password(
         (Some(path), _) => {
             let text = std::fs::read_to_string(&path);
             let place = path.display().to_string();
-            (text.map_err(|source| Error::PasswordFile { path, source })?, place)
+            let what = "the password of the store from";
+            (text.map_err(|source| Error::Read { what, path, source })?, place)
         }
         (None, Some(text)) => (text, PASSWORD.to_string()),
         (None, None) => return Ok(target),
@@ -137,7 +138,7 @@ fn with_password(
     // Editors and `echo` end a line with a newline; no password ends with one.
     let (text, place) = password;
     match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(Error::NoPassword { place }),
+        "" => Err(Error::NoPassword(place)),
         password => Ok(target.with_password(password.into())),
     }
 }
@@ -166,7 +167,11 @@ fn read_durability(given: Option<String>) -> Result<Durability, Error> {
             Ok(Durability::Replicated { replicas, patience: REPLICATED_PATIENCE })
         }
         ("synced", Ok(replicas)) => Ok(Durability::Synced { replicas, patience: SYNCED_PATIENCE }),
-        _ => Err(Error::UnknownDurability { given }),
+        _ => Err(Error::Unknown {
+            setting: "durability",
+            given,
+            known: "acknowledged, replicated:N or synced:N, with N the number of replicas",
+        }),
     }
 }
 
@@ -178,7 +183,11 @@ fn choose_store(
     match (given.as_ref().map(Secret::expose), ephemeral) {
         (None | Some("memory"), true) | (Some("memory"), false) => Ok(StoreChoice::Memory),
         (None | Some("embedded"), false) => Ok(StoreChoice::Embedded(data_dir)),
-        (Some(given), true) => Err(Error::EphemeralAndStore { given: shown(given) }),
-        (Some(given), false) => Err(Error::UnknownStore { given: shown(given) }),
+        (Some(given), true) => Err(Error::EphemeralAndStore(shown(given))),
+        (Some(given), false) => Err(Error::Unknown {
+            setting: "store",
+            given: shown(given),
+            known: "embedded or memory, or the URL of a Redis, as redis://HOST:PORT",
+        }),
     }
 }

@@ -96,5 +96,6 @@ impl File {
 
 fn client_certificates(given: String) -> Result<ClientCertificates, Error> {
     let known = ClientCertificates::WORDS.into_iter().find(|(word, _)| *word == given);
-    known.map(|(_, choice)| choice).ok_or(Error::UnknownClientCertificates { given })
+    let (setting, words) = ("tls_client_certificates", "none, optional or required");
+    known.map(|(_, choice)| choice).ok_or(Error::Unknown { setting, given, known: words })
 }
