@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Config, File, FileLimits, Number};
 use crate::domain::limits;
-use crate::service::STREAM_SHARE;
+use crate::service::{CONNECTION_SHARE, STREAM_SHARE};
 
 /// Settings of `[sessions]` that limit nothing.
 const NO_LIMITS: [&str; 2] = ["vanish_percent_max", "replica_ttl_seconds"];
@@ -28,32 +28,44 @@ impl FileLimits {
     /// Sets the limits of a namespace: by default one namespace may use all that the server has,
     /// and none has a limit above that.
     pub(super) fn set_namespaces(&self, config: &mut Config) {
-        let within = |given: Option<u64>, all: u64| given.unwrap_or(all).min(all);
         let aggregator = &mut config.aggregator;
         let (total, namespace) = (&aggregator.limits.total, &mut aggregator.limits.namespace);
         namespace.units = within(self.units_per_namespace_max, total.units);
         namespace.statuses = within(self.statuses_per_namespace_max, total.statuses);
         namespace.data_bytes = within(self.data_bytes_per_namespace_max, total.data_bytes);
-        let all = aggregator.applications_max;
-        let given = self.applications_per_namespace_max;
-        aggregator.applications_per_namespace_max = given.unwrap_or(all).min(all);
+        aggregator.applications_per_namespace_max =
+            within(self.applications_per_namespace_max, aggregator.applications_max);
     }
 }
 
 impl File {
-    /// Sets the shares of one principal: by default a quarter of the whole, and never above it.
-    pub(super) fn set_principals(&self, config: &mut Config) {
-        let share = |given: Option<usize>, whole: usize| {
-            given.unwrap_or((whole / STREAM_SHARE).max(1)).min(whole)
+    /// Sets the shares of one address and of one principal: by default a part of the whole, and
+    /// never above it.
+    pub(super) fn set_shares(&self, config: &mut Config) {
+        let share = |given: Option<usize>, whole: usize, part: usize| {
+            within(given.or(Some((whole / part).max(1))), whole)
         };
-        let (limits, service) = (&self.limits, &mut config.service);
+        let (limits, sessions, service) = (&self.limits, &self.sessions, &mut config.service);
+        let whole = service.connections_max;
+        service.connections_per_peer_max =
+            share(limits.connections_per_peer_max, whole, CONNECTION_SHARE);
         service.account.connections_max =
-            share(limits.connections_per_principal_max, service.connections_max);
+            share(limits.connections_per_principal_max, whole, STREAM_SHARE);
+        let whole = service.watch_streams_max;
+        service.watch_streams_per_peer_max =
+            share(limits.watch_streams_per_peer_max, whole, STREAM_SHARE);
         service.watch_streams_per_principal_max =
-            share(limits.watch_streams_per_principal_max, service.watch_streams_max);
+            share(limits.watch_streams_per_principal_max, whole, STREAM_SHARE);
+        let whole = config.session.sessions_max;
+        service.sessions_per_peer_max = share(sessions.sessions_per_peer_max, whole, STREAM_SHARE);
         service.sessions_per_principal_max =
-            share(self.sessions.sessions_per_principal_max, config.session.sessions_max);
+            share(sessions.sessions_per_principal_max, whole, STREAM_SHARE);
     }
+}
+
+/// Returns the limit of a part, by default that of all, and never above it.
+fn within<T: Ord + Copy>(given: Option<T>, all: T) -> T {
+    given.unwrap_or(all).min(all)
 }
 
 /// Returns the limits of the contract, which are the same for every server.

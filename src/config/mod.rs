@@ -401,8 +401,7 @@ impl File {
         })
     }
 
-    /// Sets the numbers that the file gives, and those that follow from them: the share of one
-    /// address defaults to a part of the whole limit and never exceeds it.
+    /// Sets the numbers that the file gives, and those that follow from them.
     fn set_numbers(&self, config: &mut Config) {
         if let Some(deadline) = self.drain_deadline_seconds {
             config.drain_deadline = deadline.value();
@@ -412,21 +411,7 @@ impl File {
         self.sessions.apply(config);
         self.faults.apply(config);
         self.limits.set_namespaces(config);
-        let share = |given: Option<usize>, whole: usize, part: usize| {
-            given.unwrap_or((whole / part).max(1)).min(whole)
-        };
-        let service = &mut config.service;
-        let (connections_max, streams_max) = (service.connections_max, service.watch_streams_max);
-        service.connections_per_peer_max =
-            share(self.limits.connections_per_peer_max, connections_max, service::CONNECTION_SHARE);
-        service.watch_streams_per_peer_max =
-            share(self.limits.watch_streams_per_peer_max, streams_max, service::STREAM_SHARE);
-        service.sessions_per_peer_max = share(
-            self.sessions.sessions_per_peer_max,
-            config.session.sessions_max,
-            service::STREAM_SHARE,
-        );
-        self.set_principals(config);
+        self.set_shares(config);
         config.aggregator.limits.events_max = config.retention.events_max;
     }
 }
