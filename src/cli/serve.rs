@@ -72,7 +72,7 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
         let store = config.store.clone();
         let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
         let scheme = if config.tls.is_some() { "https" } else { "http" };
-        let is_open = is_open(&config);
+        let is_open = !config.callers.are_known(config.tls.as_ref());
         let manager = Notifier::from_env();
         // A service manager may send SIGHUP as its reload, with files or without.
         let has_files = rules_file.is_some()
@@ -114,12 +114,6 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
         Drained::CutOff => tracing::warn!("stopped; some calls were cut off at the deadline"),
     }
     Ok(Exit::Ok)
-}
-
-/// Returns whether the server serves callers without an identity.
-fn is_open(config: &Config) -> bool {
-    !config.callers.has_tokens()
-        && !config.tls.as_ref().is_some_and(config::TlsChoice::asks_clients)
 }
 
 /// Logs that the server serves callers without an identity.

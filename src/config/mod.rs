@@ -329,8 +329,7 @@ impl Config {
 
 /// Checks that roles and ways to know callers are given together.
 fn check_roles(tls: Option<&TlsChoice>, callers: &Callers) -> Result<(), Error> {
-    let knows = callers.has_tokens() || tls.is_some_and(TlsChoice::asks_clients);
-    match (knows, callers.roles.is_some()) {
+    match (callers.are_known(tls), callers.roles.is_some()) {
         (true, false) => Err(Error::NoRoles),
         (false, true) => Err(Error::OnlyRoles),
         _ => Ok(()),
@@ -347,9 +346,7 @@ fn check_protected(
     let is_far = |address: SocketAddr| !address.ip().is_loopback();
     let lacking = match tls {
         None => Some("TLS and a way to know its callers"),
-        Some(tls) if !tls.asks_clients() && !callers.has_tokens() => {
-            Some("a way to know its callers")
-        }
+        Some(_) if !callers.are_known(tls) => Some("a way to know its callers"),
         Some(_) => None,
     };
     if let Some(lacking) = lacking.filter(|_| is_far(grpc)) {

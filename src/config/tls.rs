@@ -41,9 +41,7 @@ impl TlsChoice {
     pub fn asks_clients(&self) -> bool {
         self.files.client_certificates != ClientCertificates::None
     }
-}
 
-impl TlsChoice {
     /// Returns what `Config::load` chooses with the same flags, without the other settings.
     ///
     /// # Errors
@@ -55,6 +53,13 @@ impl TlsChoice {
     ) -> Result<(Option<TlsChoice>, Callers), Error> {
         let mut file = File::of(store)?;
         Ok((file.tls(tls)?, file.callers(callers)?))
+    }
+}
+
+impl Callers {
+    /// Returns whether callers can prove who they are, by a token or by a certificate of `tls`.
+    pub fn are_known(&self, tls: Option<&TlsChoice>) -> bool {
+        self.has_tokens() || tls.is_some_and(TlsChoice::asks_clients)
     }
 }
 
