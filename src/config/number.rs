@@ -83,7 +83,6 @@ plain! { u32 u64 usize }
 
 /// A time in seconds.
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(transparent)]
 pub(super) struct Seconds(u64);
 
 impl FileNumber for Seconds {
@@ -100,7 +99,6 @@ impl FileNumber for Seconds {
 
 /// A time in seconds, without a limit at 0.
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(transparent)]
 pub(super) struct SecondsOrNone(u64);
 
 impl FileNumber for SecondsOrNone {
@@ -117,7 +115,6 @@ impl FileNumber for SecondsOrNone {
 
 /// A time in milliseconds.
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(transparent)]
 pub(super) struct Millis(u64);
 
 impl FileNumber for Millis {
@@ -134,7 +131,6 @@ impl FileNumber for Millis {
 
 /// A limit on one caller. A limit of the file also holds for callers on this machine.
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(transparent)]
 pub(super) struct OfCaller(usize);
 
 impl FileNumber for OfCaller {
