@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use serde::de::DeserializeSeed;
 use serde::de::Error as _;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -21,21 +20,13 @@ struct Unique(Value);
 
 impl<'de> Deserialize<'de> for Unique {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Unique, D::Error> {
-        Seed.deserialize(source).map(Unique)
+        source.deserialize_any(UniqueVisitor).map(Unique)
     }
 }
 
-struct Seed;
+struct UniqueVisitor;
 
-impl<'de> DeserializeSeed<'de> for Seed {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
-        source.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Seed {
+impl<'de> Visitor<'de> for UniqueVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,7 +59,7 @@ impl<'de> Visitor<'de> for Seed {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut all = Vec::new();
-        while let Some(item) = items.next_element_seed(Seed)? {
+        while let Some(Unique(item)) = items.next_element()? {
             all.push(item);
         }
         Ok(all.into())
@@ -80,7 +71,7 @@ impl<'de> Visitor<'de> for Seed {
             if all.contains_key(&key) {
                 return Err(A::Error::custom(format!("the key `{key}` is there twice")));
             }
-            let value = entries.next_value_seed(Seed)?;
+            let Unique(value) = entries.next_value()?;
             all.insert(key, value);
         }
         Ok(all.into())
