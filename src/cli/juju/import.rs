@@ -56,28 +56,18 @@ pub async fn import(
 /// Returns the current state of the namespace.
 async fn known(client: &Client, namespace: &str) -> Result<BTreeMap<String, KnownUnits>, Error> {
     let applications = client.list_applications(namespace).await?;
+    let known = async |application: Application| {
+        let (namespace, name) = (&application.namespace, &application.name);
+        let statuses = client.list_statuses(namespace, name, application.revision).await;
+        let known = unless_gone(statuses)?.map(|all| KnownUnits::from_wire(&application, &all));
+        Ok(known.map(|known| (application.name, known)))
+    };
     let known: Vec<Option<(String, KnownUnits)>> = stream::iter(applications)
-        .map(|application| known_of(client, application))
+        .map(known)
         .buffer_unordered(APPLICATIONS_MAX)
         .try_collect()
         .await?;
     Ok(known.into_iter().flatten().collect())
-}
-
-async fn known_of(
-    client: &Client,
-    application: Application,
-) -> Result<Option<(String, KnownUnits)>, Error> {
-    let (namespace, name) = (&application.namespace, &application.name);
-    match client.list_statuses(namespace, name, application.revision).await {
-        Ok(statuses) => {
-            let known = KnownUnits::from_wire(&application, &statuses);
-            Ok(Some((application.name, known)))
-        }
-        // The application was deleted meanwhile.
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Executes the steps of one application in order; returns the names that changed and those that
@@ -88,68 +78,57 @@ async fn carry_out(
 ) -> Result<(BTreeSet<String>, BTreeSet<String>), Error> {
     let (mut changed, mut removed) = (BTreeSet::new(), BTreeSet::new());
     for step in steps {
-        let (name, effect) = take(client, step).await?;
-        match effect {
-            Effect::Nothing => {}
-            Effect::Changed => drop(changed.insert(name)),
-            Effect::Removed => drop(removed.insert(name)),
-        }
+        let names = match step {
+            ImportStep::RemoveUnit(_) | ImportStep::Delete(_) => &mut removed,
+            _ => &mut changed,
+        };
+        names.extend(take(client, step).await?);
     }
     Ok((changed, removed))
 }
 
-enum Effect {
-    Nothing,
-    Changed,
-    Removed,
-}
-
-/// Makes one call; returns the name of the application or unit, and the effect.
-async fn take(client: &Client, step: ImportStep) -> Result<(String, Effect), Error> {
+/// Makes one call; returns the name of the application or unit if it had an effect.
+async fn take(client: &Client, step: ImportStep) -> Result<Option<String>, Error> {
     let (mut applications, mut reports) = (client.applications(), client.reports());
     Ok(match step {
         ImportStep::Replace(request) => {
             let unit = request.unit.clone();
             let answer = reports.replace_statuses(client.request(request)).await;
-            (unit, changed(client.answer(answer)?.changed))
+            client.answer(answer)?.changed.then_some(unit)
         }
         ImportStep::Lead(request) => {
             let application = request.application.clone();
             let answer = applications.configure_application(client.request(request)).await;
             client.answer(answer)?;
-            (application, Effect::Changed)
+            Some(application)
         }
         ImportStep::SetStatus(request) => {
             let application = request.application.clone();
             let answer = applications.set_application_status(client.request(request)).await;
-            (application, changed(client.answer(answer)?.changed))
+            client.answer(answer)?.changed.then_some(application)
         }
         ImportStep::ClearStatus(request) => {
             let application = request.application.clone();
             let answer = applications.clear_application_status(client.request(request)).await;
-            (application, changed(client.answer(answer)?.changed))
+            client.answer(answer)?.changed.then_some(application)
         }
         ImportStep::RemoveUnit(request) => {
             let unit = request.unit.clone();
             let answer = applications.remove_unit(client.request(request)).await;
-            (unit, removed(client.answer(answer))?)
+            unless_gone(client.answer(answer))?.map(|_| unit)
         }
         ImportStep::Delete(request) => {
             let application = request.application.clone();
             let answer = applications.delete_application(client.request(request)).await;
-            (application, removed(client.answer(answer))?)
+            unless_gone(client.answer(answer))?.map(|_| application)
         }
     })
 }
 
-fn changed(changed: bool) -> Effect {
-    if changed { Effect::Changed } else { Effect::Nothing }
-}
-
-/// Accepts that another client has already removed the object.
-fn removed<T>(answer: Result<T, Error>) -> Result<Effect, Error> {
+/// Accepts that another client has removed the object meanwhile.
+fn unless_gone<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
-        Err(error) if error.is_not_found() => Ok(Effect::Nothing),
-        answer => answer.map(|_| Effect::Removed),
+        Err(error) if error.is_not_found() => Ok(None),
+        answer => answer.map(Some),
     }
 }
