@@ -49,23 +49,20 @@ pub struct NodePlace(Vec<String>);
 
 impl fmt::Display for NodePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = |section: &str| match section {
+        let what = match self.0.first().map_or("", String::as_str) {
             "applications" => Some("application"),
             "application-endpoints" => Some("remote application"),
             "offers" => Some("offer"),
             "machines" => Some("machine"),
             _ => None,
         };
-        match self.0.as_slice() {
-            [] => write!(f, "the document"),
-            [section, name, field @ ..] if what(section).is_some() => {
-                write!(f, "{} {name}", what(section).unwrap_or_default())?;
-                if field.is_empty() {
-                    return Ok(());
-                }
-                write!(f, ", field `{}`", field.join("."))
+        match (what, self.0.as_slice()) {
+            (_, []) => write!(f, "the document"),
+            (Some(what), [_, name]) => write!(f, "{what} {name}"),
+            (Some(what), [_, name, field @ ..]) => {
+                write!(f, "{what} {name}, field `{}`", field.join("."))
             }
-            field => write!(f, "field `{}`", field.join(".")),
+            (_, field) => write!(f, "field `{}`", field.join(".")),
         }
     }
 }

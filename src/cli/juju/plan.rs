@@ -84,9 +84,8 @@ pub fn plan(document: &Document, namespace: &str, known: &BTreeMap<String, Known
         unit_count: document.applications.values().map(|a| a.units.len()).sum(),
         ..Plan::default()
     };
-    for (what, text) in &document.unreadable {
-        plan.notes.push(format!("juju could not read {what}: {text}"));
-    }
+    let unreadable = document.unreadable.iter();
+    plan.notes.extend(unreadable.map(|(what, text)| format!("juju could not read {what}: {text}")));
     let offers = offers(document, &mut plan.notes);
     let nothing = KnownUnits::default();
     for (name, application) in &document.applications {
@@ -98,14 +97,9 @@ pub fn plan(document: &Document, namespace: &str, known: &BTreeMap<String, Known
         };
         plan.steps.insert(name.clone(), planner.steps(application));
     }
-    for (name, known) in known {
-        if !document.applications.contains_key(name) {
-            let steps = gone(namespace, name, known);
-            if !steps.is_empty() {
-                plan.steps.insert(name.clone(), steps);
-            }
-        }
-    }
+    let others = known.iter().filter(|(name, _)| !document.applications.contains_key(*name));
+    let others = others.map(|(name, known)| (name.clone(), gone(namespace, name, known)));
+    plan.steps.extend(others.filter(|(_, steps)| !steps.is_empty()));
     plan
 }
 

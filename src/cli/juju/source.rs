@@ -43,10 +43,6 @@ pub fn read_file(path: Option<&Path>) -> anyhow::Result<String> {
 fn read(source: impl Read) -> anyhow::Result<String> {
     let mut text = String::new();
     source.take(DOCUMENT_BYTES_MAX + 1).read_to_string(&mut text)?;
-    within(text)
-}
-
-fn within(text: String) -> anyhow::Result<String> {
     if DOCUMENT_BYTES_MAX < text.len() as u64 {
         bail!("the document has more than {} MiB", DOCUMENT_BYTES_MAX >> 20);
     }

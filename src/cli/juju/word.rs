@@ -105,11 +105,7 @@ fn cut(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_string();
     }
-    let mut end = bytes_max - '…'.len_utf8();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &text[..end])
+    format!("{}…", &text[..text.floor_char_boundary(bytes_max - '…'.len_utf8())])
 }
 
 #[cfg(test)]
