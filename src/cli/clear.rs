@@ -5,7 +5,7 @@ use crate::cli::exit::Exit;
 use crate::cli::hook::HookArgs;
 use crate::cli::report::KindWord;
 use crate::cli::unit::UnitArgs;
-use crate::proto::v1::{ClearStatusRequest, StatusKind};
+use crate::proto::v1::ClearStatusRequest;
 
 /// Withdraw statuses of a unit: all, or those of a component
 #[derive(clap::Args)]
@@ -35,7 +35,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         unit: target.unit.clone(),
         component: args.component,
         key: args.key,
-        kind: args.kind.map_or(StatusKind::Unspecified, StatusKind::from).into(),
+        kind: args.kind.map_or(0, |kind| kind as i32),
         ..ClearStatusRequest::default()
     });
     let answer = client.answer(client.reports().clear_status(request).await)?;

@@ -15,23 +15,26 @@ use crate::proto::v1::{
     HandOver, Level, LostUnits, Policy, Ttls,
 };
 
-/// The contribution of a lost unit, as typed.
+/// The word for no unit as the external leader.
+const NOBODY: &str = "nobody";
+
+/// The word for a hand-over to any unit.
+const ANY: &str = "any";
+
+/// The contribution of a lost unit, as typed; the number is that of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum LostUnitsWord {
     /// Nothing; it is only counted
-    Ignore,
+    Ignore = LostUnits::Ignore as isize,
     /// One contribution of level waiting
-    Waiting,
+    Waiting = LostUnits::Waiting as isize,
     /// One contribution of level blocked
-    Blocked,
+    Blocked = LostUnits::Blocked as isize,
 }
 
-/// A span of time, or the default again.
+/// A span of time; nothing for the default again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Setting {
-    Span(Duration),
-    Default,
-}
+struct Setting(Option<Duration>);
 
 /// Configure an application, creating it if need be; without options, show its configuration
 #[derive(clap::Args)]
@@ -91,8 +94,8 @@ fn policy(text: &str) -> Result<Policy, String> {
 
 fn setting(text: &str) -> Result<Setting, String> {
     match text {
-        "none" | "default" => Ok(Setting::Default),
-        text => span::parse(text).map(Setting::Span),
+        "none" | "default" => Ok(Setting(None)),
+        text => span::parse(text).map(|span| Setting(Some(span))),
     }
 }
 
@@ -137,35 +140,35 @@ async fn current(
 
 /// Names exactly the given fields in the mask, so that no other field changes.
 fn request(args: Args, namespace: String) -> ConfigureApplicationRequest {
-    let mut paths = Vec::new();
-    let mut name = |given: bool, path: &str| {
-        if given {
-            paths.push(path.to_string());
-        }
-    };
-    name(args.policy.is_some(), "policy");
-    name(args.lost_units.is_some(), "lost_units");
-    name(args.default_ttl.is_some(), "ttls.default_ttl");
-    name(args.lost_after.is_some(), "ttls.lost_after");
-    name(!args.serving_levels.is_empty(), "serving_levels");
-    name(args.collect_interval.is_some(), "collect_interval");
-    name(args.hand_over.is_some(), "hand_over");
-    name(args.external_leader.is_some(), "external_leader");
-    name(args.lease_duration.is_some(), "lease_duration");
-    name(args.drop_leader_status.is_some(), "drop_leader_status");
-    name(!args.damping.latch.is_empty(), "latches");
-    name(!args.damping.damp.is_empty(), "damping");
+    let fields = [
+        (args.policy.is_some(), "policy"),
+        (args.lost_units.is_some(), "lost_units"),
+        (args.default_ttl.is_some(), "ttls.default_ttl"),
+        (args.lost_after.is_some(), "ttls.lost_after"),
+        (!args.serving_levels.is_empty(), "serving_levels"),
+        (args.collect_interval.is_some(), "collect_interval"),
+        (args.hand_over.is_some(), "hand_over"),
+        (args.external_leader.is_some(), "external_leader"),
+        (args.lease_duration.is_some(), "lease_duration"),
+        (args.drop_leader_status.is_some(), "drop_leader_status"),
+        (!args.damping.latch.is_empty(), "latches"),
+        (!args.damping.damp.is_empty(), "damping"),
+    ];
+    let given = fields.into_iter().filter(|(is_given, _)| *is_given);
+    let paths = given.map(|(_, path)| path.to_string()).collect();
+    let unit = args.external_leader.and_then(|word| named(word, NOBODY));
+    let label = args.hand_over.and_then(|word| named(word, ANY));
     let config = ApplicationConfig {
         policy: args.policy,
-        lost_units: args.lost_units.map_or(0, |word| lost_units(word).into()),
+        lost_units: args.lost_units.map_or(0, |word| word as i32),
         ttls: Some(Ttls {
             default_ttl: duration(args.default_ttl),
             lost_after: duration(args.lost_after),
         }),
         serving_levels: args.serving_levels.iter().map(|l| Level::from(*l).into()).collect(),
-        external_leader: args.external_leader.and_then(external_leader),
+        external_leader: unit.map(|unit| ExternalLeader { unit }),
         collect_interval: duration(args.collect_interval),
-        hand_over: args.hand_over.and_then(hand_over),
+        hand_over: label.map(|label| HandOver { label }),
         latches: args.damping.latches(),
         damping: args.damping.damping(),
         lease_duration: duration(args.lease_duration),
@@ -180,35 +183,26 @@ fn request(args: Args, namespace: String) -> ConfigureApplicationRequest {
     }
 }
 
-fn hand_over(word: String) -> Option<HandOver> {
+/// Returns the name that a word stands for: nothing for `none`, and an empty one for `empty`.
+fn named(word: String, empty: &str) -> Option<String> {
     match word.as_str() {
         "none" => None,
-        "any" => Some(HandOver::default()),
-        _ => Some(HandOver { label: word }),
+        word if word == empty => Some(String::new()),
+        _ => Some(word),
     }
 }
 
-fn external_leader(word: String) -> Option<ExternalLeader> {
-    match word.as_str() {
-        "none" => None,
-        "nobody" => Some(ExternalLeader::default()),
-        _ => Some(ExternalLeader { unit: word }),
-    }
-}
-
-fn lost_units(word: LostUnitsWord) -> LostUnits {
-    match word {
-        LostUnitsWord::Ignore => LostUnits::Ignore,
-        LostUnitsWord::Waiting => LostUnits::Waiting,
-        LostUnitsWord::Blocked => LostUnits::Blocked,
+/// Returns the word for a name, as [`named`] reads it.
+fn word_for<'a>(name: Option<&'a str>, empty: &'a str) -> &'a str {
+    match name {
+        None => "none",
+        Some("") => empty,
+        Some(name) => name,
     }
 }
 
 fn duration(setting: Option<Setting>) -> Option<prost_types::Duration> {
-    match setting {
-        Some(Setting::Span(span)) => Some(span::on_wire(span)),
-        Some(Setting::Default) | None => None,
-    }
+    setting.and_then(|Setting(span)| span).map(span::on_wire)
 }
 
 /// Formats one setting a line, in the words that `configure` takes.
@@ -224,16 +218,8 @@ fn render(config: &ApplicationConfig) -> String {
         let duration = duration.and_then(|d| Duration::try_from(d).ok());
         duration.map_or(absent.to_string(), span::exact)
     };
-    let leader = match &config.external_leader {
-        None => "none",
-        Some(leader) if leader.unit.is_empty() => "nobody",
-        Some(leader) => &leader.unit,
-    };
-    let hand_over = match &config.hand_over {
-        None => "none",
-        Some(line) if line.label.is_empty() => "any",
-        Some(line) => &line.label,
-    };
+    let leader = word_for(config.external_leader.as_ref().map(|l| l.unit.as_str()), NOBODY);
+    let hand_over = word_for(config.hand_over.as_ref().map(|line| line.label.as_str()), ANY);
     [
         ("policy", format!("{} ({})", policy.name, words(&policy.order))),
         ("lost-units", lost_units.to_lowercase()),

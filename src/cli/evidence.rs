@@ -6,27 +6,27 @@ use crate::cli::span;
 use crate::domain::classify::finding::{ErrorOrigin, ErrorOutcome, Evidence, Hints};
 use crate::proto::v1;
 
-/// The origin of the answer, as typed.
+/// The origin of the answer, as typed; the number is that of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum OriginWord {
     /// The owner of the target.
-    Peer,
+    Peer = v1::ErrorOrigin::Peer as isize,
     /// The network: the error was made on the way, and the peer did not answer.
-    Transport,
+    Transport = v1::ErrorOrigin::Transport as isize,
     /// This client: it could not send the request, or not read the answer.
-    Local,
+    Local = v1::ErrorOrigin::Local as isize,
 }
 
-/// Whether the requested change happened, as typed.
+/// Whether the requested change happened, as typed; the number is that of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum OutcomeWord {
     /// It did not happen.
-    NotApplied,
+    NotApplied = v1::ErrorOutcome::NotApplied as isize,
     /// It may have happened.
-    Unknown,
+    Unknown = v1::ErrorOutcome::Unknown as isize,
     /// The peer examined and refused it.
-    Rejected,
+    Rejected = v1::ErrorOutcome::Rejected as isize,
 }
 
 /// The known facts of an error.
@@ -87,22 +87,11 @@ pub struct HintArgs {
 impl EvidenceArgs {
     /// Converts the flags to a report for the wire.
     pub fn report(self) -> v1::ErrorReport {
-        let origin = match self.origin {
-            OriginWord::Peer => v1::ErrorOrigin::Peer,
-            OriginWord::Transport => v1::ErrorOrigin::Transport,
-            OriginWord::Local => v1::ErrorOrigin::Local,
-        };
-        let outcome = match self.outcome {
-            None => v1::ErrorOutcome::Unspecified,
-            Some(OutcomeWord::NotApplied) => v1::ErrorOutcome::NotApplied,
-            Some(OutcomeWord::Unknown) => v1::ErrorOutcome::Unknown,
-            Some(OutcomeWord::Rejected) => v1::ErrorOutcome::Rejected,
-        };
         v1::ErrorReport {
             system: self.system,
             code: self.code,
-            origin: origin.into(),
-            outcome: outcome.into(),
+            origin: self.origin as i32,
+            outcome: self.outcome.map_or(0, |word| word as i32),
             domain: self.domain,
             reason: self.reason,
             message: self.message,
@@ -119,14 +108,6 @@ impl EvidenceArgs {
 
     /// Converts the flags to the evidence that the rules examine.
     pub fn evidence(self) -> Evidence {
-        let HintArgs {
-            user_input,
-            own_request,
-            quota,
-            machine_resolvable,
-            deadline_passed,
-            own_shutdown,
-        } = self.hints;
         Evidence {
             system: self.system.into(),
             code: self.code.into(),
@@ -145,12 +126,12 @@ impl EvidenceArgs {
             message: self.message.into(),
             retry_after: self.retry_after,
             hints: Hints {
-                user_input,
-                own_request,
-                quota,
-                machine_resolvable,
-                deadline_passed,
-                own_shutdown,
+                user_input: self.hints.user_input,
+                own_request: self.hints.own_request,
+                quota: self.hints.quota,
+                machine_resolvable: self.hints.machine_resolvable,
+                deadline_passed: self.hints.deadline_passed,
+                own_shutdown: self.hints.own_shutdown,
             },
         }
     }

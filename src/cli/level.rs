@@ -6,35 +6,26 @@ use clap::builder::PossibleValue;
 use crate::domain::level;
 use crate::proto::v1::Level;
 
-/// A level as typed.
+/// A level as typed, with its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LevelWord(Level);
+pub struct LevelWord(Level, &'static str);
 
 impl ValueEnum for LevelWord {
     fn value_variants<'a>() -> &'a [LevelWord] {
         &[
-            LevelWord(Level::Error),
-            LevelWord(Level::Blocked),
-            LevelWord(Level::Maintenance),
-            LevelWord(Level::Waiting),
-            LevelWord(Level::Active),
-            LevelWord(Level::Terminated),
-            LevelWord(Level::Unknown),
+            LevelWord(Level::Error, "Failed, and does not recover without help"),
+            LevelWord(Level::Blocked, "A person must act"),
+            LevelWord(Level::Maintenance, "Busy with its own work"),
+            LevelWord(Level::Waiting, "Waits for something else"),
+            LevelWord(Level::Active, "Works"),
+            LevelWord(Level::Terminated, "Ended on purpose"),
+            LevelWord(Level::Unknown, "Not known"),
         ]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        let meaning = match self.0 {
-            Level::Unspecified => return None,
-            Level::Error => "Failed, and does not recover without help",
-            Level::Blocked => "A person must act",
-            Level::Maintenance => "Busy with its own work",
-            Level::Waiting => "Waits for something else",
-            Level::Active => "Works",
-            Level::Terminated => "Ended on purpose",
-            Level::Unknown => "Not known",
-        };
-        Some(PossibleValue::new(word(self.0.into())).help(meaning))
+        let LevelWord(level, meaning) = *self;
+        Some(PossibleValue::new(word(level.into())).help(meaning))
     }
 }
 

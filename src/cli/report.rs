@@ -12,22 +12,13 @@ use crate::proto::v1::{
     Level, ReportStatusRequest, ReportStatusResponse, StatusKind, StatusReport,
 };
 
-/// The kind of a status, as typed.
+/// The kind of a status, as typed; the number is that of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum KindWord {
     /// Replaced as a set at each check.
-    Pull,
+    Pull = StatusKind::Pull as isize,
     /// Kept until cleared, replaced or expired.
-    Push,
-}
-
-impl From<KindWord> for StatusKind {
-    fn from(word: KindWord) -> StatusKind {
-        match word {
-            KindWord::Pull => StatusKind::Pull,
-            KindWord::Push => StatusKind::Push,
-        }
-    }
+    Push = StatusKind::Push as isize,
 }
 
 /// Report a status of a unit; the application and the unit are created if need be
@@ -125,7 +116,7 @@ fn request(
     let status = StatusReport {
         component: args.component,
         key: args.key,
-        kind: StatusKind::from(args.kind).into(),
+        kind: args.kind as i32,
         level: Level::from(args.level).into(),
         message: args.message,
         short_message: args.short_message,

@@ -74,15 +74,15 @@ pub struct Heartbeat {
     progress: Option<String>,
 }
 
-/// How far the previous holder came, as typed.
+/// How far the previous holder came, as typed; the number is that of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ObservedWord {
     /// The work is done.
-    Applied,
+    Applied = Observed::Applied as isize,
     /// The work is not done, or only partly.
-    NotApplied,
+    NotApplied = Observed::NotApplied as isize,
     /// The state cannot be determined: a person must decide, unless repeated work is harmless.
-    Undetermined,
+    Undetermined = Observed::Undetermined as isize,
 }
 
 /// Report how far an interrupted operation came, after `begin` printed verify
@@ -247,18 +247,13 @@ pub async fn heartbeat(args: Heartbeat, context: &Context) -> anyhow::Result<Exi
 /// Reports how far the previous holder came.
 pub async fn verify(args: Verify, context: &Context) -> anyhow::Result<Exit> {
     let (client, target, operation) = args.work.held(context).await?;
-    let observed = match args.observed {
-        ObservedWord::Applied => Observed::Applied,
-        ObservedWord::NotApplied => Observed::NotApplied,
-        ObservedWord::Undetermined => Observed::Undetermined,
-    };
     let request = client.request(VerifyOperationRequest {
         namespace: context.namespace(),
         fence: operation.fence,
         application: target.application,
         unit: target.unit,
         operation_id: args.work.operation,
-        observed: observed.into(),
+        observed: args.observed as i32,
         ..VerifyOperationRequest::default()
     });
     let answer = client.answer(client.operations().verify_operation(request).await)?;
