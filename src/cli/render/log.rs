@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::cli::level;
 use crate::cli::render::paint::Paint;
-use crate::cli::render::status::freshness_word;
+use crate::cli::render::status::{freshness_word, part_of};
 use crate::cli::render::table::{Cell, Table};
 use crate::cli::render::{Screen, one_line, time};
 use crate::proto::v1::{EventActor, EventKind, Level, StatusEvent};
@@ -17,48 +17,32 @@ pub fn render(
     now: Timestamp,
     screen: Screen,
 ) -> String {
-    let mut header = vec!["Time", "What", "Event", "Who"];
-    if wide {
-        header.splice(2..2, ["Revision", "Cause", "Reason"]);
-    }
-    let mut table = Table::new(&header).right("Revision").names("What").wrap("Event");
+    let mut table = Table::new(&["Time", "What", "Revision", "Cause", "Reason", "Event", "Who"])
+        .right(&["Revision"])
+        .names(&["What"])
+        .wrap("Event")
+        .only_if(wide, &["Revision", "Cause", "Reason"]);
     let today = events.iter().all(|event| is_today(event, now));
     for event in events.iter().rev() {
-        let line = Line::of(application, event);
-        let mut row: Vec<Cell> = vec![clock(event, today, now).into(), line.what.into()];
-        if wide {
-            row.push(event.revision.to_string().into());
-            row.push(event.cause.as_str().into());
-            row.push(event.reason.as_str().into());
-        }
-        row.push(Cell::painted(line.event, Paint::of_level(event.level)));
-        row.push(line.who.into());
-        table.row(row);
+        table.row(vec![
+            clock(event, today, now).into(),
+            what(application, event).into(),
+            event.revision.to_string().into(),
+            event.cause.as_str().into(),
+            event.reason.as_str().into(),
+            Cell::painted(text(event), Paint::of_level(event.level)),
+            who(event).into(),
+        ]);
     }
     table.render(screen)
 }
 
 /// Formats one event as a line of its own, for `log --follow`.
 pub fn line(application: &str, event: &StatusEvent, now: Timestamp, screen: Screen) -> String {
-    let Line { what, event: text, who } = Line::of(application, event);
-    let text = Paint::of_level(event.level).apply(&one_line(&text), screen.color);
-    let time = clock(event, false, now);
-    let line = format!("{time}  {:<16}  {text}  {}", one_line(&what), one_line(who));
+    let text = Paint::of_level(event.level).apply(&one_line(&text(event)), screen.color);
+    let (time, what) = (clock(event, false, now), one_line(&what(application, event)));
+    let line = format!("{time}  {what:<16}  {text}  {}", who(event));
     format!("{}\n", line.trim_end())
-}
-
-/// An event in words.
-struct Line {
-    what: String,
-    event: String,
-    who: &'static str,
-}
-
-impl Line {
-    fn of(application: &str, event: &StatusEvent) -> Line {
-        let text = text(event);
-        Line { what: what(application, event), event: text, who: who(event) }
-    }
 }
 
 fn is_today(event: &StatusEvent, now: Timestamp) -> bool {
@@ -80,9 +64,7 @@ fn what(application: &str, event: &StatusEvent) -> String {
     let status = event.status.clone().unwrap_or_default();
     let of_application = status.unit.is_empty() || event.kind() == EventKind::Leader;
     let unit = if of_application { application } else { &status.unit };
-    let key = if status.target.is_empty() { &status.key } else { &status.target };
-    let key = if key.is_empty() { String::new() } else { format!("[{key}]") };
-    format!("{unit} {}{key}", status.component).trim_end().to_string()
+    format!("{unit} {}", part_of(&status)).trim_end().to_string()
 }
 
 /// Names the actor, if the history has one; empty for a unit that reports its own status.
@@ -110,7 +92,6 @@ fn text(event: &StatusEvent) -> String {
 
 /// Formats `policy juju -> openstack, lease_duration 15s -> 30s`.
 fn changes(event: &StatusEvent) -> String {
-    let or_none = |text: &str| if text.is_empty() { "none".to_string() } else { text.to_string() };
     let words = event.changes.iter().map(|change| {
         format!("{} {} -> {}", change.field, or_none(&change.from), or_none(&change.to))
     });
@@ -120,8 +101,11 @@ fn changes(event: &StatusEvent) -> String {
 /// Returns the value of a field before and after; `none` for an absent one.
 fn change<'a>(event: &'a StatusEvent, field: &str) -> Option<(&'a str, &'a str)> {
     let found = event.changes.iter().find(|change| change.field == field)?;
-    let or_none = |text: &'a str| if text.is_empty() { "none" } else { text };
     Some((or_none(&found.from), or_none(&found.to)))
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "none" } else { text }
 }
 
 /// Formats `leader: none -> db/0 (epoch 1)`. An event of an older server has only a message.
@@ -190,17 +174,16 @@ fn moved(event: &StatusEvent, end: &str) -> String {
         (true, false) if from != to => format!("{from} -> {to}"),
         (_, false) => to.to_string(),
     };
-    match freshness_word(event.freshness) {
-        "fresh" => {}
-        word if !is_gone => text.push_str(&format!(", {word}")),
-        _ => {}
+    let freshness = freshness_word(event.freshness);
+    if freshness != "fresh" && !is_gone {
+        text.push_str(&format!(", {freshness}"));
     }
-    match event.cause.as_str() {
-        "FlappingBegan" => text.push_str(" (flapping began)"),
-        "FlappingEnded" => text.push_str(" (flapping ended)"),
-        "HandedOver" => text.push_str(" (passed on by the unit before)"),
-        _ => {}
-    }
+    text.push_str(match event.cause.as_str() {
+        "FlappingBegan" => " (flapping began)",
+        "FlappingEnded" => " (flapping ended)",
+        "HandedOver" => " (passed on by the unit before)",
+        _ => "",
+    });
     with_message(&text, &event.message)
 }
 

@@ -18,26 +18,18 @@ pub fn state_word(state: i32) -> String {
     name.trim_start_matches("OPERATION_STATE_").to_lowercase().replace('_', " ")
 }
 
-fn painted(state: i32, screen_level: Option<Level>) -> Cell {
-    match screen_level {
-        Some(level) => Cell::painted(state_word(state), Paint::of_level(level.into())),
-        None => state_word(state).into(),
-    }
-}
-
-/// Returns the level that the operation contributes to its application; `None` if it contributes
-/// none.
-pub fn level_of(operation: &Operation) -> Option<Level> {
-    Some(match operation.state() {
+/// Returns the level that the operation contributes to its application, if it contributes one.
+pub fn level_of(operation: &Operation) -> Level {
+    match operation.state() {
         OperationState::Unspecified | OperationState::Superseded | OperationState::Abandoned => {
-            return None;
+            Level::Unspecified
         }
         OperationState::Succeeded => Level::Active,
         OperationState::Blocked => Level::Blocked,
         OperationState::Failed => Level::Error,
         OperationState::Cancelling => Level::Waiting,
         _ => Level::Maintenance,
-    })
+    }
 }
 
 /// What a list of operations is about, and so which columns name the application.
@@ -53,8 +45,8 @@ pub enum ListScope {
 
 /// Formats one operation a line.
 pub fn list(operations: &[Operation], now: Timestamp, scope: ListScope, screen: Screen) -> String {
-    let mut header = vec!["Application"];
-    header.extend([
+    let mut table = Table::new(&[
+        "Application",
         "Operation",
         "Unit",
         "Target",
@@ -64,39 +56,29 @@ pub fn list(operations: &[Operation], now: Timestamp, scope: ListScope, screen: 
         "Interrupted",
         "Age",
         "Next",
-    ]);
-    header.drain(..usize::from(scope == ListScope::Application));
-    let mut table = Table::new(&header)
-        .right("Failed")
-        .right("Interrupted")
-        .right("Age")
-        .names("Application")
-        .names("Operation")
-        .names("Unit")
-        .names("Target")
-        .names("Holder")
-        .wrap("Next");
+    ])
+    .right(&["Failed", "Interrupted", "Age"])
+    .names(&["Application", "Operation", "Unit", "Target", "Holder"])
+    .wrap("Next")
+    .only_if(scope != ListScope::Application, &["Application"]);
     for operation in operations {
-        let updated = time::from_wire(operation.update_time.as_ref());
-        let mut row: Vec<Cell> = match scope {
-            ListScope::Application => Vec::new(),
-            ListScope::Namespace => vec![operation.application.as_str().into()],
-            ListScope::Everything => {
-                vec![format!("{}/{}", operation.namespace, operation.application).into()]
-            }
+        let application = match scope {
+            ListScope::Everything => format!("{}/{}", operation.namespace, operation.application),
+            ListScope::Namespace | ListScope::Application => operation.application.clone(),
         };
-        row.extend([
+        let paint = Paint::of_level(level_of(operation).into());
+        table.row(vec![
+            application.into(),
             operation.operation_id.as_str().into(),
-            if operation.unit.is_empty() { "-".into() } else { operation.unit.as_str().into() },
+            Cell::or_dash(&operation.unit),
             operation.target_version.as_str().into(),
-            painted(operation.state, level_of(operation)),
-            if operation.holder.is_empty() { "-".into() } else { operation.holder.as_str().into() },
+            Cell::painted(state_word(operation.state), paint),
+            Cell::or_dash(&operation.holder),
             format!("{}/{}", operation.attempts_failed, operation.max_attempts).into(),
             format!("{}/{}", operation.interruptions, operation.max_interruptions).into(),
-            updated.map_or("-".to_string(), |at| span::short(time::age(at, now))).into(),
+            time::short_age(operation.update_time.as_ref(), now).into(),
             next(operation, now).into(),
         ]);
-        table.row(row);
     }
     table.render(screen)
 }
@@ -183,13 +165,13 @@ pub fn show(operation: &Operation, now: Timestamp, screen: Screen) -> String {
     field("then", &operation.next_target_version);
     field("note", &operation.note);
     field("next", &next(operation, now));
-    let mut table = Table::new(&["Time", "State", "Unit", "Fence", "Why"]).right("Fence");
+    let mut table = Table::new(&["Time", "State", "Unit", "Fence", "Why"]).right(&["Fence"]);
     for event in &operation.history {
         let moment = time::from_wire(event.time.as_ref());
         table.row(vec![
             moment.map_or("-".to_string(), time::full).into(),
             state_word(event.state).into(),
-            if event.unit.is_empty() { "-".into() } else { event.unit.as_str().into() },
+            Cell::or_dash(&event.unit),
             event.fence.to_string().into(),
             event.reason.to_lowercase().replace('_', " ").into(),
         ]);

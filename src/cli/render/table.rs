@@ -28,6 +28,11 @@ impl Cell {
     pub fn painted(text: impl AsRef<str>, paint: Paint) -> Cell {
         Cell { text: one_line(text.as_ref()), paint }
     }
+
+    /// Returns a text; `-` for an empty one.
+    pub fn or_dash(text: &str) -> Cell {
+        if text.is_empty() { "-".into() } else { text.into() }
+    }
 }
 
 impl<T: AsRef<str>> From<T> for Cell {
@@ -46,6 +51,8 @@ enum Row {
 pub struct Table {
     header: Vec<Cell>,
     right_aligned: Vec<usize>,
+    /// The columns that are left out.
+    hidden: Vec<usize>,
     /// The columns with names.
     names: Vec<usize>,
     /// The column that takes the remaining width.
@@ -61,6 +68,7 @@ impl Table {
         Table {
             header: header.iter().map(Cell::from).collect(),
             right_aligned: Vec::new(),
+            hidden: Vec::new(),
             names: Vec::new(),
             elastic: header.len().saturating_sub(1),
             wraps: false,
@@ -68,27 +76,36 @@ impl Table {
         }
     }
 
-    /// Aligns the column of this title to the right.
-    pub fn right(mut self, title: &str) -> Table {
-        self.right_aligned.extend(self.column(title));
+    /// Aligns the columns of these titles to the right.
+    pub fn right(mut self, titles: &[&str]) -> Table {
+        self.right_aligned = self.columns(titles);
         self
     }
 
-    /// Marks the column of this title as names, which may be cut in the middle.
-    pub fn names(mut self, title: &str) -> Table {
-        self.names.extend(self.column(title));
+    /// Marks the columns of these titles as names, which may be cut in the middle.
+    pub fn names(mut self, titles: &[&str]) -> Table {
+        self.names = self.columns(titles);
         self
     }
 
     /// Makes the column of this title the elastic one, and breaks it into lines.
     pub fn wrap(mut self, title: &str) -> Table {
-        self.elastic = self.column(title).unwrap_or(self.elastic);
+        self.elastic = self.columns(&[title]).pop().unwrap_or(self.elastic);
         self.wraps = true;
         self
     }
 
-    fn column(&self, title: &str) -> Option<usize> {
-        self.header.iter().position(|cell| cell.text == title)
+    /// Shows the columns of these titles only if `shown`; every row has their cells.
+    pub fn only_if(mut self, shown: bool, titles: &[&str]) -> Table {
+        if !shown {
+            self.hidden.extend(self.columns(titles));
+        }
+        self
+    }
+
+    fn columns(&self, titles: &[&str]) -> Vec<usize> {
+        let place = |title: &&str| self.header.iter().position(|cell| cell.text == **title);
+        titles.iter().filter_map(place).collect()
     }
 
     /// Adds a row.
@@ -116,7 +133,8 @@ impl Table {
                 Row::Note(note) => {
                     // Two columns further in than the second column, so that the note reads as part
                     // of the row.
-                    let indent = widths.first().map_or(0, |first| first + GAP) + GAP;
+                    let first = widths.iter().find(|width| 0 < **width);
+                    let indent = first.map_or(0, |first| first + GAP) + GAP;
                     format!("{}{note}\n", " ".repeat(indent))
                 }
             });
@@ -125,7 +143,7 @@ impl Table {
     }
 
     /// Returns the width of every column: that of its widest text, unless the terminal is too
-    /// narrow.
+    /// narrow; 0 for a hidden one.
     fn widths(&self, screen: Screen) -> Vec<usize> {
         let mut widths: Vec<usize> = self.header.iter().map(|c| c.text.width()).collect();
         for row in &self.rows {
@@ -135,10 +153,11 @@ impl Table {
                 }
             }
         }
+        self.hidden.iter().for_each(|at| widths[*at] = 0);
         let (Some(room), Some(natural)) = (screen.width, widths.get(self.elastic).copied()) else {
             return widths;
         };
-        let gaps = GAP * widths.len().saturating_sub(1);
+        let gaps = GAP * (widths.len() - self.hidden.len()).saturating_sub(1);
         let used = |widths: &[usize]| gaps + widths.iter().sum::<usize>() - widths[self.elastic];
         let wanted = natural.min(ELASTIC_MIN);
         while room < used(&widths) + wanted {
@@ -156,48 +175,32 @@ impl Table {
     fn lines(&self, cells: &[Cell], widths: &[usize], screen: Screen) -> String {
         let elastic = cells.get(self.elastic).map(|cell| cell.text.as_str()).unwrap_or_default();
         let width = widths.get(self.elastic).copied().unwrap_or(0);
-        let mut parts = match self.wraps && screen.width.is_some() {
+        let parts = match self.wraps && screen.width.is_some() {
             true => wrap(elastic, width),
             false => vec![fit(elastic, screen.width.map(|_| width), 0)],
         };
-        if parts.is_empty() {
-            parts.push(String::new());
-        }
         let mut text = String::new();
         for (nth, part) in parts.iter().enumerate() {
-            let of = |at: usize, cell: &Cell| match (at == self.elastic, nth) {
-                (true, _) => part.clone(),
-                (false, 0) if self.names.contains(&at) => middle(&cell.text, widths[at]),
-                (false, 0) => cell.text.clone(),
-                (false, _) => String::new(),
-            };
-            text.push_str(&self.line(cells, widths, screen, of));
+            let mut line = String::new();
+            let columns = cells.iter().zip(widths).enumerate();
+            for (at, (cell, width)) in columns.filter(|(at, _)| !self.hidden.contains(at)) {
+                let shown = match (at == self.elastic, nth) {
+                    (true, _) => part.clone(),
+                    (false, 0) if self.names.contains(&at) => middle(&cell.text, *width),
+                    (false, 0) => cell.text.clone(),
+                    (false, _) => String::new(),
+                };
+                let padding = " ".repeat(width.saturating_sub(shown.width()));
+                let painted = cell.paint.apply(&shown, screen.color);
+                let (first, second) = match self.right_aligned.contains(&at) {
+                    true => (padding, painted),
+                    false => (painted, padding),
+                };
+                line.push_str(&format!("{first}{second}{}", " ".repeat(GAP)));
+            }
+            text.push_str(&format!("{}\n", line.trim_end()));
         }
         text
-    }
-
-    fn line(
-        &self,
-        cells: &[Cell],
-        widths: &[usize],
-        screen: Screen,
-        text_of: impl Fn(usize, &Cell) -> String,
-    ) -> String {
-        let mut line = String::new();
-        for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
-            let text = text_of(at, cell);
-            let padding = " ".repeat(width.saturating_sub(text.width()));
-            let painted = cell.paint.apply(&text, screen.color);
-            if self.right_aligned.contains(&at) {
-                line.push_str(&padding);
-                line.push_str(&painted);
-            } else {
-                line.push_str(&painted);
-                line.push_str(&padding);
-            }
-            line.push_str(&" ".repeat(GAP));
-        }
-        format!("{}\n", line.trim_end())
     }
 }
 
@@ -206,7 +209,7 @@ mod tests {
     use super::*;
 
     fn mk_table() -> Table {
-        let mut table = Table::new(&["App", "Scale", "Message"]).right("Scale");
+        let mut table = Table::new(&["App", "Scale", "Message"]).right(&["Scale"]);
         table.row(vec![Cell::painted("web", Paint::Green), "10/10".into(), "".into()]);
         table.row(vec!["データベース".into(), "1/1".into(), "line one\nline two".into()]);
         table.note("-> action: look");
@@ -237,7 +240,7 @@ web           10/10
 
     #[test]
     fn a_narrow_terminal_cuts_names_in_the_middle_and_then_messages() {
-        let mut table = Table::new(&["Unit", "Level", "Message"]).names("Unit");
+        let mut table = Table::new(&["Unit", "Level", "Message"]).names(&["Unit"]);
         let unit = "very-long-application-of-many-parts/10";
         table.row(vec![unit.into(), "blocked".into(), "the database refuses the password".into()]);
         table.note("-> action: kubectl -n prod create secret generic web-db --from-literal=p=x");

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::render::paint::Paint;
-use crate::cli::render::status::freshness_word;
+use crate::cli::render::status::{freshness_word, part_of};
 use crate::cli::render::text::wrap;
 use crate::cli::render::{Screen, faults, one_line, time};
 use crate::cli::{level, span};
@@ -169,14 +169,9 @@ fn who(contribution: &Contribution) -> String {
     let status = contribution.r#ref.clone().unwrap_or_default();
     let unit = if status.unit.is_empty() { "(application)" } else { &status.unit };
     let leader = if contribution.leader { "*" } else { "" };
-    // An open error is identified by its target.
-    let key = if status.target.is_empty() { &status.key } else { &status.target };
-    let component = match (status.component.as_str(), key.as_str()) {
-        ("", "") => "-".to_string(),
-        (component, "") => component.to_string(),
-        (component, key) => format!("{component}[{key}]"),
-    };
-    one_line(&format!("{unit}{leader} {component}"))
+    let part = part_of(&status);
+    let part = if part.is_empty() { "-" } else { &part };
+    one_line(&format!("{unit}{leader} {part}"))
 }
 
 /// Formats the message, then in parentheses its freshness, the reason for damping, and why it lost.

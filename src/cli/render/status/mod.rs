@@ -2,6 +2,7 @@
 
 mod units;
 
+use indexmap::IndexSet;
 use jiff::Timestamp;
 
 use crate::cli::render::paint::Paint;
@@ -60,8 +61,7 @@ pub fn render(view: &View, wide: bool, now: Timestamp, screen: Screen) -> String
 
 fn header(view: &View, now: Timestamp) -> Table {
     let mut table = Table::new(&["Namespace", "Server", "Timestamp", "Apps"])
-        .names("Namespace")
-        .names("Server")
+        .names(&["Namespace", "Server"])
         .wrap("Apps");
     let server = view.server.trim_start_matches("http://").trim_end_matches('/');
     table.row(vec![
@@ -94,17 +94,15 @@ fn counts(view: &View) -> String {
 }
 
 fn applications(view: &View, wide: bool, now: Timestamp, width: Option<usize>) -> Table {
-    let mut header = vec!["App", "Status", "Heard", "Since"];
-    if view.namespace.is_none() {
-        header.insert(0, "Namespace");
-    }
-    if wide {
-        header.extend(["Leader", "Policy", "Rev", "Reason"]);
-    }
-    header.push("Message");
-    let mut table = Table::new(&header).right("Heard").right("Rev").names("Namespace").names("App");
+    let of_row = ["Namespace", "App", "Status", "Heard", "Since"];
+    let of_wide = ["Leader", "Policy", "Rev", "Reason"];
+    let mut table = Table::new(&[&of_row[..], &of_wide, &["Message"]].concat())
+        .right(&["Heard", "Rev"])
+        .names(&["Namespace", "App"])
+        .only_if(view.namespace.is_none(), &["Namespace"])
+        .only_if(wide, &of_wide);
     for shown in &view.applications {
-        table.row(application_row(view, shown, wide, now, width));
+        table.row(application_row(&shown.application, now, width));
         for action in own_actions(shown) {
             table.note(&format!("-> action: {action}"));
         }
@@ -112,33 +110,22 @@ fn applications(view: &View, wide: bool, now: Timestamp, width: Option<usize>) -
     table
 }
 
-fn application_row(
-    view: &View,
-    shown: &ApplicationView,
-    wide: bool,
-    now: Timestamp,
-    width: Option<usize>,
-) -> Vec<Cell> {
-    let application = &shown.application;
+fn application_row(application: &Application, now: Timestamp, width: Option<usize>) -> Vec<Cell> {
     let status = application.status.clone().unwrap_or_default();
+    let config = application.config.clone().unwrap_or_default();
     let level = i32::from(level_of(application));
-    let mut row: Vec<Cell> = Vec::new();
-    if view.namespace.is_none() {
-        row.push(application.namespace.as_str().into());
-    }
-    row.push(application.name.as_str().into());
-    row.push(Cell::painted(level::word(level), Paint::of_level(level)));
-    row.push(heard(application));
-    row.push(time::short_age(status.since_time.as_ref(), now).into());
-    if wide {
-        let config = application.config.clone().unwrap_or_default();
-        row.push(or_dash(&application.leader));
-        row.push(or_dash(&config.policy.unwrap_or_default().name));
-        row.push(application.revision.to_string().into());
-        row.push(or_dash(&status.reason));
-    }
-    row.push(application_message(application, width).into());
-    row
+    vec![
+        application.namespace.as_str().into(),
+        application.name.as_str().into(),
+        Cell::painted(level::word(level), Paint::of_level(level)),
+        heard(application),
+        time::short_age(status.since_time.as_ref(), now).into(),
+        Cell::or_dash(&application.leader),
+        Cell::or_dash(&config.policy.unwrap_or_default().name),
+        application.revision.to_string().into(),
+        Cell::or_dash(&status.reason),
+        application_message(application, width).into(),
+    ]
 }
 
 /// Formats the number of units that reported in time, of all known units.
@@ -180,9 +167,8 @@ pub fn application_message(application: &Application, width: Option<usize>) -> S
         (status.lost_units, "lost"),
         (status.uncertain_units, "uncertain"),
     ];
-    for (count, word) in silent.into_iter().filter(|(count, _)| 0 < *count) {
-        beside.push(format!("{count} {word} !"));
-    }
+    let silent = silent.into_iter().filter(|(count, _)| 0 < *count);
+    beside.extend(silent.map(|(count, word)| format!("{count} {word} !")));
     if !beside.is_empty() {
         text = format!("{text} ({})", beside.join(", "));
     }
@@ -191,20 +177,14 @@ pub fn application_message(application: &Application, width: Option<usize>) -> S
 
 /// Returns the actions for the application as a whole, each once. A status of a set has a row of
 /// its own for its action, unless it decides.
-fn own_actions(shown: &ApplicationView) -> Vec<String> {
+fn own_actions(shown: &ApplicationView) -> IndexSet<&str> {
     let winner = shown.application.status.as_ref().and_then(|status| status.winner.as_ref());
     let own = |c: &&Contribution| {
         let decides = c.r#ref.as_ref() == winner;
         c.r#ref.as_ref().is_some_and(|r| r.unit.is_empty() && (decides || !is_of_own_set(r)))
     };
-    let mut actions: Vec<String> = Vec::new();
-    for contribution in shown.contributions.iter().filter(own) {
-        let action = &contribution.action;
-        if !action.is_empty() && !actions.contains(action) {
-            actions.push(action.clone());
-        }
-    }
-    actions
+    let actions = shown.contributions.iter().filter(own).map(|c| c.action.as_str());
+    actions.filter(|action| !action.is_empty()).collect()
 }
 
 /// Whether this status is of the set that the leader set for the application itself.
@@ -222,8 +202,14 @@ pub fn freshness_word(freshness: i32) -> &'static str {
     }
 }
 
-fn or_dash(text: &str) -> Cell {
-    if text.is_empty() { "-".into() } else { text.into() }
+/// Names the part of a unit that a status is about: `database`, or `database[tls]` with its key. An
+/// open error is identified by its target.
+pub fn part_of(status: &StatusRef) -> String {
+    let key = if status.target.is_empty() { &status.key } else { &status.target };
+    match key.as_str() {
+        "" => status.component.clone(),
+        key => format!("{}[{key}]", status.component),
+    }
 }
 
 #[cfg(test)]

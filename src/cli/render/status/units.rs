@@ -6,14 +6,13 @@ use jiff::Timestamp;
 
 use crate::cli::level;
 use crate::cli::render::paint::Paint;
-use crate::cli::render::status::{ApplicationView, View, freshness_word, is_of_own_set, or_dash};
+use crate::cli::render::status::{ApplicationView, View, freshness_word, is_of_own_set, part_of};
 use crate::cli::render::table::{Cell, Table};
 use crate::cli::render::{operation, time};
 use crate::proto::v1::{Contribution, Freshness, Level, Operation, StatusRecord, Unit};
 
 /// One row, with all columns of the wide table.
-struct Row<'a> {
-    namespace: &'a str,
+struct Row {
     name: String,
     level: i32,
     seen: Cell,
@@ -26,18 +25,15 @@ struct Row<'a> {
 
 /// Returns the table of the units of all applications shown.
 pub fn table(view: &View, wide: bool, now: Timestamp) -> Table {
-    let mut header = vec!["Unit", "Status", "Seen", "Component", "Message"];
-    if view.namespace.is_none() {
-        header.insert(0, "Namespace");
-    }
-    if wide {
-        let before_message = header.len() - 1;
-        header.splice(before_message..before_message, ["Since", "Freshness", "Reason"]);
-    }
-    let mut table = Table::new(&header).names("Namespace").names("Unit").names("Component");
+    let of_row = ["Namespace", "Unit", "Status", "Seen", "Component"];
+    let of_report = ["Since", "Freshness", "Reason"];
+    let mut table = Table::new(&[&of_row[..], &of_report, &["Message"]].concat())
+        .names(&["Namespace", "Unit", "Component"])
+        .only_if(view.namespace.is_none(), &["Namespace"])
+        .only_if(wide, &of_report);
     for shown in &view.applications {
-        let mut put = |row: Row<'_>, action: &str| {
-            table.row(cells(row, view.namespace.is_none(), wide, now));
+        let mut put = |row: Row, action: &str| {
+            table.row(cells(&shown.application.namespace, row, now));
             if !action.is_empty() {
                 table.note(&format!("-> action: {action}"));
             }
@@ -46,12 +42,12 @@ pub fn table(view: &View, wide: bool, now: Timestamp) -> Table {
             let decides = decisive(shown, unit);
             put(unit_row(shown, unit, decides, now), decides.map_or("", |c| c.action.as_str()));
             for other in others(shown, unit, decides) {
-                put(other_row(shown, other), &other.action);
+                put(other_row(other), &other.action);
             }
         }
         for own in own_set(shown) {
             let name = shown.application.name.clone();
-            put(Row { name, ..other_row(shown, own) }, &own.action);
+            put(Row { name, ..other_row(own) }, &own.action);
         }
         for operation in &shown.operations {
             put(operation_row(shown, operation, now), "");
@@ -60,31 +56,26 @@ pub fn table(view: &View, wide: bool, now: Timestamp) -> Table {
     table
 }
 
-fn cells(row: Row<'_>, namespace: bool, wide: bool, now: Timestamp) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = Vec::new();
-    if namespace {
-        cells.push(row.namespace.into());
-    }
-    cells.push(row.name.into());
-    cells.push(Cell::painted(level::word(row.level), Paint::of_level(row.level)));
-    cells.push(row.seen);
-    cells.push(row.component.into());
-    if wide {
-        cells.push(time::short_age(row.since.as_ref(), now).into());
-        let freshness = freshness_word(row.freshness);
-        cells.push(Cell::painted(freshness, Paint::of_freshness(row.freshness)));
-        cells.push(or_dash(&row.reason));
-    }
-    cells.push(row.message.into());
-    cells
+fn cells(namespace: &str, row: Row, now: Timestamp) -> Vec<Cell> {
+    vec![
+        namespace.into(),
+        row.name.into(),
+        Cell::painted(level::word(row.level), Paint::of_level(row.level)),
+        row.seen,
+        row.component.into(),
+        time::short_age(row.since.as_ref(), now).into(),
+        Cell::painted(freshness_word(row.freshness), Paint::of_freshness(row.freshness)),
+        Cell::or_dash(&row.reason),
+        row.message.into(),
+    ]
 }
 
-fn unit_row<'a>(
-    shown: &'a ApplicationView,
+fn unit_row(
+    shown: &ApplicationView,
     unit: &Unit,
     decides: Option<&Contribution>,
     now: Timestamp,
-) -> Row<'a> {
+) -> Row {
     let leader = if unit.leader { "*" } else { "" };
     let is_lost = unit.freshness == i32::from(Freshness::Lost);
     let record = shown.statuses.iter().find(|record| is_record_of(record, unit));
@@ -92,7 +83,6 @@ fn unit_row<'a>(
     let since = record.and_then(|record| record.since_time);
     let reason = report.map(|report| report.reason.clone());
     Row {
-        namespace: &shown.application.namespace,
         name: format!("{}{leader}", unit.name),
         level: unit.level,
         seen: seen(unit, now),
@@ -103,59 +93,42 @@ fn unit_row<'a>(
         since: since.or(decides.and_then(|c| c.since_time)),
         freshness: unit.freshness,
         reason: reason.or(decides.map(|c| c.reason.clone())).unwrap_or_default(),
-        message: match &unit.stopping_time {
-            Some(_) => {
-                format!("{} (stopping)", message(&unit.message, decides)).trim_start().into()
-            }
-            None => message(&unit.message, decides),
+        message: match (message(&unit.message, decides), &unit.stopping_time) {
+            (text, Some(_)) => format!("{text} (stopping)").trim_start().to_string(),
+            (text, None) => text,
         },
     }
 }
 
 /// Returns a row for a status or an error that has an action but does not decide the level of its
 /// unit.
-fn other_row<'a>(shown: &'a ApplicationView, other: &Contribution) -> Row<'a> {
-    let status = other.r#ref.clone().unwrap_or_default();
-    let key = if status.target.is_empty() { status.key } else { status.target };
+fn other_row(other: &Contribution) -> Row {
     Row {
-        namespace: "",
         name: String::new(),
         level: other.level,
         seen: "".into(),
-        component: match key.as_str() {
-            "" => status.component,
-            key => format!("{}[{key}]", status.component),
-        },
+        component: part_of(&other.r#ref.clone().unwrap_or_default()),
         since: other.since_time,
         freshness: other.freshness,
         reason: other.reason.clone(),
         message: message(&other.message, Some(other)),
     }
-    .of(shown)
 }
 
 /// Returns a row for an operation of the application or of a unit: its holder and its progress.
-fn operation_row<'a>(shown: &'a ApplicationView, operation: &Operation, now: Timestamp) -> Row<'a> {
+fn operation_row(shown: &ApplicationView, operation: &Operation, now: Timestamp) -> Row {
     Row {
-        namespace: "",
         name: match operation.unit.as_str() {
             "" => shown.application.name.clone(),
             unit => unit.to_string(),
         },
-        level: operation::level_of(operation).map_or(0, i32::from),
+        level: operation::level_of(operation).into(),
         seen: "".into(),
         component: "operation".to_string(),
         since: operation.create_time,
         freshness: Freshness::Fresh.into(),
         reason: operation.reason.clone(),
         message: operation::brief(operation, now),
-    }
-    .of(shown)
-}
-
-impl<'a> Row<'a> {
-    fn of(self, shown: &'a ApplicationView) -> Row<'a> {
-        Row { namespace: &shown.application.namespace, ..self }
     }
 }
 
