@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::cli::context::{Context, print_plain, say};
 use crate::cli::exit::Exit;
 use crate::cli::hook::HookArgs;
+use crate::cli::render::counted;
 use crate::cli::unit::UnitArgs;
 use crate::cli::{report, span};
 use crate::proto::v1::{RegisterUnitRequest, RegisterUnitResponse};
@@ -60,11 +61,9 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 /// Returns what the unit finds from before, a line each.
 fn found(answer: &RegisterUnitResponse) -> Vec<String> {
     let rest = usize::try_from(answer.retained_rest_count).unwrap_or_default();
-    let retained = match answer.retained.len() + rest {
-        0 => None,
-        1 => Some("1 push status is kept from before".to_string()),
-        n => Some(format!("{n} push statuses are kept from before")),
-    };
+    let retained = Some(answer.retained.len() + rest)
+        .filter(|count| 0 < *count)
+        .map(|count| counted(count, "push status is", "push statuses are") + " kept from before");
     let unfinished = answer.operations.iter().map(|operation| {
         format!("unfinished: operation {} to {}", operation.operation_id, operation.target_version)
     });

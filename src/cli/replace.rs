@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::cli::context::{Context, say};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::hook::HookArgs;
+use crate::cli::render::counted;
 use crate::cli::unit::UnitArgs;
 use crate::cli::{json, level};
 use crate::proto::v1::{ReplaceStatusesRequest, StatusReport};
@@ -164,7 +165,7 @@ fn with_names(mut status: Value) -> Value {
 /// Formats `web/0 has 3 statuses, 1 removed (revision 12)` of what changed, what was removed, and
 /// the revision.
 pub fn outcome(unit: &str, count: usize, result: (bool, i32, u64)) -> String {
-    let statuses = if count == 1 { "1 status".to_string() } else { format!("{count} statuses") };
+    let statuses = counted(count, "status", "statuses");
     match result {
         (false, _, revision) => {
             format!("no change: {unit} had these {statuses} (revision {revision})")

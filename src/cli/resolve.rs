@@ -3,6 +3,7 @@
 use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
 use crate::cli::hook::HookArgs;
+use crate::cli::render::counted;
 use crate::cli::render::faults::class_word;
 use crate::cli::target::{UnitTarget, shell_word, unit_words};
 use crate::cli::unit::UnitArgs;
@@ -83,7 +84,7 @@ async fn over(
     context.print_message(&answer, "ResolveErrorResponse")?;
     let unit = &target.unit;
     if 0 < answer.resolved_count {
-        let count = errors(answer.resolved_count);
+        let count = counted(answer.resolved_count, "error", "errors");
         say(&format!("resolved {count} of {unit} (revision {})", answer.revision));
     }
     if 0 < answer.held_count {
@@ -93,13 +94,14 @@ async fn over(
         };
         let words = unit_words(&target.application, unit);
         let retry = context.hint(&format!("resolve {words}{of} --retry"));
-        let (count, verb) = match answer.held_count {
-            1 => ("1 error".to_string(), "holds its component and needs"),
-            n => (format!("{n} errors"), "hold their component and need"),
+        let verb = match answer.held_count {
+            1 => "holds its component and needs",
+            _ => "hold their component and need",
         };
         say(&format!(
-            "{count} of {unit} {verb} an operator or a new incarnation: `{retry}` tries again, \
-             --skip goes on without what failed"
+            "{} of {unit} {verb} an operator or a new incarnation: `{retry}` tries again, \
+             --skip goes on without what failed",
+            counted(answer.held_count, "error", "errors")
         ));
     }
     match answer.resolved_count {
@@ -169,14 +171,7 @@ async fn let_go(
     if answer.released_count == 0 {
         return unresolved(&target, client, context).await;
     }
-    let count = errors(answer.released_count);
+    let count = counted(answer.released_count, "error", "errors");
     say(&format!("{count} of {unit} {what} (revision {})", answer.revision));
     Ok(Exit::Ok)
-}
-
-fn errors(count: i32) -> String {
-    match count {
-        1 => "1 error".to_string(),
-        n => format!("{n} errors"),
-    }
 }

@@ -2,6 +2,7 @@
 //! store may have lost. A good level does not count while units are silent. `status`, its exit code
 //! and `wait` share this rule.
 
+use crate::cli::render::text::counted;
 use crate::proto::v1::{Application, Freshness, Level, LostUnits, Unit};
 
 /// The number of silent units, by freshness.
@@ -36,10 +37,8 @@ impl Silence {
     /// Formats `1 unit stale, 2 units lost`; empty if no unit is silent.
     pub fn words(self) -> String {
         let counts = [(self.stale, "stale"), (self.lost, "lost"), (self.uncertain, "uncertain")];
-        let words = counts.into_iter().filter(|(count, _)| 0 < *count).map(|(count, word)| {
-            let units = if count == 1 { "unit" } else { "units" };
-            format!("{count} {units} {word}")
-        });
+        let counts = counts.into_iter().filter(|(count, _)| 0 < *count);
+        let words = counts.map(|(count, word)| counted(count, "unit", "units") + " " + word);
         words.collect::<Vec<_>>().join(", ")
     }
 }

@@ -29,6 +29,7 @@ use crate::cli::context::{Context, say};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::juju::document::Document;
 use crate::cli::juju::import::ImportOutcome;
+use crate::cli::render::counted;
 use crate::cli::span;
 
 /// Import statuses from another system
@@ -147,17 +148,13 @@ impl ImportOutcome {
 
 /// Formats `imported 3 applications, 4 units into namespace tt (2 changed, 1 removed); ...`.
 fn summary(outcome: &ImportOutcome, namespace: &str) -> String {
-    let count = |n: usize, what: &str| {
-        let plural = if n == 1 { "" } else { "s" };
-        format!("{n} {what}{plural}")
-    };
     let news = if outcome.is_news() {
         format!("{} changed, {} removed", outcome.changed.len(), outcome.removed.len())
     } else {
         "nothing changed".to_string()
     };
-    let applications = count(outcome.application_count, "application");
-    let units = count(outcome.unit_count, "unit");
+    let applications = counted(outcome.application_count, "application", "applications");
+    let units = counted(outcome.unit_count, "unit", "units");
     format!(
         "imported {applications}, {units} into namespace {namespace} ({news}); \
          see: bellwether -n {namespace} status"

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::render::paint::Paint;
-use crate::cli::render::{Screen, one_line};
+use crate::cli::render::{Screen, counted, one_line};
 use crate::store::doctor::{Finding, Level};
 
 /// The marks of the four levels.
@@ -26,18 +26,6 @@ impl Marks {
         let locale = locale.unwrap_or_default().to_ascii_lowercase().replace('-', "");
         if locale.ends_with("utf8") { Marks::Symbols } else { Marks::Ascii }
     }
-
-    fn mark(self, level: Level) -> &'static str {
-        match (level, self) {
-            (Level::Error, Marks::Symbols) => "×",
-            (Level::Error, Marks::Ascii) => "x",
-            (Level::Warning, Marks::Symbols) => "‼",
-            (Level::Warning, Marks::Ascii) => "!",
-            (Level::Unknown, _) => "?",
-            (Level::Ok, Marks::Symbols) => "√",
-            (Level::Ok, Marks::Ascii) => "+",
-        }
-    }
 }
 
 /// Formats the findings in the given order.
@@ -47,8 +35,9 @@ pub fn render(store: &str, findings: &[Finding], marks: Marks, screen: Screen) -
     let has_several = servers.clone().any(|server| Some(server) != servers.clone().next());
     let mut text = format!("{}\n\n", one_line(store));
     for finding in findings {
-        let paint = paint(finding.level);
-        let head = format!("{} {:width$}", marks.mark(finding.level), finding.check);
+        let (symbol, ascii, paint) = signs(finding.level);
+        let mark = if marks == Marks::Symbols { symbol } else { ascii };
+        let head = format!("{mark} {:width$}", finding.check);
         let indent = head.width() + 2;
         let mut found = finding.found.clone();
         if has_several && !finding.servers.is_empty() {
@@ -74,28 +63,29 @@ pub fn render(store: &str, findings: &[Finding], marks: Marks, screen: Screen) -
     text
 }
 
-fn paint(level: Level) -> Paint {
+/// Returns the symbol of a level, the same in ASCII, and its colour.
+fn signs(level: Level) -> (&'static str, &'static str, Paint) {
     match level {
-        Level::Error => Paint::Red,
-        Level::Warning | Level::Unknown => Paint::Yellow,
-        Level::Ok => Paint::Green,
+        Level::Error => ("×", "x", Paint::Red),
+        Level::Warning => ("‼", "!", Paint::Yellow),
+        Level::Unknown => ("?", "?", Paint::Yellow),
+        Level::Ok => ("√", "+", Paint::Green),
     }
 }
 
 /// Formats `1 error, 2 warnings, 1 not known, 9 ok`; a count of 0 is left out, except of errors.
 fn summary(findings: &[Finding]) -> String {
-    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    let plural = |count: usize| if count == 1 { "" } else { "s" };
-    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
-    let parts = [
-        (true, format!("{errors} error{}", plural(errors))),
-        (warnings != 0, format!("{warnings} warning{}", plural(warnings))),
-        (count(Level::Unknown) != 0, format!("{} not known", count(Level::Unknown))),
-        (count(Level::Ok) != 0, format!("{} ok", count(Level::Ok))),
+    let words = [
+        (Level::Error, "error", "errors"),
+        (Level::Warning, "warning", "warnings"),
+        (Level::Unknown, "not known", "not known"),
+        (Level::Ok, "ok", "ok"),
     ];
-    let told: Vec<String> =
-        parts.into_iter().filter(|(is_told, _)| *is_told).map(|(_, text)| text).collect();
-    told.join(", ")
+    let told = words.into_iter().filter_map(|(level, one, many)| {
+        let count = findings.iter().filter(|finding| finding.level == level).count();
+        (level == Level::Error || 0 < count).then(|| counted(count, one, many))
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// Breaks a text between words so that it fits a terminal; each line but the first is indented.

@@ -13,29 +13,29 @@ pub fn lines(
     now: Timestamp,
     hint: &dyn Fn(&str) -> String,
 ) -> Vec<(&'static str, String)> {
-    let mut lines: Vec<(&'static str, String)> = Vec::new();
     let application = why.application.as_ref().map_or("", |a| a.name.as_str());
-    for (at, given) in why.faults.iter().enumerate() {
-        lines.push((if at == 0 { "errors" } else { "" }, fault(given, now)));
-    }
+    let mut errors: Vec<String> = why.faults.iter().map(|given| fault(given, now)).collect();
     let listed = i32::try_from(why.faults.len()).unwrap_or(i32::MAX);
     if listed < why.fault_count {
-        let label = if listed == 0 { "errors" } else { "" };
-        lines.push((label, format!("and {} more", why.fault_count - listed)));
+        errors.push(format!("and {} more", why.fault_count - listed));
     }
-    for (at, hold) in why.holds.iter().enumerate() {
-        lines.push((if at == 0 { "held" } else { "" }, held(application, hold, now, hint)));
-    }
-    lines
+    let holds = why.holds.iter().map(|hold| held(application, hold, now, hint));
+    beneath("errors", errors).chain(beneath("held", holds)).collect()
+}
+
+/// Returns the lines with a label in front of the first.
+pub fn beneath(
+    label: &'static str,
+    lines: impl IntoIterator<Item = String>,
+) -> impl Iterator<Item = (&'static str, String)> {
+    std::iter::once(label).chain(std::iter::repeat("")).zip(lines)
 }
 
 /// Formats `api/1 database pg:5432  TRANSIENT 4x in 12s, next try in 2s: connection refused`.
 fn fault(fault: &Fault, now: Timestamp) -> String {
     let class = class_word(fault.class);
-    let age = |from: &Option<prost_types::Timestamp>| {
-        time::from_wire(from.as_ref()).map(|from| span::short(time::age(from, now)))
-    };
-    let since = age(&fault.first_time).unwrap_or_default();
+    let since = time::from_wire(fault.first_time.as_ref());
+    let since = since.map_or_else(String::new, |from| span::short(time::age(from, now)));
     let next = time::from_wire(fault.next_retry_time.as_ref());
     let next = next.map_or_else(String::new, |next| match next <= now {
         true => ", to be tried now".to_string(),

@@ -11,7 +11,7 @@ pub mod text;
 pub mod time;
 pub mod why;
 
-pub use text::one_line;
+pub use text::{counted, one_line};
 
 /// The output that the text is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

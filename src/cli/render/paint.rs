@@ -2,20 +2,21 @@
 
 use crate::proto::v1::{Freshness, Level};
 
-/// One of the terminal's own sixteen colours, so that its theme decides the shade.
+/// One of the terminal's own sixteen colours, so that its theme decides the shade. The number is
+/// the code of the escape sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Paint {
     /// The default of the terminal.
     #[default]
-    None,
+    None = 0,
     /// Active.
-    Green,
+    Green = 32,
     /// Not known, or busy.
-    Yellow,
+    Yellow = 33,
     /// A person must act.
-    Red,
+    Red = 31,
     /// Waits for something else.
-    Cyan,
+    Cyan = 36,
 }
 
 impl Paint {
@@ -40,17 +41,10 @@ impl Paint {
 
     /// Colours `text`, if `color` is true.
     pub fn apply(self, text: &str, color: bool) -> String {
-        let code = match self {
-            Paint::Green => 32,
-            Paint::Yellow => 33,
-            Paint::Red => 31,
-            Paint::Cyan => 36,
-            Paint::None => return text.to_string(),
-        };
-        if !color || text.is_empty() {
+        if !color || text.is_empty() || self == Paint::None {
             return text.to_string();
         }
-        format!("\x1b[{code}m{text}\x1b[0m")
+        format!("\x1b[{}m{text}\x1b[0m", self as u8)
     }
 }
 

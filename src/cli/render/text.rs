@@ -54,6 +54,12 @@ pub fn lines(text: &str) -> String {
     text.chars().filter_map(safe).collect()
 }
 
+/// Formats a count: `1 status`, `3 statuses`.
+pub fn counted(count: impl std::fmt::Display, one: &str, many: &str) -> String {
+    let count = count.to_string();
+    format!("{count} {}", if count == "1" { one } else { many })
+}
+
 /// Cuts a text that starts at `column` so that the line fits the terminal.
 pub fn fit(text: &str, width: Option<usize>, column: usize) -> String {
     let Some(width) = width else {
@@ -109,14 +115,11 @@ pub fn wrap(text: &str, room: usize) -> Vec<String> {
 /// Returns the rows of a terminal that a painted line takes: a line that is too long continues in
 /// the next row.
 pub fn rows(line: &str, width: Option<usize>) -> usize {
-    let mut columns = 0;
     let mut parts = line.split("\x1b[");
-    columns += parts.next().unwrap_or_default().width();
-    for part in parts {
-        // A colour sequence ends with its first letter.
-        let text = part.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, text)| text);
-        columns += text.width();
-    }
+    let start = parts.next().unwrap_or_default();
+    // A colour sequence ends with its first letter.
+    let painted = parts.filter_map(|part| part.split_once(|c: char| c.is_ascii_alphabetic()));
+    let columns = start.width() + painted.map(|(_, text)| text.width()).sum::<usize>();
     width.map_or(1, |width| columns.div_ceil(width.max(1)).max(1))
 }
 

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::{freshness_word, part_of};
 use crate::cli::render::text::wrap;
-use crate::cli::render::{Screen, faults, one_line, time};
+use crate::cli::render::{Screen, counted, faults, one_line, time};
 use crate::cli::{level, span};
 use crate::proto::v1::{Contribution, ExplainApplicationResponse};
 
@@ -60,9 +60,8 @@ fn notes(why: &ExplainApplicationResponse, now: Timestamp) -> Vec<(&'static str,
         notes.push((label, more));
     }
     if 0 < why.silent_count {
-        let what = if why.silent_count == 1 { "status" } else { "statuses" };
-        let silent = format!("{} {what} of lost units, kept but not counted", why.silent_count);
-        notes.push(("silent", silent));
+        let silent = counted(why.silent_count, "status", "statuses");
+        notes.push(("silent", format!("{silent} of lost units, kept but not counted")));
     }
     if why.observer_suspect {
         let held = "so many units vanished at once that the fault may be on the side of the \
@@ -78,19 +77,14 @@ fn notes(why: &ExplainApplicationResponse, now: Timestamp) -> Vec<(&'static str,
 
 /// Returns the action of the winner, then those of the others, each with its unit.
 fn asked(why: &ExplainApplicationResponse) -> Vec<(&'static str, String)> {
-    let mut asked = Vec::new();
     let winner = why.winner.clone().unwrap_or_default();
-    for (label, fact) in [("check", &winner.check), ("action", &winner.action)] {
-        if !fact.is_empty() {
-            asked.push((label, fact.clone()));
-        }
-    }
-    let mut label = if winner.action.is_empty() { "action" } else { "" };
-    for other in why.beaten.iter().filter(|other| !other.action.is_empty()) {
-        asked.push((label, format!("{}  (for {})", other.action, who(other))));
-        label = "";
-    }
-    asked
+    let given = |fact: String| Some(fact).filter(|fact| !fact.is_empty());
+    let others = why.beaten.iter().filter(|other| !other.action.is_empty());
+    let others = others.map(|other| format!("{}  (for {})", other.action, who(other)));
+    let actions = given(winner.action).into_iter().chain(others);
+    faults::beneath("check", given(winner.check))
+        .chain(faults::beneath("action", actions))
+        .collect()
 }
 
 /// Formats `api is blocked since 12:41:02Z (4m)`.
@@ -176,20 +170,11 @@ fn who(contribution: &Contribution) -> String {
 
 /// Formats the message, then in parentheses its freshness, the reason for damping, and why it lost.
 fn message(contribution: &Contribution) -> String {
-    let mut beside = Vec::new();
-    let freshness = freshness_word(contribution.freshness);
-    if freshness != "fresh" {
-        beside.push(freshness);
-    }
-    if contribution.while_stopping {
-        beside.push("said while stopping");
-    }
-    if !contribution.held.is_empty() {
-        beside.push(&contribution.held);
-    }
-    if !contribution.beaten_by.is_empty() {
-        beside.push(&contribution.beaten_by);
-    }
+    let freshness = Some(freshness_word(contribution.freshness)).filter(|word| *word != "fresh");
+    let stopping = contribution.while_stopping.then_some("said while stopping");
+    let reasons = [contribution.held.as_str(), contribution.beaten_by.as_str()];
+    let mut beside: Vec<&str> = freshness.into_iter().chain(stopping).collect();
+    beside.extend(reasons.into_iter().filter(|reason| !reason.is_empty()));
     let mut text = one_line(&contribution.message);
     if !beside.is_empty() {
         text = format!("{text} ({})", beside.join("; "));
