@@ -8,6 +8,7 @@ use std::time::Duration;
 use anstream::{AutoStream, ColorChoice};
 use bellwether_client::{Client, Security};
 use clap::ValueEnum;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::json;
@@ -86,20 +87,26 @@ impl Context {
         std::iter::once(("BELLWETHER_SERVER", self.server.clone().into())).chain(files).collect()
     }
 
-    /// Whether data goes out as JSON or YAML.
-    pub fn is_structured(&self) -> bool {
-        self.output.is_structured()
-    }
-
     /// Prints a message as JSON or YAML, if data goes out so. Returns whether it does.
     ///
     /// # Errors
     /// If `name` is not the name of the message's type, or the write fails.
     pub fn print_message(&self, message: &impl prost::Message, name: &str) -> anyhow::Result<bool> {
-        if self.is_structured() {
+        if self.output.is_structured() {
             print_value(&json::from_message(message, name)?, self.output)?;
         }
-        Ok(self.is_structured())
+        Ok(self.output.is_structured())
+    }
+
+    /// Prints a value as JSON or YAML, if data goes out so. Returns whether it does.
+    ///
+    /// # Errors
+    /// If the write fails.
+    pub fn print_value(&self, value: &impl Serialize) -> anyhow::Result<bool> {
+        if self.output.is_structured() {
+            print_value(&serde_json::to_value(value)?, self.output)?;
+        }
+        Ok(self.output.is_structured())
     }
 
     /// Returns the command line that a person may run next, for the last line of a message.
@@ -162,6 +169,11 @@ pub fn print_value(value: &Value, output: Output) -> anyhow::Result<()> {
 /// outside. A closed stderr is not an error.
 pub fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", one_line(line));
+}
+
+/// Writes the advice of the server to stderr, a line each.
+pub fn say_advice(advice: &[String]) {
+    advice.iter().for_each(|advice| say(&format!("advice: {advice}")));
 }
 
 /// Writes a text of several lines to stderr, with the same rules as [`say`].

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::cli::context::{Context, print_plain, print_value, screen};
 use crate::cli::exit::{Exit, NotFoundError};
@@ -25,6 +25,7 @@ pub struct Args {
 }
 
 /// A reason with its paragraph.
+#[derive(Serialize)]
 struct ReasonEntry {
     reason: &'static str,
     code: String,
@@ -45,11 +46,7 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
     let Some(entry) = entries.iter().find(|entry| entry.reason == wanted) else {
         return Err(NotFoundError(unknown(given, &wanted, &entries)).into());
     };
-    if context.is_structured() {
-        let ReasonEntry { reason, code, meaning, to_do } = entry;
-        let value = json!({ "reason": reason, "code": code, "meaning": meaning, "to_do": to_do });
-        print_value(&value, context.output)?;
-    } else {
+    if !context.print_value(entry)? {
         print_plain(&entry.text(screen().width.unwrap_or(WIDTH)))?;
     }
     Ok(Exit::Ok)

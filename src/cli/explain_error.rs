@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::cli::context::{Context, print_plain, print_value};
+use crate::cli::context::{Context, print_plain};
 use crate::cli::evidence::EvidenceArgs;
 use crate::cli::exit::{Exit, UsageError};
 use crate::config;
@@ -49,9 +49,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return Err(UsageError(text).into());
     }
     let finding = classify(&rules, &evidence);
-    if context.is_structured() {
-        print_value(&as_value(&finding), context.output)?;
-    } else {
+    if !context.print_value(&as_value(&finding))? {
         print_plain(&as_text(&finding))?;
     }
     Ok(Exit::Ok)

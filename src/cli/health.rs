@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::context::{Context, print_plain, print_value};
+use crate::cli::context::{Context, print_plain};
 use crate::cli::exit::Exit;
 use crate::proto::health::HealthCheckRequest;
 use crate::proto::health::health_check_response::ServingStatus;
@@ -25,10 +25,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let request = client.request(HealthCheckRequest { service: service.clone() });
     let answer = client.answer(client.health().check(request).await)?;
     let status = answer.status();
-    if context.is_structured() {
-        let value = json!({ "service": service, "status": status.as_str_name() });
-        print_value(&value, context.output)?;
-    } else {
+    let value = json!({ "service": service, "status": status.as_str_name() });
+    if !context.print_value(&value)? {
         print_plain(&format!("{}\n", status.as_str_name().to_lowercase().replace('_', " ")))?;
     }
     Ok(if status == ServingStatus::Serving { Exit::Ok } else { Exit::Failed })

@@ -3,6 +3,8 @@
 
 use bellwether_client::Event;
 
+use crate::cli::context::say;
+
 /// The state of the messages so far.
 #[derive(Debug, Default)]
 pub struct Outage {
@@ -11,6 +13,11 @@ pub struct Outage {
 }
 
 impl Outage {
+    /// Writes the line for an event to stderr, if any.
+    pub fn tell(&mut self, event: &Event) {
+        self.line(event).iter().for_each(|line| say(line));
+    }
+
     /// Returns the line to print for an event, if any.
     pub fn line(&mut self, event: &Event) -> Option<String> {
         match event {

@@ -95,12 +95,12 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 fn list(tokens: &Tokens, context: &Context) -> anyhow::Result<()> {
-    if context.is_structured() {
-        let value = |token: &TokenEntry| {
-            json!({"id": token.id, "created": time(token.created),
-                "not_after": token.not_after.map(time)})
-        };
-        return print_value(&tokens.iter().map(value).collect(), context.output);
+    let value = |token: &TokenEntry| {
+        json!({"id": token.id, "created": time(token.created),
+            "not_after": token.not_after.map(time)})
+    };
+    if context.print_value(&tokens.iter().map(value).collect::<Vec<_>>())? {
+        return Ok(());
     }
     let line = |token: &TokenEntry| {
         let ends = token.not_after.map_or_else(|| "never".to_string(), time);

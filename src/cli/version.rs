@@ -28,7 +28,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         true => None,
         false => Some(ask(context).await),
     };
-    if context.is_structured() {
+    if context.output.is_structured() {
         let own = json!({
             "version": env!("CARGO_PKG_VERSION"), "commit": COMMIT, "commit_date": DATE,
         });
@@ -36,7 +36,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         if let Some(Ok(info)) = &asked {
             value["server"] = json::from_message(info, "GetServerInfoResponse")?;
         }
-        print_value(&value, context.output)?;
+        context.print_value(&value)?;
     } else {
         print_plain(&format!("client  {}\n", named(env!("CARGO_PKG_VERSION"), COMMIT, DATE)))?;
         if let Some(Ok(info)) = &asked {

@@ -65,11 +65,9 @@ pub fn run(
     let matches = matches.subcommand_matches("print").unwrap_or(matches);
     let sources = Sources::of(matches, file.as_deref())?;
     let rows = rows(&config, &sources);
-    if context.is_structured() {
-        let value = |row: &Row| json!({ "value": row.value, "source": row.source });
-        let all = rows.iter().map(|row| (row.path(), value(row)));
-        print_value(&Value::Object(all.collect()), context.output)?;
-    } else {
+    let value = |row: &Row| json!({ "value": row.value, "source": row.source });
+    let all = rows.iter().map(|row| (row.path(), value(row)));
+    if !context.print_value(&Value::Object(all.collect()))? {
         print_plain(&text(&rows))?;
     }
     Ok(Exit::Ok)

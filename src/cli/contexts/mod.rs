@@ -12,7 +12,7 @@ use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
 
-use crate::cli::context::{Context, print, print_value, say, screen};
+use crate::cli::context::{Context, print, say, screen};
 use crate::cli::contexts::file::{Contexts, SavedContext};
 use crate::cli::exit::{Exit, NotFoundError, UsageError};
 use crate::cli::render::table::Table;
@@ -177,15 +177,15 @@ pub fn run(args: Args, given: &Given, settings: &Context) -> anyhow::Result<Exit
 
 fn list(contexts: &Contexts, settings: &Context) -> anyhow::Result<()> {
     let is_current = |name: &str| contexts.current.as_deref() == Some(name);
-    if settings.is_structured() {
-        let value = |(name, saved): (&String, &SavedContext)| {
-            let mut value = json!(saved);
-            value["name"] = json!(name);
-            value["current"] = json!(is_current(name));
-            value
-        };
-        let all: Vec<_> = contexts.all.iter().map(value).collect();
-        return print_value(&json!({ "contexts": all }), settings.output);
+    let value = |(name, saved): (&String, &SavedContext)| {
+        let mut value = json!(saved);
+        value["name"] = json!(name);
+        value["current"] = json!(is_current(name));
+        value
+    };
+    let all: Vec<_> = contexts.all.iter().map(value).collect();
+    if settings.print_value(&json!({ "contexts": all }))? {
+        return Ok(());
     }
     if contexts.all.is_empty() {
         say("there are no contexts; save one: bellwether context set NAME --server URL");

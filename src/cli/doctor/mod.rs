@@ -9,7 +9,7 @@ use bellwether_client::Security;
 use http::Uri;
 use serde_json::json;
 
-use crate::cli::context::{Context, print, print_value, say, screen};
+use crate::cli::context::{Context, print, say, screen};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::render::doctor;
 use crate::cli::render::doctor::Marks;
@@ -72,16 +72,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         findings.push(connection::examine(context).await);
     }
     let worst = findings.iter().map(|finding| finding.level).min().unwrap_or(Level::Ok);
-    if context.is_structured() {
-        let value = json!({"store": shown(&store), "level": worst, "findings": findings});
-        print_value(&value, context.output)?;
-    } else {
+    let value = json!({"store": shown(&store), "level": worst, "findings": findings});
+    if !context.print_value(&value)? {
         print(&doctor::render(&shown(&store), &findings, Marks::of_locale(), screen()))?;
     }
-    Ok(match worst {
-        Level::Error => Exit::Failed,
-        Level::Warning | Level::Unknown | Level::Ok => Exit::Ok,
-    })
+    Ok(if worst == Level::Error { Exit::Failed } else { Exit::Ok })
 }
 
 async fn examine(store: &StoreChoice, timeout: Duration) -> Vec<Finding> {

@@ -36,9 +36,7 @@ pub async fn run(
     put(&query.application, events, context)?;
     loop {
         let event = watch.next().await?;
-        if let Some(trouble) = outage.line(&event) {
-            say(&trouble);
-        }
+        outage.tell(&event);
         if matches!(event, Event::Disconnected { .. }) {
             continue;
         }
@@ -79,7 +77,7 @@ async fn newer(
 
 fn put(application: &str, events: Vec<StatusEvent>, context: &Context) -> anyhow::Result<()> {
     for event in events.iter().rev() {
-        let text = match context.is_structured() {
+        let text = match context.output.is_structured() {
             true => json::line(&json::from_message(event, "StatusEvent")?),
             false => render::log::line(application, event, Timestamp::now(), screen()),
         };

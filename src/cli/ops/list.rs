@@ -43,12 +43,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             (all(&client, &namespace).await?, ListScope::Namespace, none)
         }
     };
-    let is_empty = operations.is_empty();
     let answer = ListOperationsResponse { operations, ..ListOperationsResponse::default() };
     if context.print_message(&answer, "ListOperationsResponse")? {
         return Ok(Exit::Ok);
     }
-    if is_empty {
+    if answer.operations.is_empty() {
         say(&none);
     } else {
         print(&render::operation::list(&answer.operations, Timestamp::now(), scope, screen()))?;

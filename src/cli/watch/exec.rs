@@ -51,9 +51,7 @@ impl Exec {
             tokio::select! {
                 event = watch.next() => {
                     let event = event?;
-                    if let Some(trouble) = outage.line(&event) {
-                        say(&trouble);
-                    }
+                    outage.tell(&event);
                     if let Some(change) = known.take(&event) {
                         self.take(change);
                     }

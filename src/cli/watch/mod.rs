@@ -47,7 +47,7 @@ pub struct Args {
 /// Follows until interrupted.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let as_lines = match context.output_given {
-        true => !context.is_structured(),
+        true => !context.output.is_structured(),
         false => io::stdout().is_terminal(),
     };
     let all_namespaces = args.all_namespaces;
@@ -62,9 +62,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let mut known = KnownLevels::default();
     loop {
         let event = watch.next().await?;
-        if let Some(trouble) = outage.line(&event) {
-            say(&trouble);
-        }
+        outage.tell(&event);
         let change = known.take(&event);
         let text = match as_lines {
             true => change.and_then(|change| change.line(all_namespaces, screen())),
