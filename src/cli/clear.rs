@@ -1,7 +1,6 @@
 //! `bellwether clear APP/UNIT`: withdraws statuses of a unit.
 
 use crate::cli::context::{Context, say};
-use crate::cli::exit::Exit;
 use crate::cli::hook::HookArgs;
 use crate::cli::report::KindWord;
 use crate::cli::unit::UnitArgs;
@@ -26,7 +25,7 @@ pub struct Args {
 }
 
 /// Clears the statuses, and prints how many there were.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
     let client = context.connect().await?;
     let request = client.request(ClearStatusRequest {
@@ -46,5 +45,5 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         1 => format!("cleared 1 status of {unit} (revision {})", answer.revision),
         n => format!("cleared {n} statuses of {unit} (revision {})", answer.revision),
     });
-    Ok(Exit::Ok)
+    Ok(())
 }

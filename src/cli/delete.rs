@@ -1,7 +1,7 @@
 //! `bellwether delete APP`: deletes an application with everything except its history.
 
 use crate::cli::context::{Context, say};
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::exit::UsageError;
 use crate::cli::target::Target;
 use crate::proto::v1::DeleteApplicationRequest;
 
@@ -14,7 +14,7 @@ pub struct Args {
 }
 
 /// Deletes the application, and prints the result.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     if let Some(unit) = Target::parse(&args.application)?.unit {
         // A unit must not delete its whole application.
         let text = format!("`{unit}` is a unit: bellwether remove {unit}");
@@ -29,5 +29,5 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let answer = client.answer(client.applications().delete_application(request).await)?;
     context.print_message(&answer, "DeleteApplicationResponse")?;
     say(&format!("deleted {} (revision {})", args.application, answer.revision));
-    Ok(Exit::Ok)
+    Ok(())
 }

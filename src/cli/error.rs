@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::cli::context::{Context, print_plain, say};
 use crate::cli::evidence::EvidenceArgs;
-use crate::cli::exit::Exit;
 use crate::cli::hook::HookArgs;
 use crate::cli::render::faults::class_word;
 use crate::cli::render::one_line;
@@ -56,7 +55,7 @@ pub struct Args {
 const DETAIL_BYTES_MAX: u64 = 65_537;
 
 /// Reports the error, and prints the verdict.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
     let internal_detail = match args.internal_detail.as_str() {
         "-" => {
@@ -92,7 +91,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     say(&format!("recorded the error of {} (revision {})", target.unit, answer.revision));
     say(&format!("see: {}", context.hint(&format!("why {}", target.application))));
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Returns the action for a person: as reported, or as the class of the error defines it.

@@ -62,6 +62,12 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+impl From<()> for Exit {
+    fn from((): ()) -> Exit {
+        Exit::Ok
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)

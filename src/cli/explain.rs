@@ -7,8 +7,8 @@ use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
 use serde::Serialize;
 
-use crate::cli::context::{Context, print_plain, print_value, screen};
-use crate::cli::exit::{Exit, NotFoundError};
+use crate::cli::context::{Context, print_plain, screen};
+use crate::cli::exit::NotFoundError;
 use crate::cli::render::text::wrap;
 
 const ERRORS: &str = include_str!("../../docs/errors.md");
@@ -34,13 +34,13 @@ struct ReasonEntry {
 }
 
 /// Looks up the reason and prints its paragraph.
-pub fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, context: &Context) -> anyhow::Result<()> {
     let entries = entries();
     let Some(given) = &args.reason else {
         let line =
             |entry: &ReasonEntry| format!("{:<24}  {}\n", entry.reason, first(&entry.meaning));
         print_plain(&entries.iter().map(line).collect::<String>())?;
-        return Ok(Exit::Ok);
+        return Ok(());
     };
     let wanted = given.trim_matches(['[', ']']).to_ascii_uppercase().replace('-', "_");
     let Some(entry) = entries.iter().find(|entry| entry.reason == wanted) else {
@@ -49,7 +49,7 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
     if !context.print_value(entry)? {
         print_plain(&entry.text(screen().width.unwrap_or(WIDTH)))?;
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 impl ReasonEntry {

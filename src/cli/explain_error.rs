@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::cli::context::{Context, print_plain};
 use crate::cli::evidence::EvidenceArgs;
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::exit::UsageError;
 use crate::config;
 use crate::domain::classify::finding::Finding;
 use crate::domain::classify::table::{self, Listed};
@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 /// Classifies the error and prints the result.
-pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     if let Some(system) = &args.list {
         return list(system.as_deref(), context);
     }
@@ -52,29 +52,26 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if !context.print_value(&as_value(&finding))? {
         print_plain(&as_text(&finding))?;
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Prints the codes of the tables.
-fn list(system: Option<&str>, context: &Context) -> anyhow::Result<Exit> {
+fn list(system: Option<&str>, context: &Context) -> anyhow::Result<()> {
     let lines = table::list(system);
     if let (Some(system), []) = (system, &*lines) {
         let text = format!("no table {system:?}; there are grpc, http, python, helm and redis");
         return Err(UsageError(text).into());
     }
-    if context.is_structured() {
-        let values: Vec<_> = lines.iter().map(line_as_value).collect();
-        print_value(&json!({ "codes": values }), context.output)?;
-        return Ok(Exit::Ok);
+    let values: Vec<_> = lines.iter().map(line_as_value).collect();
+    if !context.print_value(&json!({ "codes": values }))? {
+        let width = lines.iter().map(|line| line.code.len()).max().unwrap_or_default();
+        let text = lines.iter().map(|Listed { system, code, found }| {
+            let (class, why) = (found.class.word(), found.why);
+            format!("{system:<7} {code:<width$}  {class:<12}  {why}\n")
+        });
+        print_plain(&text.collect::<String>())?;
     }
-    let width = lines.iter().map(|line| line.code.len()).max().unwrap_or_default();
-    let mut text = String::new();
-    for Listed { system, code, found } in lines {
-        let (class, why) = (found.class.word(), found.why);
-        text.push_str(&format!("{system:<7} {code:<width$}  {class:<12}  {why}\n"));
-    }
-    print_plain(&text)?;
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 fn line_as_value(line: &Listed) -> serde_json::Value {

@@ -24,14 +24,14 @@ impl HookArgs {
     ///
     /// # Errors
     /// Those of the command; with `--best-effort` only those of the command line.
-    pub async fn run(
+    pub async fn run<E: Into<Exit>>(
         self,
-        command: impl Future<Output = anyhow::Result<Exit>>,
+        command: impl Future<Output = anyhow::Result<E>>,
     ) -> anyhow::Result<Exit> {
         let ended = match self.timeout {
-            None => command.await,
+            None => command.await.map(E::into),
             Some(limit) => match tokio::time::timeout(limit, command).await {
-                Ok(ended) => ended,
+                Ok(ended) => ended.map(E::into),
                 Err(_elapsed) => {
                     say(&format!("error: not done within {limit:?} (--timeout)"));
                     Ok(Exit::TimedOut)
@@ -63,10 +63,11 @@ mod tests {
         let never = || std::future::pending::<anyhow::Result<Exit>>();
         assert_eq!(within(false).run(never()).await.unwrap(), Exit::TimedOut);
         assert_eq!(within(true).run(never()).await.unwrap(), Exit::Ok);
-        let fails = async || anyhow::bail!("the server is away");
+        let fails = async || -> anyhow::Result<Exit> { anyhow::bail!("the server is away") };
         assert!(within(false).run(fails()).await.is_err());
         assert_eq!(within(true).run(fails()).await.unwrap(), Exit::Ok);
-        let mistyped = async || Err(UsageError("no unit".into()).into());
+        let mistyped =
+            async || -> anyhow::Result<Exit> { Err(UsageError("no unit".into()).into()) };
         assert!(within(true).run(mistyped()).await.is_err());
     }
 }

@@ -8,7 +8,6 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use crate::cli::context::{print, say};
-use crate::cli::exit::Exit;
 
 /// Print the manual page: bellwether man | man -l -; or write one for each command
 #[derive(clap::Args)]
@@ -19,7 +18,7 @@ pub struct Args {
 }
 
 /// Prints the page of the command line `C`, or writes all pages.
-pub fn run<C: CommandFactory>(args: &Args) -> anyhow::Result<Exit> {
+pub fn run<C: CommandFactory>(args: &Args) -> anyhow::Result<()> {
     let mut command = C::command();
     command.build();
     match &args.dir {
@@ -30,7 +29,7 @@ pub fn run<C: CommandFactory>(args: &Args) -> anyhow::Result<Exit> {
             say(&format!("wrote {count} pages to {}", dir.display()));
         }
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Writes the pages of a command and of its subcommands; returns their number.

@@ -218,16 +218,16 @@ pub fn run() -> ExitCode {
     let ended = match cli.command {
         // `serve` handles its own errors and creates its own runtime.
         Command::Serve(args) => serve::run(args, &doubts()),
-        Command::Config(args) => {
+        Command::Config(action) => {
             let given = matches.subcommand_matches("config").unwrap_or(&matches);
-            config::run(args, given, &doubts(), &context)
+            config::run(action, given, &doubts(), &context).map(Exit::from)
         }
-        Command::ExplainError(args) => explain_error::run(args, &context),
-        Command::Explain(args) => explain::run(&args, &context),
-        Command::Token(args) => token::run(args, &context),
-        Command::Context(args) => contexts::run(args, &given, &context),
-        Command::Completion(args) => completion::run(&args),
-        Command::Man(args) => man::run::<Cli>(&args),
+        Command::ExplainError(args) => explain_error::run(args, &context).map(Exit::from),
+        Command::Explain(args) => explain::run(&args, &context).map(Exit::from),
+        Command::Token(action) => token::run(action, &context).map(Exit::from),
+        Command::Context(action) => contexts::run(action, &given, &context).map(Exit::from),
+        Command::Completion(args) => completion::run(&args).map(Exit::from),
+        Command::Man(args) => man::run::<Cli>(&args).map(Exit::from),
         Command::Client(command) => {
             given.with_context().and_then(|chosen| run_client(command, &settings(chosen)))
         }
@@ -293,31 +293,31 @@ async fn until_interrupted(command: ClientCommand, context: &Context) -> anyhow:
 async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
     match command {
         ClientCommand::Status(args) => status::run(args, context).await,
-        ClientCommand::Why(args) => why::run(args, context).await,
+        ClientCommand::Why(args) => why::run(args, context).await.map(Exit::from),
         ClientCommand::Report(args) => args.hook.clone().run(report::run(args, context)).await,
         ClientCommand::Replace(args) => args.hook.clone().run(replace::run(args, context)).await,
         ClientCommand::Clear(args) => args.hook.clone().run(clear::run(args, context)).await,
         ClientCommand::Error(args) => args.hook.clone().run(error::run(args, context)).await,
         ClientCommand::Resolve(args) => args.hook.clone().run(resolve::run(args, context)).await,
-        ClientCommand::Watch(args) => watch::run(args, context).await,
+        ClientCommand::Watch(args) => watch::run(args, context).await.map(Exit::from),
         ClientCommand::Wait(args) => wait::run(args, context).await,
         ClientCommand::Check(args) => check::run(args, context).await,
         ClientCommand::Health(args) => health::run(args, context).await,
-        ClientCommand::Version(args) => version::run(args, context).await,
-        ClientCommand::Log(args) => log::run(args, context).await,
+        ClientCommand::Version(args) => version::run(args, context).await.map(Exit::from),
+        ClientCommand::Log(args) => log::run(args, context).await.map(Exit::from),
         ClientCommand::Register(args) => args.hook.clone().run(register::run(args, context)).await,
         ClientCommand::Stopping(args) => args.hook.clone().run(stopping::run(args, context)).await,
-        ClientCommand::Attend(args) => attend::run(args, context).await,
+        ClientCommand::Attend(args) => attend::run(args, context).await.map(Exit::from),
         ClientCommand::AppStatus(args) => {
             args.hook.clone().run(app_status::run(args, context)).await
         }
-        ClientCommand::Remove(args) => remove::run(args, context).await,
-        ClientCommand::Delete(args) => delete::run(args, context).await,
+        ClientCommand::Remove(args) => remove::run(args, context).await.map(Exit::from),
+        ClientCommand::Delete(args) => delete::run(args, context).await.map(Exit::from),
         ClientCommand::Leader(args) => args.hook.clone().run(leader::run(args, context)).await,
         ClientCommand::Data(args) => args.hook.clone().run(data::run(args, context)).await,
-        ClientCommand::Configure(args) => configure::run(args, context).await,
-        ClientCommand::Ops(args) => ops::run(args, context).await,
-        ClientCommand::Import(import) => juju::run(import, context).await,
+        ClientCommand::Configure(args) => configure::run(args, context).await.map(Exit::from),
+        ClientCommand::Ops(command) => ops::run(command, context).await,
+        ClientCommand::Import(source) => juju::run(source, context).await.map(Exit::from),
         ClientCommand::Doctor(args) => doctor::run(args, context).await,
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::cli::context::{Context, print_plain, say};
-use crate::cli::exit::Exit;
 use crate::cli::hook::HookArgs;
 use crate::cli::render::counted;
 use crate::cli::unit::UnitArgs;
@@ -35,7 +34,7 @@ pub struct Args {
 }
 
 /// Registers the unit, and prints its incarnation.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
     let client = context.connect().await?;
     let request = client.request(RegisterUnitRequest {
@@ -55,7 +54,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             say(&line);
         }
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Returns what the unit finds from before, a line each.

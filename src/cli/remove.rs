@@ -1,7 +1,7 @@
 //! `bellwether remove APP/UNIT`: removes a unit with its statuses.
 
 use crate::cli::context::{Context, say};
-use crate::cli::exit::Exit;
+use crate::cli::render::counted;
 use crate::cli::unit::UnitArgs;
 use crate::proto::v1::RemoveUnitRequest;
 
@@ -13,7 +13,7 @@ pub struct Args {
 }
 
 /// Removes the unit, and prints the result.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
     let client = context.connect().await?;
     let request = client.request(RemoveUnitRequest {
@@ -24,11 +24,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     });
     let answer = client.answer(client.applications().remove_unit(request).await)?;
     context.print_message(&answer, "RemoveUnitResponse")?;
-    let statuses = match answer.removed_count {
-        1 => "1 status".to_string(),
-        n => format!("{n} statuses"),
-    };
+    let statuses = counted(answer.removed_count, "status", "statuses");
     let revision = answer.revision;
     say(&format!("removed {} with {statuses} (revision {revision})", target.unit));
-    Ok(Exit::Ok)
+    Ok(())
 }

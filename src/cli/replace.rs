@@ -5,8 +5,8 @@ use std::io::Read as _;
 use anyhow::Context as _;
 use serde_json::Value;
 
-use crate::cli::context::{Context, say};
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::context::{Context, say, say_advice};
+use crate::cli::exit::UsageError;
 use crate::cli::hook::HookArgs;
 use crate::cli::render::counted;
 use crate::cli::unit::UnitArgs;
@@ -74,7 +74,7 @@ precedence, labels, ttl (\"90s\"), observeTime";
 const SET_BYTES_MAX: u64 = 4 << 20;
 
 /// Replaces the set, and prints what changed.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
     let Set { component, statuses } = args.set.read()?;
     let count = statuses.len();
@@ -93,10 +93,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     context.print_message(&answer, "ReplaceStatusesResponse")?;
     let result = (answer.changed, answer.removed_count, answer.revision);
     say(&outcome(&target.unit, count, result));
-    for advice in &answer.advice {
-        say(&format!("advice: {advice}"));
-    }
-    Ok(Exit::Ok)
+    say_advice(&answer.advice);
+    Ok(())
 }
 
 fn read(file: &str) -> anyhow::Result<String> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::cli::context::{Context, say};
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::context::{Context, say, say_advice};
+use crate::cli::exit::UsageError;
 use crate::cli::hook::HookArgs;
 use crate::cli::juju_hook::{self, JujuHook, juju_hook};
 use crate::cli::level::LevelWord;
@@ -91,20 +91,18 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 }
 
 /// Reports the status, and prints what changed.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let request = request(args, context.namespace(), juju_hook())?;
     let client = context.connect().await?;
     let answer = client.reports().report_status(client.request(request.clone())).await;
     let answer = client.answer(answer)?;
     context.print_message(&answer, "ReportStatusResponse")?;
     say(&outcome(&request, &answer));
-    for advice in &answer.advice {
-        say(&format!("advice: {advice}"));
-    }
+    say_advice(&answer.advice);
     if answer.changed {
         say(&format!("see: {}", context.hint(&format!("why {}", request.application))));
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 fn request(

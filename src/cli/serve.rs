@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{Addresses, App, Drained};
-use crate::cli::context::{say, say_lines};
-use crate::cli::exit::Exit;
+use crate::cli::context::{print, say_lines};
+use crate::cli::exit::{Exit, UsageError};
 use crate::cli::notify::Notifier;
 use crate::config;
 use crate::config::{Config, StoreChoice};
@@ -48,13 +48,8 @@ const TELEMETRY_DEADLINE: Duration = Duration::from_secs(2);
 /// the environment.
 pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
     let version = env!("CARGO_PKG_VERSION");
-    let mut config = match Config::load(args.flags) {
-        Ok(config) => config,
-        Err(error) => {
-            say(&format!("error: {error}"));
-            return Ok(Exit::Usage);
-        }
-    };
+    let config = Config::load(args.flags);
+    let mut config = config.map_err(|error| UsageError(error.to_string()))?;
     let telemetry = telemetry::init(telemetry::Options::from_env(version))?;
     if config::shows_password(std::env::args_os()) {
         tracing::warn!("{}", config::PASSWORD_SHOWN);

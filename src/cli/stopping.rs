@@ -1,7 +1,6 @@
 //! `bellwether stopping APP/UNIT`: announces that the worker of a unit is about to stop.
 
 use crate::cli::context::{Context, say};
-use crate::cli::exit::Exit;
 use crate::cli::hook::HookArgs;
 use crate::cli::unit::UnitArgs;
 use crate::proto::v1::AnnounceStopRequest;
@@ -22,7 +21,7 @@ pub struct Args {
 }
 
 /// Announces the stop, and prints the result.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
     let client = context.connect().await?;
     let request = client.request(AnnounceStopRequest {
@@ -41,5 +40,5 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         ),
         false => format!("no change: {} was stopping already, or has left", target.unit),
     });
-    Ok(Exit::Ok)
+    Ok(())
 }

@@ -3,8 +3,7 @@
 use bellwether_client::{Client, Error};
 use serde_json::json;
 
-use crate::cli::context::{Context, print_plain, print_value};
-use crate::cli::exit::Exit;
+use crate::cli::context::{Context, print_plain};
 use crate::cli::json;
 use crate::proto::v1::{GetServerInfoRequest, GetServerInfoResponse};
 
@@ -23,30 +22,27 @@ pub struct Args {
 }
 
 /// Prints the versions; that of the client even if no server answers.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let asked = match args.client {
-        true => None,
-        false => Some(ask(context).await),
+        true => Ok(None),
+        false => ask(context).await.map(Some),
     };
     if context.output.is_structured() {
         let own = json!({
             "version": env!("CARGO_PKG_VERSION"), "commit": COMMIT, "commit_date": DATE,
         });
         let mut value = json!({ "client": own });
-        if let Some(Ok(info)) = &asked {
+        if let Ok(Some(info)) = &asked {
             value["server"] = json::from_message(info, "GetServerInfoResponse")?;
         }
         context.print_value(&value)?;
     } else {
         print_plain(&format!("client  {}\n", named(env!("CARGO_PKG_VERSION"), COMMIT, DATE)))?;
-        if let Some(Ok(info)) = &asked {
+        if let Ok(Some(info)) = &asked {
             print_plain(&server(info, &context.server))?;
         }
     }
-    match asked {
-        Some(Err(error)) => Err(error),
-        _ => Ok(Exit::Ok),
-    }
+    asked.map(drop)
 }
 
 async fn ask(context: &Context) -> anyhow::Result<GetServerInfoResponse> {

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, screen};
-use crate::cli::exit::Exit;
 use crate::cli::render;
 use crate::cli::unit::AppArgs;
 use crate::proto::v1::ExplainApplicationRequest;
@@ -21,7 +20,7 @@ pub struct Args {
 }
 
 /// Asks the server and prints the explanation.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     // A unit names its application here.
     let application = args.application.name()?;
     let client = context.connect().await?;
@@ -36,5 +35,5 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let hint = |command: &str| context.hint(command);
         print(&render::why::render(&why, Timestamp::now(), screen(), &hint))?;
     }
-    Ok(Exit::Ok)
+    Ok(())
 }

@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::cli::attend::bell::Bell;
 use crate::cli::attend::ring::{Ring, Rings, Running};
 use crate::cli::context::{Context, say};
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::exit::UsageError;
 use crate::cli::span;
 use crate::cli::target::UnitTarget;
 use crate::cli::unit::UnitArgs;
@@ -85,7 +85,7 @@ impl Args {
 }
 
 /// Holds the session until a signal ends it, or the unit is removed.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
     let mut attendant = Attendant {
         rings: Rings::new(args.bell(&target, context)?, args.ring_timeout),
@@ -110,7 +110,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             None => {
                 // The goodbye may not arrive; the server then waits for the heartbeats in vain.
                 let _ = worker.shutdown(false).await;
-                return Ok(Exit::Ok);
+                return Ok(());
             }
             Some(worker::Error::Superseded { incarnation: Some(newer), .. })
                 if incarnation < newer =>
@@ -119,7 +119,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             }
             Some(worker::Error::Superseded { detail, .. }) => {
                 say(&format!("{} is not attended any more: {detail}", target.unit));
-                return Ok(Exit::Ok);
+                return Ok(());
             }
             Some(worker::Error::Client(error)) => return Err(error.into()),
             Some(error) => return Err(error.into()),

@@ -4,7 +4,6 @@ use bellwether_client::{Client, Error, Event, Watch};
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, say, screen};
-use crate::cli::exit::Exit;
 use crate::cli::outage::Outage;
 use crate::cli::{json, render};
 use crate::proto::v1::{ListStatusEventsRequest, StatusEvent, WatchApplicationsRequest};
@@ -18,7 +17,7 @@ pub async fn run(
     query: ListStatusEventsRequest,
     events: Vec<StatusEvent>,
     context: &Context,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<()> {
     let request = WatchApplicationsRequest {
         namespace: query.namespace.clone(),
         applications: vec![query.application.clone()],

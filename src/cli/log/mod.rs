@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::cli::context::{Context, print, print_value, say, screen};
-use crate::cli::exit::Exit;
+use crate::cli::context::{Context, print, say, screen};
 use crate::cli::output::Output;
 use crate::cli::render::time;
-use crate::cli::target::{Target, UnitTarget};
-use crate::cli::{json, render, span};
+use crate::cli::target::Target;
+use crate::cli::{render, span};
 use crate::proto::v1::{ListStatusEventsRequest, ListStatusEventsResponse};
 
 /// Show the history of an application or of one unit, the newest last
@@ -39,13 +38,10 @@ pub struct Args {
 }
 
 /// Prints the history, and with --follow each later event.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let namespace = args.namespace.unwrap_or_else(|| context.namespace());
     let target = match &args.application {
-        Some(application) => {
-            let pod = UnitTarget::parse(&args.target, Some(application))?;
-            Target { application: pod.application, unit: Some(pod.unit) }
-        }
+        Some(pod_of) => Target { application: pod_of.clone(), unit: Some(args.target.clone()) },
         None => Target::parse(&args.target)?,
     };
     let query = ListStatusEventsRequest {
@@ -64,16 +60,16 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.follow {
         return follow::run(&client, query, events, context).await;
     }
-    if context.is_structured() {
-        let answer = ListStatusEventsResponse { events, ..ListStatusEventsResponse::default() };
-        let value = json::from_message(&answer, "ListStatusEventsResponse")?;
-        print_value(&value, context.output)?;
-    } else if events.is_empty() {
+    let answer = ListStatusEventsResponse { events, ..ListStatusEventsResponse::default() };
+    if context.print_message(&answer, "ListStatusEventsResponse")? {
+        return Ok(());
+    }
+    if answer.events.is_empty() {
         say(&format!("nothing has happened to {}", args.target));
     } else {
         let wide = context.output == Output::Wide;
         let now = Timestamp::now();
-        print(&render::log::render(&target.application, &events, wide, now, screen()))?;
+        print(&render::log::render(&target.application, &answer.events, wide, now, screen()))?;
     }
-    Ok(Exit::Ok)
+    Ok(())
 }

@@ -14,7 +14,6 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until};
 
 use crate::cli::context::{Context, say};
-use crate::cli::exit::Exit;
 use crate::cli::outage::Outage;
 use crate::cli::watch::change::{KnownLevels, LevelChange};
 
@@ -44,7 +43,7 @@ impl Exec {
     ///
     /// # Errors
     /// Those of the watch, and if the command cannot be started.
-    pub async fn run(&mut self, mut watch: Watch) -> anyhow::Result<Exit> {
+    pub async fn run(&mut self, mut watch: Watch) -> anyhow::Result<()> {
         let (mut outage, mut known) = (Outage::default(), KnownLevels::default());
         loop {
             let may_start = self.running.is_none() && !self.pending.is_empty();

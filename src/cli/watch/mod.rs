@@ -10,8 +10,7 @@ use std::time::Duration;
 use bellwether_client::{Event, Watch};
 use serde_json::Value;
 
-use crate::cli::context::{Context, print, say, screen};
-use crate::cli::exit::Exit;
+use crate::cli::context::{Context, print, screen};
 use crate::cli::level::LevelWord;
 use crate::cli::outage::Outage;
 use crate::cli::output::Output;
@@ -45,7 +44,7 @@ pub struct Args {
 }
 
 /// Follows until interrupted.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let as_lines = match context.output_given {
         true => !context.output.is_structured(),
         false => io::stdout().is_terminal(),
