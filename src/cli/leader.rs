@@ -26,15 +26,9 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Action {
     /// Show the leader, and the units that wait to lead
-    Get {
-        #[command(flatten)]
-        application: AppArgs,
-    },
+    Get(AppArgs),
     /// Exit with 0 if the unit leads, with 7 if another unit does, with 8 if no unit does yet
-    Is {
-        #[command(flatten)]
-        unit: UnitArgs,
-    },
+    Is(UnitArgs),
     /// Claim leadership for a unit without a session; while another unit leads, wait in line
     Claim {
         #[command(flatten)]
@@ -52,10 +46,7 @@ enum Action {
         epoch: Option<u64>,
     },
     /// Make a unit the leader, as an operator
-    Transfer {
-        #[command(flatten)]
-        unit: UnitArgs,
-    },
+    Transfer(UnitArgs),
 }
 
 /// Why a unit may write as the leader.
@@ -98,7 +89,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let namespace = context.namespace();
     match args.action {
-        Action::Get { application } => {
+        Action::Get(application) => {
             if let Some(given) = application.given()
                 && Target::parse(given)?.unit.is_some()
             {
@@ -107,7 +98,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             }
             show(&leader(&client, namespace, &application.name()?).await?, context)?;
         }
-        Action::Is { unit } => {
+        Action::Is(unit) => {
             let target = unit.target()?;
             let answer = leader(&client, namespace, &target.application).await?;
             return is_leader(&target.unit, &answer, context);

@@ -130,11 +130,14 @@ enum Command {
     Serve(serve::Args),
     #[command(flatten)]
     Client(ClientCommand),
-    Config(config::Args),
+    #[command(subcommand)]
+    Config(config::Action),
     Explain(explain::Args),
     ExplainError(explain_error::Args),
-    Token(token::Args),
-    Context(contexts::Args),
+    #[command(subcommand)]
+    Token(token::Action),
+    #[command(subcommand)]
+    Context(contexts::Action),
     Completion(completion::Args),
     Man(man::Args),
 }
@@ -165,9 +168,10 @@ enum ClientCommand {
     Leader(leader::Args),
     Data(data::Args),
     Configure(configure::Args),
-    #[command(visible_alias = "op")]
-    Ops(ops::Args),
-    Import(juju::Import),
+    #[command(subcommand, visible_alias = "op")]
+    Ops(ops::Command),
+    #[command(subcommand)]
+    Import(juju::Source),
     Doctor(doctor::Args),
 }
 

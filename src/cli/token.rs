@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use serde_json::json;
 
-use crate::cli::context::{Context, print_plain, print_value, say};
-use crate::cli::exit::{Exit, NotFoundError, UsageError};
+use crate::cli::context::{Context, print_plain, say};
+use crate::cli::exit::{NotFoundError, UsageError};
 use crate::cli::private_file::replace;
 use crate::cli::span;
 use crate::security::identity::token::{TokenEntry, Tokens};
@@ -17,14 +17,8 @@ use crate::security::identity::token::{TokenEntry, Tokens};
 ///
 /// It works on the file of `serve --tokens`, on the machine that has it. A running server reads the
 /// file again within seconds.
-#[derive(clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(clap::Subcommand)]
-enum Action {
+pub enum Action {
     /// Make a token, and print it once on stdout
     Create {
         /// Name of the token, which roles name as token:ID
@@ -37,10 +31,7 @@ enum Action {
         ttl: Ttl,
     },
     /// List the tokens, without the tokens themselves
-    List {
-        #[command(flatten)]
-        file: FileArgs,
-    },
+    List(FileArgs),
     /// Remove a token; its open streams end within seconds
     Revoke {
         /// Name of the token
@@ -51,15 +42,17 @@ enum Action {
     },
 }
 
+/// The file of the tokens.
 #[derive(clap::Args)]
-struct FileArgs {
+pub struct FileArgs {
     /// The file with the digests; `create` makes it
     #[arg(long, env = "BELLWETHER_TOKENS", value_name = "FILE")]
     tokens: PathBuf,
 }
 
+/// How long a token is valid; nothing for a token without end.
 #[derive(Debug, Clone, Copy)]
-struct Ttl(Option<Duration>);
+pub struct Ttl(Option<Duration>);
 
 fn span_or_none(text: &str) -> Result<Ttl, String> {
     match text {
@@ -69,8 +62,8 @@ fn span_or_none(text: &str) -> Result<Ttl, String> {
 }
 
 /// Changes or prints the file.
-pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    match args.action {
+pub fn run(action: Action, context: &Context) -> anyhow::Result<()> {
+    match action {
         Action::Create { id, file, ttl: Ttl(ttl) } => {
             let mut tokens =
                 if file.tokens.exists() { read(&file.tokens)? } else { Tokens::default() };
@@ -80,7 +73,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             print_plain(&format!("{text}\n"))?;
             say(&format!("created token {id}; it is shown only now. Grants name it token:{id}"));
         }
-        Action::List { file } => list(&read(&file.tokens)?, context)?,
+        Action::List(file) => list(&read(&file.tokens)?, context)?,
         Action::Revoke { id, file } => {
             let mut tokens = read(&file.tokens)?;
             if !tokens.revoke(&id) {
@@ -91,7 +84,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             say(&format!("revoked token {id}; servers refuse it within seconds"));
         }
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 fn list(tokens: &Tokens, context: &Context) -> anyhow::Result<()> {

@@ -8,59 +8,42 @@ use clap::{ArgAction, ArgMatches};
 use serde_json::{Value, json};
 
 use crate::cli::config::source::Sources;
-use crate::cli::context::{Context, print_plain, print_value, say};
-use crate::cli::exit::Exit;
+use crate::cli::context::{Context, print_plain, say};
+use crate::cli::exit::UsageError;
 use crate::config;
 use crate::config::{Config, StoreChoice};
 
 /// Check or print the configuration of the server
-#[derive(clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(clap::Subcommand)]
-enum Action {
+pub enum Action {
     /// Check whether `serve` would accept these flags, variables and this file
-    Check {
-        #[command(flatten)]
-        flags: config::Flags,
-    },
+    Check(config::Flags),
     /// Print every setting with the source of its value; passwords are left out
-    Print {
-        #[command(flatten)]
-        flags: config::Flags,
-    },
+    Print(config::Flags),
 }
 
 /// Loads the configuration as `serve` does. `matches` has the flags and variables given; `doubts`
 /// are sentences about the environment.
 pub fn run(
-    args: Args,
+    action: Action,
     matches: &ArgMatches,
     doubts: &[String],
     context: &Context,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<()> {
     for doubt in doubts {
         say(&format!("warning: {doubt}"));
     }
-    let (flags, prints) = match args.action {
-        Action::Check { flags } => (flags, false),
-        Action::Print { flags } => (flags, true),
+    let (flags, prints) = match action {
+        Action::Check(flags) => (flags, false),
+        Action::Print(flags) => (flags, true),
     };
     let file = flags.store.config.clone();
-    let config = match Config::load(flags) {
-        Ok(config) => config,
-        Err(error) => {
-            say(&format!("error: {}", masked(&error.to_string())));
-            return Ok(Exit::Usage);
-        }
-    };
+    let wrong = |error: config::Error| UsageError(masked(&error.to_string()));
+    let config = Config::load(flags).map_err(wrong)?;
     if !prints {
         let name = file.map_or_else(String::new, |file| format!(" ({})", file.display()));
         say(&format!("the configuration is valid{name}"));
-        return Ok(Exit::Ok);
+        return Ok(());
     }
     let matches = matches.subcommand_matches("print").unwrap_or(matches);
     let sources = Sources::of(matches, file.as_deref())?;
@@ -70,7 +53,7 @@ pub fn run(
     if !context.print_value(&Value::Object(all.collect()))? {
         print_plain(&text(&rows))?;
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Returns the settings that are also flags, then those of the file alone.

@@ -14,7 +14,8 @@ use serde_json::json;
 
 use crate::cli::context::{Context, print, say, screen};
 use crate::cli::contexts::file::{Contexts, SavedContext};
-use crate::cli::exit::{Exit, NotFoundError, UsageError};
+use crate::cli::exit::{NotFoundError, UsageError};
+use crate::cli::output::Output;
 use crate::cli::render::table::Table;
 
 /// The server without a flag, a variable or a context.
@@ -25,14 +26,8 @@ pub const DEFAULT_SERVER: &str = "http://127.0.0.1:50051";
 /// A command uses the context of --context or BELLWETHER_CONTEXT, else the current one. With
 /// --server or BELLWETHER_SERVER and without --context it uses none, so that credentials of one
 /// server never reach another.
-#[derive(clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(clap::Subcommand)]
-enum Action {
+pub enum Action {
     /// Save --server, --namespace, --ca, --cert, --cert-key and --token-file under a name
     Set {
         /// Name of the context
@@ -141,14 +136,11 @@ fn no_file() -> UsageError {
 }
 
 /// Changes or prints the file of contexts.
-pub fn run(args: Args, given: &Given, settings: &Context) -> anyhow::Result<Exit> {
+pub fn run(action: Action, given: &Given, settings: &Context) -> anyhow::Result<()> {
     let path = file::path().ok_or_else(no_file)?;
     let mut contexts = Contexts::read(&path)?;
-    match args.action {
-        Action::List => {
-            list(&contexts, settings)?;
-            return Ok(Exit::Ok);
-        }
+    match action {
+        Action::List => return list(&contexts, settings),
         Action::Set { name } => {
             contexts.all.insert(name.clone(), given.saved()?);
             let current = contexts.current.get_or_insert_with(|| name.clone());
@@ -171,8 +163,7 @@ pub fn run(args: Args, given: &Given, settings: &Context) -> anyhow::Result<Exit
             say(&format!("removed context {name}"));
         }
     }
-    contexts.write(&path)?;
-    Ok(Exit::Ok)
+    contexts.write(&path)
 }
 
 fn list(contexts: &Contexts, settings: &Context) -> anyhow::Result<()> {

@@ -26,27 +26,22 @@ use bellwether_client::Client;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::context::{Context, say};
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::exit::UsageError;
 use crate::cli::juju::document::Document;
 use crate::cli::juju::import::ImportOutcome;
 use crate::cli::render::counted;
 use crate::cli::span;
 
 /// Import statuses from another system
-#[derive(clap::Args)]
-pub struct Import {
-    #[command(subcommand)]
-    source: Source,
-}
-
 #[derive(clap::Subcommand)]
-enum Source {
+pub enum Source {
     /// Import what `juju status --format json` shows; a repeat reports only changes
     Juju(Args),
 }
 
+/// The source of the document.
 #[derive(clap::Args)]
-struct Args {
+pub struct Args {
     /// The document; - or nothing is standard input
     #[arg(conflicts_with = "command")]
     file: Option<PathBuf>,
@@ -70,8 +65,8 @@ pub fn read_and_plan(text: &str) -> anyhow::Result<()> {
 }
 
 /// Imports once, or repeatedly with `--every`.
-pub async fn run(import: Import, context: &Context) -> anyhow::Result<Exit> {
-    let Source::Juju(args) = import.source;
+pub async fn run(source: Source, context: &Context) -> anyhow::Result<()> {
+    let Source::Juju(args) = source;
     if let Some(every) = args.every {
         return follow(every, &args.command, context).await;
     }
@@ -85,12 +80,12 @@ pub async fn run(import: Import, context: &Context) -> anyhow::Result<Exit> {
     let (namespace, outcome) = once(&client, &document, context).await?;
     outcome.notes.iter().for_each(|note| say(&format!("note: {note}")));
     say(&summary(&outcome, &namespace));
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Imports repeatedly until interrupted. After a failure the last import stays in place, and the
 /// next turn tries again.
-async fn follow(every: Duration, command: &[String], context: &Context) -> anyhow::Result<Exit> {
+async fn follow(every: Duration, command: &[String], context: &Context) -> anyhow::Result<()> {
     if every.is_zero() {
         return Err(UsageError("--every needs a span longer than nothing".to_string()).into());
     }

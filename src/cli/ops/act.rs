@@ -1,7 +1,6 @@
 //! `bellwether ops retry` and `cancel`: change an operation as an operator.
 
 use crate::cli::context::{Context, say};
-use crate::cli::exit::Exit;
 use crate::cli::render;
 use crate::cli::target::Target;
 use crate::proto::v1::{CancelOperationRequest, Operation, RetryOperationRequest};
@@ -18,7 +17,7 @@ pub struct Args {
 }
 
 /// Retries the operation.
-pub async fn retry(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn retry(args: Args, context: &Context) -> anyhow::Result<()> {
     let client = context.connect().await?;
     let request = client.request(RetryOperationRequest {
         namespace: context.namespace(),
@@ -31,7 +30,7 @@ pub async fn retry(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Cancels the operation.
-pub async fn cancel(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn cancel(args: Args, context: &Context) -> anyhow::Result<()> {
     let client = context.connect().await?;
     let request = client.request(CancelOperationRequest {
         namespace: context.namespace(),
@@ -44,7 +43,7 @@ pub async fn cancel(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Prints the state of the operation, and what is next.
-pub fn done(operation: &Operation, context: &Context) -> anyhow::Result<Exit> {
+pub fn done(operation: &Operation, context: &Context) -> anyhow::Result<()> {
     context.print_message(operation, "Operation")?;
     let (id, state) = (&operation.operation_id, render::operation::state_word(operation.state));
     let next = match operation.next_step.as_str() {
@@ -52,5 +51,5 @@ pub fn done(operation: &Operation, context: &Context) -> anyhow::Result<Exit> {
         next => format!("; next: {next}"),
     };
     say(&format!("operation {id} to {} is {state}{next}", operation.target_version));
-    Ok(Exit::Ok)
+    Ok(())
 }

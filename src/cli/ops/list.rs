@@ -5,7 +5,6 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, say, screen};
-use crate::cli::exit::Exit;
 use crate::cli::render;
 use crate::cli::render::operation::ListScope;
 use crate::cli::target::Target;
@@ -26,7 +25,7 @@ pub struct Args {
 }
 
 /// Asks the server and prints the list.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let client = context.connect().await?;
     let namespace = context.namespace();
     let (operations, scope, none) = match &args.application {
@@ -45,14 +44,14 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     };
     let answer = ListOperationsResponse { operations, ..ListOperationsResponse::default() };
     if context.print_message(&answer, "ListOperationsResponse")? {
-        return Ok(Exit::Ok);
+        return Ok(());
     }
     if answer.operations.is_empty() {
         say(&none);
     } else {
         print(&render::operation::list(&answer.operations, Timestamp::now(), scope, screen()))?;
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Returns the operations of all applications of a namespace, `-` for all namespaces, in the order

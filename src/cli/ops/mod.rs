@@ -11,14 +11,8 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 
 /// Show and change work in flight: operations that are resumed instead of failed
-#[derive(clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(clap::Subcommand)]
-enum Command {
+pub enum Command {
     List(list::Args),
     Show(show::Args),
     Begin(work::Begin),
@@ -35,10 +29,10 @@ enum Command {
 }
 
 /// Runs the command.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    match args.command {
-        Command::List(args) => list::run(args, context).await,
-        Command::Show(args) => show::run(args, context).await,
+pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
+    match command {
+        Command::List(args) => list::run(args, context).await.map(Exit::from),
+        Command::Show(args) => show::run(args, context).await.map(Exit::from),
         Command::Begin(args) => args.work.hook.clone().run(work::begin(args, context)).await,
         Command::Heartbeat(args) => {
             args.work.hook.clone().run(work::heartbeat(args, context)).await
@@ -46,8 +40,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Command::Verify(args) => args.work.hook.clone().run(work::verify(args, context)).await,
         Command::Complete(args) => args.hook.clone().run(work::complete(args, context)).await,
         Command::Fail(args) => args.work.hook.clone().run(work::fail(args, context)).await,
-        Command::Retry(args) => act::retry(args, context).await,
-        Command::Cancel(args) => act::cancel(args, context).await,
-        Command::Supersede(args) => supersede::run(args, context).await,
+        Command::Retry(args) => act::retry(args, context).await.map(Exit::from),
+        Command::Cancel(args) => act::cancel(args, context).await.map(Exit::from),
+        Command::Supersede(args) => supersede::run(args, context).await.map(Exit::from),
     }
 }

@@ -4,7 +4,6 @@ use bellwether_client::Client;
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, screen};
-use crate::cli::exit::Exit;
 use crate::cli::render;
 use crate::cli::unit::AppArgs;
 use crate::proto::v1::{GetOperationRequest, Operation};
@@ -21,14 +20,14 @@ pub struct Args {
 }
 
 /// Asks the server and prints the operation.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let application = args.application.name()?;
     let client = context.connect().await?;
     let operation = get(&client, context, &application, &args.operation).await?;
     if !context.print_message(&operation, "Operation")? {
         print(&render::operation::show(&operation, Timestamp::now(), screen()))?;
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Fetches one operation.

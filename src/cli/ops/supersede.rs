@@ -1,7 +1,7 @@
 //! `bellwether ops supersede APP OPERATION`: replaces an operation whose target cannot be reached.
 
-use crate::cli::context::{Context, say};
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::context::{Context, say_advice};
+use crate::cli::exit::UsageError;
 use crate::cli::ops::new::NewArgs;
 use crate::cli::ops::{act, show};
 use crate::cli::target::Target;
@@ -27,7 +27,7 @@ pub struct Args {
 }
 
 /// Reads the old operation, and records the new one.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let described = args.new.request()?;
     let client = context.connect().await?;
     let application = Target::parse(&args.application)?.application;
@@ -54,8 +54,6 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         ..described
     });
     let answer = client.answer(client.operations().begin_operation(request).await)?;
-    for advice in &answer.advice {
-        say(&format!("advice: {advice}"));
-    }
+    say_advice(&answer.advice);
     act::done(&answer.operation.unwrap_or_default(), context)
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::cli::context::{Context, print_plain, say};
 use crate::cli::evidence::EvidenceArgs;
-use crate::cli::exit::{Exit, NotThisUnitError, NotYetError, UsageError};
+use crate::cli::exit::{NotThisUnitError, NotYetError, UsageError};
 use crate::cli::file;
 use crate::cli::hook::HookArgs;
 use crate::cli::juju_hook::{self, juju_hook};
@@ -173,7 +173,7 @@ fn check_free(operation: &Operation, target: &UnitTarget) -> Result<(), NotYetEr
 }
 
 /// Begins the operation, or acquires what an earlier hook has left.
-pub async fn begin(args: Begin, context: &Context) -> anyhow::Result<Exit> {
+pub async fn begin(args: Begin, context: &Context) -> anyhow::Result<()> {
     let target = args.work.target()?;
     let described = args.new.request()?;
     let client = context.connect().await?;
@@ -212,17 +212,17 @@ pub async fn begin(args: Begin, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Prints the word for the script, and the state for a person.
-fn said(word: &str, operation: &Operation, context: &Context) -> anyhow::Result<Exit> {
+fn said(word: &str, operation: &Operation, context: &Context) -> anyhow::Result<()> {
     if !context.print_message(operation, "Operation")? {
         print_plain(&format!("{word}\n"))?;
     }
     let (id, state) = (&operation.operation_id, state_word(operation.state));
     say(&format!("operation {id} to {} is {state}", operation.target_version));
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Renews the lease, and saves a checkpoint.
-pub async fn heartbeat(args: Heartbeat, context: &Context) -> anyhow::Result<Exit> {
+pub async fn heartbeat(args: Heartbeat, context: &Context) -> anyhow::Result<()> {
     let saved = match &args.checkpoint_file {
         Some(path) => Some(file::read(path)?.into()),
         None => args.checkpoint.map(Into::into),
@@ -241,11 +241,11 @@ pub async fn heartbeat(args: Heartbeat, context: &Context) -> anyhow::Result<Exi
     let answer = client.answer(client.operations().heartbeat_operation(request).await)?;
     context.print_message(&answer, "HeartbeatOperationResponse")?;
     say(&format!("operation {} is kept", operation.operation_id));
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Reports how far the previous holder came.
-pub async fn verify(args: Verify, context: &Context) -> anyhow::Result<Exit> {
+pub async fn verify(args: Verify, context: &Context) -> anyhow::Result<()> {
     let (client, target, operation) = args.work.held(context).await?;
     let request = client.request(VerifyOperationRequest {
         namespace: context.namespace(),
@@ -261,7 +261,7 @@ pub async fn verify(args: Verify, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Completes the operation.
-pub async fn complete(args: WorkArgs, context: &Context) -> anyhow::Result<Exit> {
+pub async fn complete(args: WorkArgs, context: &Context) -> anyhow::Result<()> {
     let (client, target, operation) = args.find(context).await?;
     if operation.state() == OperationState::Succeeded {
         return act::done(&operation, context);
@@ -280,7 +280,7 @@ pub async fn complete(args: WorkArgs, context: &Context) -> anyhow::Result<Exit>
 }
 
 /// Reports the failure of an attempt.
-pub async fn fail(args: Fail, context: &Context) -> anyhow::Result<Exit> {
+pub async fn fail(args: Fail, context: &Context) -> anyhow::Result<()> {
     let (client, target, operation) = args.work.held(context).await?;
     let mut error = args.error.report();
     error.component = args.component;
