@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use bellwether_client::Client;
-
-use crate::cli::context::{Context, say};
-use crate::cli::exit::Exit;
+use crate::cli::context::{Context, say, say_advice};
 use crate::cli::hook::HookArgs;
 use crate::cli::leader::LeaderArgs;
 use crate::cli::level::LevelWord;
@@ -75,27 +72,18 @@ struct Set {
 }
 
 /// Changes the statuses, and prints the result.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     match args.action {
-        Action::Set(set) => {
-            let client = context.connect().await?;
-            run_set(set, &client, context).await?;
-        }
+        Action::Set(set) => run_set(set, context).await,
         Action::Replace { unit, set, leader } => {
-            let (target, given) = (unit.target()?, set.read()?);
-            let client = context.connect().await?;
-            run_replace(target, given, &leader, &client, context).await?;
+            run_replace(unit.target()?, set.read()?, &leader, context).await
         }
-        Action::Clear { unit, leader } => {
-            let target = unit.target()?;
-            let client = context.connect().await?;
-            run_clear(target, &leader, &client, context).await?;
-        }
+        Action::Clear { unit, leader } => run_clear(unit.target()?, &leader, context).await,
     }
-    Ok(Exit::Ok)
 }
 
-async fn run_set(set: Set, client: &Client, context: &Context) -> anyhow::Result<()> {
+async fn run_set(set: Set, context: &Context) -> anyhow::Result<()> {
+    let client = context.connect().await?;
     let target = set.unit.target()?;
     let mode = match set.overrides {
         true => ApplicationStatusMode::Override,
@@ -105,7 +93,7 @@ async fn run_set(set: Set, client: &Client, context: &Context) -> anyhow::Result
     let request = client.request(SetApplicationStatusRequest {
         namespace: context.namespace(),
         application: target.application.clone(),
-        lease_epoch: set.leader.epoch(client, context.namespace(), &target).await?,
+        lease_epoch: set.leader.epoch(&target, context).await?,
         unit: target.unit,
         level: level.into(),
         message: set.message,
@@ -113,7 +101,7 @@ async fn run_set(set: Set, client: &Client, context: &Context) -> anyhow::Result
         ttl: set.ttl.map(span::on_wire),
         reason: set.reason,
         action: set.action,
-        decided_outside: set.leader.is_decided_outside(),
+        decided_outside: set.leader.decided_outside,
         ..SetApplicationStatusRequest::default()
     });
     let answer = client.answer(client.applications().set_application_status(request).await)?;
@@ -130,18 +118,18 @@ async fn run_replace(
     target: UnitTarget,
     given: replace::Set,
     leader: &LeaderArgs,
-    client: &Client,
     context: &Context,
 ) -> anyhow::Result<()> {
+    let client = context.connect().await?;
     let count = given.statuses.len();
     let request = client.request(ReplaceApplicationStatusesRequest {
         namespace: context.namespace(),
         application: target.application.clone(),
-        lease_epoch: leader.epoch(client, context.namespace(), &target).await?,
+        lease_epoch: leader.epoch(&target, context).await?,
         unit: target.unit,
         component: given.component,
         statuses: given.statuses,
-        decided_outside: leader.is_decided_outside(),
+        decided_outside: leader.decided_outside,
         ..ReplaceApplicationStatusesRequest::default()
     });
     let answer =
@@ -149,24 +137,22 @@ async fn run_replace(
     context.print_message(&answer, "ReplaceApplicationStatusesResponse")?;
     let result = (answer.changed, answer.removed_count, answer.revision);
     say(&replace::outcome(&target.application, count, result));
-    for advice in &answer.advice {
-        say(&format!("advice: {advice}"));
-    }
+    say_advice(&answer.advice);
     Ok(())
 }
 
 async fn run_clear(
     target: UnitTarget,
     leader: &LeaderArgs,
-    client: &Client,
     context: &Context,
 ) -> anyhow::Result<()> {
+    let client = context.connect().await?;
     let request = client.request(ClearApplicationStatusRequest {
         namespace: context.namespace(),
         application: target.application.clone(),
-        lease_epoch: leader.epoch(client, context.namespace(), &target).await?,
+        lease_epoch: leader.epoch(&target, context).await?,
         unit: target.unit,
-        decided_outside: leader.is_decided_outside(),
+        decided_outside: leader.decided_outside,
         ..ClearApplicationStatusRequest::default()
     });
     let answer = client.answer(client.applications().clear_application_status(request).await)?;

@@ -5,7 +5,7 @@ use crate::cli::exit::Exit;
 use crate::cli::render::status::application_message;
 use crate::cli::silence::{Silence, level_of};
 use crate::cli::{level, refusal, silence};
-use crate::proto::v1::{Application, GetApplicationRequest, Level};
+use crate::proto::v1::{Application, Level};
 
 /// Check an application for Nagios: one line, and 0 ok, 1 warning, 2 critical or 3 unknown
 #[derive(clap::Args)]
@@ -20,24 +20,13 @@ pub struct Args {
 
 /// Asks the server once. Every failure is UNKNOWN, on stdout: a monitor reads nothing else.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let (exit, line) = match ask(&args.application, context).await {
+    let (exit, line) = match context.application(&args.application).await {
         Ok(application) => verdict(&application),
-        Err(error) => (Exit::NotFound, format!("UNKNOWN - {}", refusal::sentence(&error))),
+        Err(error) => (Exit::NotFound, format!("UNKNOWN - {}", refusal::sentence(&error.into()))),
     };
     // A monitor reads text after a bar as performance data.
     print_plain(&format!("{}\n", line.replace('\n', " ")))?;
     Ok(exit)
-}
-
-async fn ask(name: &str, context: &Context) -> anyhow::Result<Application> {
-    let client = context.connect().await?;
-    let request = client.request(GetApplicationRequest {
-        namespace: context.namespace(),
-        application: name.to_string(),
-        ..GetApplicationRequest::default()
-    });
-    let answer = client.answer(client.applications().get_application(request).await)?;
-    Ok(answer.application.unwrap_or_default())
 }
 
 fn verdict(application: &Application) -> (Exit, String) {

@@ -11,10 +11,8 @@ use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
 use clap_complete::{CompletionCandidate, Shell};
 
-use crate::cli::context::{Context, print};
+use crate::cli::context::print;
 use crate::cli::contexts::Given;
-use crate::cli::exit::Exit;
-use crate::cli::output::Output;
 
 /// The variable with which a shell asks for completions.
 const VARIABLE: &str = "BELLWETHER_COMPLETE";
@@ -33,7 +31,7 @@ pub struct Args {
 }
 
 /// Prints the script that registers the completions.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub fn run(args: &Args) -> anyhow::Result<()> {
     let shells = Shells::builtins();
     let name = args.shell.to_string();
     let shell =
@@ -41,7 +39,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     shell.write_registration(VARIABLE, "bellwether", "bellwether", "bellwether", &mut script)?;
     print(&String::from_utf8(script)?)?;
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Answers a shell that asks for completions; returns whether one did.
@@ -94,15 +92,7 @@ async fn ask(words: &[String], typed: &str, with_units: bool) -> Option<Vec<Stri
         namespace: of(&["-n", "--namespace"], "BELLWETHER_NAMESPACE"),
         security: Security::from_env(),
     };
-    let chosen = given.with_context().ok()?;
-    let context = Context {
-        server: chosen.server,
-        security: chosen.security,
-        namespace: chosen.namespace,
-        output: Output::Table,
-        output_given: false,
-        request_timeout: PATIENCE,
-    };
+    let context = given.with_context().ok()?.settings(None, PATIENCE);
     let client = context.connect().await.ok()?;
     match typed.split_once('/').filter(|_| with_units) {
         Some((application, _)) => {

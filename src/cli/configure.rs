@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use bellwether_client::Client;
-
 use crate::cli::configure_damping::DampingArgs;
 use crate::cli::context::{Context, print_plain, say};
-use crate::cli::exit::{Exit, UsageError};
+use crate::cli::exit::UsageError;
 use crate::cli::level::LevelWord;
 use crate::cli::target::Target;
 use crate::cli::{configure_damping, level, span};
 use crate::proto::v1::{
-    ApplicationConfig, ConfigureApplicationRequest, ExternalLeader, GetApplicationRequest,
-    HandOver, Level, LostUnits, Policy, Ttls,
+    ApplicationConfig, ConfigureApplicationRequest, ExternalLeader, HandOver, Level, LostUnits,
+    Policy, Ttls,
 };
 
 /// The word for no unit as the external leader.
@@ -100,42 +98,27 @@ fn setting(text: &str) -> Result<Setting, String> {
 }
 
 /// Changes the configuration, or shows it.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let name = args.application.clone();
     if Target::parse(&name)?.unit.is_some() {
         return Err(UsageError(format!("`{name}` is a unit: name its application")).into());
     }
     let request = request(args, context.namespace());
-    let client = context.connect().await?;
     let changes = request.update_mask.as_ref().is_some_and(|mask| !mask.paths.is_empty());
     let config = if changes {
+        let client = context.connect().await?;
         let request = client.request(request);
-        let answer = client.applications().configure_application(request).await;
-        let answer = client.answer(answer)?;
+        let answer = client.answer(client.applications().configure_application(request).await)?;
         say(&format!("configured {name} (revision {})", answer.revision));
         answer.config
     } else {
-        current(&client, context.namespace(), &name).await?
+        context.application(&name).await?.config
     };
     let config = config.unwrap_or_default();
     if !context.print_message(&config, "ApplicationConfig")? {
         print_plain(&render(&config))?;
     }
-    Ok(Exit::Ok)
-}
-
-async fn current(
-    client: &Client,
-    namespace: String,
-    application: &str,
-) -> anyhow::Result<Option<ApplicationConfig>> {
-    let request = client.request(GetApplicationRequest {
-        namespace,
-        application: application.to_string(),
-        ..GetApplicationRequest::default()
-    });
-    let answer = client.answer(client.applications().get_application(request).await)?;
-    Ok(answer.application.and_then(|application| application.config))
+    Ok(())
 }
 
 /// Names exactly the given fields in the mask, so that no other field changes.

@@ -6,16 +6,18 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
-use bellwether_client::{Client, Security};
+use bellwether_client::{Client, Error, Security};
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
 use crate::cli::json;
 use crate::cli::juju_hook::juju_hook;
 use crate::cli::output::Output;
 use crate::cli::render::{Screen, one_line, text};
 use crate::cli::target::shell_word;
+use crate::proto::v1::{Application, GetApplicationRequest};
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,16 +55,36 @@ pub struct Context {
     pub output_given: bool,
     /// How long to wait for the answer to a call.
     pub request_timeout: Duration,
+    /// The connection to the server, once there is one.
+    pub client: OnceCell<Client>,
 }
 
 impl Context {
-    /// Connects to the server.
+    /// Returns the connection to the server; the first call makes it.
     ///
     /// # Errors
     /// Those of [`Client::connect_with`].
-    pub async fn connect(&self) -> anyhow::Result<Client> {
-        let client = Client::connect_with(&self.server, self.security.clone()).await?;
-        Ok(client.with_deadline(self.request_timeout))
+    pub async fn connect(&self) -> Result<&Client, Error> {
+        let connect = async || {
+            let client = Client::connect_with(&self.server, self.security.clone()).await?;
+            Ok(client.with_deadline(self.request_timeout))
+        };
+        self.client.get_or_try_init(connect).await
+    }
+
+    /// Asks the server for an application.
+    ///
+    /// # Errors
+    /// Those of [`Context::connect`], and the refusal of the server.
+    pub async fn application(&self, name: &str) -> Result<Application, Error> {
+        let client = self.connect().await?;
+        let request = client.request(GetApplicationRequest {
+            namespace: self.namespace(),
+            application: name.to_string(),
+            ..GetApplicationRequest::default()
+        });
+        let answer = client.answer(client.applications().get_application(request).await)?;
+        Ok(answer.application.unwrap_or_default())
     }
 
     /// Returns the namespace given, else the model of the Juju hook that runs this process, else

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::time::timeout;
 
 use crate::cli::context::{Context, print, print_plain, say};
-use crate::cli::exit::{Exit, NotFoundError, UsageError};
+use crate::cli::exit::{NotFoundError, UsageError};
 use crate::cli::file;
 use crate::cli::hook::HookArgs;
 use crate::cli::json;
@@ -52,9 +52,6 @@ enum Action {
         /// the value from a file, an empty one removes the key
         #[arg(value_name = "[APP/UNIT] KEY=VALUE|KEY=@FILE", required = true)]
         words: Vec<String>,
-        /// The application, for units without it in their name (pods)
-        #[arg(long, value_name = "APP")]
-        application: Option<String>,
         #[command(flatten)]
         condition: Condition,
     },
@@ -64,26 +61,29 @@ enum Action {
         /// is the unit if it has a `/`, or with --application
         #[arg(value_name = "[APP/UNIT] KEY", required = true)]
         words: Vec<String>,
-        /// The application, for units without it in their name (pods)
-        #[arg(long, value_name = "APP")]
-        application: Option<String>,
         #[command(flatten)]
         condition: Condition,
     },
     /// Follow the data: one JSON line for the current data, then one per change
-    Watch {
-        #[command(flatten)]
-        application: AppArgs,
-    },
+    Watch(AppArgs),
 }
 
 #[derive(clap::Args)]
 struct Condition {
+    /// The application, for units without it in their name (pods)
+    #[arg(long, value_name = "APP")]
+    application: Option<String>,
     #[command(flatten)]
     leader: LeaderArgs,
     /// Only if the data still have this etag
     #[arg(long)]
     etag: Option<String>,
+}
+
+impl Condition {
+    fn target(&self, unit: Option<&str>) -> Result<UnitTarget, UsageError> {
+        juju_hook::unit(unit, self.application.as_deref(), juju_hook())
+    }
 }
 
 fn assignment(text: &str) -> Result<(String, String), UsageError> {
@@ -122,24 +122,24 @@ fn unit_and_keys(
 }
 
 /// Reads, changes, or follows the data.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let client = context.connect().await?;
     match args.action {
         Action::Get { application, key, key_flag } => {
             let application = application.name()?;
-            get(&client, application, key.or(key_flag), context).await
+            get(client, application, key.or(key_flag), context).await
         }
-        Action::Set { words, application, condition } => {
+        Action::Set { words, condition } => {
             let (unit, set) = unit_and_values(&words)?;
-            let target = juju_hook::unit(unit, application.as_deref(), juju_hook())?;
-            update(&client, target, values(set)?, Vec::new(), condition, context).await
+            let target = condition.target(unit)?;
+            update(client, target, values(set)?, Vec::new(), condition, context).await
         }
-        Action::Rm { words, application, condition } => {
-            let (unit, keys) = unit_and_keys(words, application.is_some())?;
-            let target = juju_hook::unit(unit.as_deref(), application.as_deref(), juju_hook())?;
-            update(&client, target, BTreeMap::new(), keys, condition, context).await
+        Action::Rm { words, condition } => {
+            let (unit, keys) = unit_and_keys(words, condition.application.is_some())?;
+            let target = condition.target(unit.as_deref())?;
+            update(client, target, BTreeMap::new(), keys, condition, context).await
         }
-        Action::Watch { application } => watch(&client, application.name()?, context).await,
+        Action::Watch(application) => watch(client, application.name()?, context).await,
     }
 }
 
@@ -166,7 +166,7 @@ async fn get(
     application: String,
     key: Option<String>,
     context: &Context,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<()> {
     let request = client.request(GetAppDataRequest {
         namespace: context.namespace(),
         application: application.clone(),
@@ -193,7 +193,7 @@ async fn get(
     } else if !context.print_message(&app_data, "AppData")? {
         print_plain(&render(&app_data))?;
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 async fn update(
@@ -203,43 +203,37 @@ async fn update(
     delete: Vec<String>,
     condition: Condition,
     context: &Context,
-) -> anyhow::Result<Exit> {
-    let namespace = context.namespace();
-    let lease_epoch = condition.leader.epoch(client, namespace.clone(), &target).await?;
+) -> anyhow::Result<()> {
+    let lease_epoch = condition.leader.epoch(&target, context).await?;
     let request = client.request(UpdateAppDataRequest {
-        namespace,
+        namespace: context.namespace(),
         application: target.application,
         unit: target.unit,
         lease_epoch,
         set,
         delete,
         etag: condition.etag,
-        decided_outside: condition.leader.is_decided_outside(),
+        decided_outside: condition.leader.decided_outside,
         ..UpdateAppDataRequest::default()
     });
     let answer = client.answer(client.app_data().update_app_data(request).await)?;
     context.print_message(&answer, "UpdateAppDataResponse")?;
     let what = if answer.changed { "changed" } else { "unchanged" };
     say(&format!("{what}: etag {} (revision {})", answer.etag, answer.revision));
-    Ok(Exit::Ok)
+    Ok(())
 }
 
-async fn watch(client: &Client, application: String, context: &Context) -> anyhow::Result<Exit> {
+async fn watch(client: &Client, application: String, context: &Context) -> anyhow::Result<()> {
     let mut printed = None;
     loop {
-        let error = match follow(client, &application, context, &mut printed).await {
-            Ok(()) => None,
-            Err(error) => match error.downcast::<Error>() {
-                Ok(error) if error.is_passing() => Some(error),
-                Ok(error) => return Err(error.into()),
-                Err(other) => return Err(other),
-            },
-        };
-        if let Some(error) = &error {
-            say(&format!("connection lost: {error}; reconnecting"));
+        let mut pause = None;
+        if let Err(error) = follow(client, &application, context, &mut printed).await {
+            let passing = error.downcast_ref::<Error>().filter(|error| error.is_passing());
+            let Some(passing) = passing else { return Err(error) };
+            say(&format!("connection lost: {passing}; reconnecting"));
+            pause = passing.retry_after();
         }
-        let pause = error.and_then(|error| error.retry_after()).unwrap_or(AGAIN_AFTER);
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(pause.unwrap_or(AGAIN_AFTER)).await;
     }
 }
 

@@ -86,7 +86,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     });
     let answer = client.answer(client.reports().report_error(request).await)?;
     if !context.print_message(&answer, "ReportErrorResponse")? {
-        let action = asked(&client, context, &target, &error).await?;
+        let action = asked(client, context, &target, &error).await?;
         print_plain(&verdict(&answer.verdict.unwrap_or_default(), &action))?;
     }
     say(&format!("recorded the error of {} (revision {})", target.unit, answer.revision));

@@ -12,7 +12,6 @@ use crate::proto::v1::{
     ClaimLeadershipRequest, GetLeaderRequest, GetLeaderResponse, Lease, ReleaseLeadershipRequest,
     TransferLeadershipRequest,
 };
-use bellwether_client::Client;
 
 /// Show or change the leader of an application
 #[derive(clap::Args)]
@@ -57,7 +56,7 @@ pub struct LeaderArgs {
     epoch: Option<u64>,
     /// The unit leads by a decision outside, for example by Juju: make it the external leader first
     #[arg(long, conflicts_with = "epoch")]
-    decided_outside: bool,
+    pub decided_outside: bool,
 }
 
 impl LeaderArgs {
@@ -65,22 +64,16 @@ impl LeaderArgs {
     ///
     /// # Errors
     /// If the server does not answer with the leader.
-    pub async fn epoch(
-        &self,
-        client: &Client,
-        namespace: String,
-        target: &UnitTarget,
-    ) -> anyhow::Result<u64> {
+    pub async fn epoch(&self, target: &UnitTarget, context: &Context) -> anyhow::Result<u64> {
         match self.epoch {
             _ if self.decided_outside => Ok(0),
             Some(epoch) => Ok(epoch),
-            None => epoch_of(client, namespace, target).await,
+            None => {
+                // The server refuses the epoch 0 of a unit that does not lead.
+                let lease = leader(&target.application, context).await?.lease;
+                Ok(lease.filter(|lease| lease.unit == target.unit).map_or(0, |l| l.lease_epoch))
+            }
         }
-    }
-
-    /// Returns whether leadership is decided outside.
-    pub fn is_decided_outside(&self) -> bool {
-        self.decided_outside
     }
 }
 
@@ -96,11 +89,14 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 let text = format!("`{given}` is a unit: name its application");
                 return Err(UsageError(text).into());
             }
-            show(&leader(&client, namespace, &application.name()?).await?, context)?;
+            let answer = leader(&application.name()?, context).await?;
+            if !context.print_message(&answer, "GetLeaderResponse")? {
+                print_plain(&render(&answer))?;
+            }
         }
         Action::Is(unit) => {
             let target = unit.target()?;
-            let answer = leader(&client, namespace, &target.application).await?;
+            let answer = leader(&target.application, context).await?;
             return is_leader(&target.unit, &answer, context);
         }
         Action::Claim { unit, lease } => {
@@ -115,10 +111,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             let answer = client.answer(client.leaders().claim_leadership(request).await)?;
             show_lease(&answer.lease.unwrap_or_default(), context)?;
         }
-        Action::Release { unit, epoch } => {
-            release(&client, namespace, &unit.target()?, epoch).await?;
-        }
-        Action::Transfer { unit } => {
+        Action::Release { unit, epoch } => release(unit.target()?, epoch, context).await?,
+        Action::Transfer(unit) => {
             let target = unit.target()?;
             let request = client.request(TransferLeadershipRequest {
                 namespace,
@@ -148,75 +142,50 @@ fn is_leader(unit: &str, answer: &GetLeaderResponse, context: &Context) -> anyho
 }
 
 /// Releases leadership, and prints the result.
-async fn release(
-    client: &Client,
-    namespace: String,
-    target: &UnitTarget,
-    epoch: Option<u64>,
-) -> anyhow::Result<()> {
-    let before = leader(client, namespace.clone(), &target.application).await?.lease;
-    let own = before.as_ref().filter(|lease| lease.unit == target.unit);
+async fn release(target: UnitTarget, epoch: Option<u64>, context: &Context) -> anyhow::Result<()> {
+    let UnitTarget { application, unit } = target;
+    let before = leader(&application, context).await?.lease;
+    let own = before.as_ref().filter(|lease| lease.unit == unit);
     let Some(lease_epoch) = epoch.or(own.map(|lease| lease.lease_epoch)) else {
-        say(&format!("no change: {} did not lead{}", target.unit, leads(before.as_ref(), "; ")));
+        let leader = before.as_ref().map_or_else(String::new, leads);
+        say(&format!("no change: {unit} did not lead{leader}"));
         return Ok(());
     };
+    let client = context.connect().await?;
     let request = client.request(ReleaseLeadershipRequest {
-        namespace: namespace.clone(),
-        application: target.application.clone(),
-        unit: target.unit.clone(),
+        namespace: context.namespace(),
+        application: application.clone(),
+        unit: unit.clone(),
         lease_epoch,
         ..ReleaseLeadershipRequest::default()
     });
     client.answer(client.leaders().release_leadership(request).await)?;
     if own.is_none() {
-        say(&format!("no change: {} did not lead", target.unit));
+        say(&format!("no change: {unit} did not lead"));
         return Ok(());
     }
-    let after = leader(client, namespace, &target.application).await?.lease;
-    let next = match &after {
-        None => "; nobody does".to_string(),
-        after => leads(after.as_ref(), "; "),
-    };
-    say(&format!("{} no longer leads{next}", target.unit));
+    let after = leader(&application, context).await?.lease;
+    let next = after.as_ref().map_or_else(|| "; nobody does".to_string(), leads);
+    say(&format!("{unit} no longer leads{next}"));
     Ok(())
 }
 
-/// Formats `; web/1 does (epoch 2)`; empty if there is no leader.
-fn leads(lease: Option<&Lease>, before: &str) -> String {
-    lease.map_or_else(String::new, |lease| match lease.lease_epoch {
-        0 => format!("{before}{} does, as decided outside", lease.unit),
-        epoch => format!("{before}{} does (epoch {epoch})", lease.unit),
-    })
+/// Formats `; web/1 does (epoch 2)`.
+fn leads(lease: &Lease) -> String {
+    match lease.lease_epoch {
+        0 => format!("; {} does, as decided outside", lease.unit),
+        epoch => format!("; {} does (epoch {epoch})", lease.unit),
+    }
 }
 
-/// Returns the epoch under which a unit leads; 0, which the server refuses, if it does not lead.
-pub async fn epoch_of(
-    client: &Client,
-    namespace: String,
-    target: &UnitTarget,
-) -> anyhow::Result<u64> {
-    let lease = leader(client, namespace, &target.application).await?.lease;
-    Ok(lease.filter(|lease| lease.unit == target.unit).map_or(0, |lease| lease.lease_epoch))
-}
-
-async fn leader(
-    client: &Client,
-    namespace: String,
-    application: &str,
-) -> anyhow::Result<GetLeaderResponse> {
+async fn leader(application: &str, context: &Context) -> anyhow::Result<GetLeaderResponse> {
+    let client = context.connect().await?;
     let request = client.request(GetLeaderRequest {
-        namespace,
+        namespace: context.namespace(),
         application: application.to_string(),
         ..GetLeaderRequest::default()
     });
     Ok(client.answer(client.leaders().get_leader(request).await)?)
-}
-
-fn show(answer: &GetLeaderResponse, context: &Context) -> anyhow::Result<()> {
-    if !context.print_message(answer, "GetLeaderResponse")? {
-        print_plain(&render(answer))?;
-    }
-    Ok(())
 }
 
 fn show_lease(lease: &Lease, context: &Context) -> anyhow::Result<()> {

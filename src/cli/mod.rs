@@ -209,16 +209,9 @@ pub fn run() -> ExitCode {
         namespace: given_text(cli.namespace),
         security: cli.security.into(),
     };
-    let settings = |chosen: contexts::Chosen| Context {
-        server: chosen.server,
-        security: chosen.security,
-        namespace: chosen.namespace,
-        output: cli.output.unwrap_or(Output::Table),
-        output_given: cli.output.is_some(),
-        request_timeout: cli.request_timeout,
-    };
+    let settings = |given: contexts::Given| given.settings(cli.output, cli.request_timeout);
     // A command that calls no server works without the file of the contexts.
-    let context = settings(given.clone().alone());
+    let context = settings(given.clone());
     let ended = match cli.command {
         // `serve` handles its own errors and creates its own runtime.
         Command::Serve(args) => serve::run(args, &doubts()),

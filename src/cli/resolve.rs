@@ -10,7 +10,6 @@ use crate::cli::unit::UnitArgs;
 use crate::proto::v1::{
     HoldResolution, ListFaultsRequest, ResolveErrorRequest, ResolveHoldRequest,
 };
-use bellwether_client::Client;
 
 /// Resolve errors of a unit; with --retry or --skip, release a component that they hold
 #[derive(clap::Args)]
@@ -52,22 +51,15 @@ const OPEN_MAX: i32 = 20;
 /// Resolves the errors, and prints how many there were.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let target = args.unit.target()?;
-    let client = context.connect().await?;
     match (args.retry, args.skip) {
-        (false, false) => over(args, target, &client, context).await,
-        (retry, _) => {
-            let resolution = if retry { HoldResolution::Retry } else { HoldResolution::Skip };
-            let_go(args, target, resolution, &client, context).await
-        }
+        (false, false) => over(args, target, context).await,
+        (true, _) => let_go(args, target, HoldResolution::Retry, context).await,
+        (false, true) => let_go(args, target, HoldResolution::Skip, context).await,
     }
 }
 
-async fn over(
-    args: Args,
-    target: UnitTarget,
-    client: &Client,
-    context: &Context,
-) -> anyhow::Result<Exit> {
+async fn over(args: Args, target: UnitTarget, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
     let component = args.component;
     let request = client.request(ResolveErrorRequest {
         namespace: context.namespace(),
@@ -106,17 +98,14 @@ async fn over(
     }
     match answer.resolved_count {
         0 if 0 < answer.held_count => Ok(Exit::Failed),
-        0 => unresolved(&target, client, context).await,
+        0 => unresolved(&target, context).await,
         _ => Ok(Exit::Ok),
     }
 }
 
 /// Lists the open errors when none matched.
-async fn unresolved(
-    target: &UnitTarget,
-    client: &Client,
-    context: &Context,
-) -> anyhow::Result<Exit> {
+async fn unresolved(target: &UnitTarget, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
     let request = client.request(ListFaultsRequest {
         namespace: context.namespace(),
         application: target.application.clone(),
@@ -149,9 +138,9 @@ async fn let_go(
     args: Args,
     target: UnitTarget,
     resolution: HoldResolution,
-    client: &Client,
     context: &Context,
 ) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
     let request = client.request(ResolveHoldRequest {
         namespace: context.namespace(),
         application: target.application.clone(),
@@ -169,7 +158,7 @@ async fn let_go(
         _ => "skipped",
     };
     if answer.released_count == 0 {
-        return unresolved(&target, client, context).await;
+        return unresolved(&target, context).await;
     }
     let count = counted(answer.released_count, "error", "errors");
     say(&format!("{count} of {unit} {what} (revision {})", answer.revision));

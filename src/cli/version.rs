@@ -1,6 +1,6 @@
 //! `bellwether version`: prints the version of this client, and that of the server.
 
-use bellwether_client::{Client, Error};
+use bellwether_client::Error;
 use serde_json::json;
 
 use crate::cli::context::{Context, print_plain};
@@ -46,7 +46,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
 }
 
 async fn ask(context: &Context) -> anyhow::Result<GetServerInfoResponse> {
-    let client: Client = context.connect().await?;
+    let client = context.connect().await?;
     let request = client.request(GetServerInfoRequest {});
     match client.answer(client.server().get_server_info(request).await) {
         Err(Error::Refused(refusal)) if refusal.code == tonic::Code::Unimplemented => {

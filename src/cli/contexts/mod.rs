@@ -5,12 +5,14 @@ mod file;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bellwether_client::Security;
 use clap::builder::StyledStr;
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
+use tokio::sync::OnceCell;
 
 use crate::cli::context::{Context, print, say, screen};
 use crate::cli::contexts::file::{Contexts, SavedContext};
@@ -71,38 +73,35 @@ pub struct Given {
     pub security: Security,
 }
 
-/// A server, with the namespace and the credentials for it.
-pub struct Chosen {
-    /// URL of the server.
-    pub server: String,
-    /// Namespace.
-    pub namespace: Option<String>,
-    /// Certificates and token.
-    pub security: Security,
-}
-
 impl Given {
-    /// Returns the options without a context.
-    pub fn alone(self) -> Chosen {
-        let Given { server, namespace, security, .. } = self;
-        Chosen { server: server.unwrap_or_else(|| DEFAULT_SERVER.to_string()), namespace, security }
+    /// Returns the settings of a command with these options, without a context.
+    pub fn settings(self, output: Option<Output>, request_timeout: Duration) -> Context {
+        Context {
+            server: self.server.unwrap_or_else(|| DEFAULT_SERVER.to_string()),
+            security: self.security,
+            namespace: self.namespace,
+            output: output.unwrap_or(Output::Table),
+            output_given: output.is_some(),
+            request_timeout,
+            client: OnceCell::new(),
+        }
     }
 
     /// Returns the options, completed by the context that applies.
     ///
     /// # Errors
     /// If the file of the contexts is invalid, or has no context of that name.
-    pub fn with_context(self) -> anyhow::Result<Chosen> {
+    pub fn with_context(self) -> anyhow::Result<Given> {
         let Some(path) = file::path().filter(|_| self.context.is_some() || self.server.is_none())
         else {
             return match self.context {
                 Some(_) => Err(no_file().into()),
-                None => Ok(self.alone()),
+                None => Ok(self),
             };
         };
         let contexts = Contexts::read(&path)?;
         let Some(name) = self.context.as_ref().or(contexts.current.as_ref()) else {
-            return Ok(self.alone());
+            return Ok(self);
         };
         let saved = contexts.get(name, &path)?.clone();
         let directory = path.parent().unwrap_or(Path::new(""));
@@ -111,8 +110,7 @@ impl Given {
             server: self.server.or_else(|| saved.server.clone()),
             namespace: self.namespace.or_else(|| saved.namespace.clone()),
             security: saved.security(directory, self.security),
-        }
-        .alone())
+        })
     }
 
     /// Returns the options as a context to save. Paths become absolute, because the context is

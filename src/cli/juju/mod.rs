@@ -22,7 +22,6 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bellwether_client::Client;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::context::{Context, say};
@@ -75,9 +74,7 @@ pub async fn run(source: Source, context: &Context) -> anyhow::Result<()> {
     } else {
         source::read_command(&args.command).await?
     };
-    let document = document::read(&text)?;
-    let client = context.connect().await?;
-    let (namespace, outcome) = once(&client, &document, context).await?;
+    let (namespace, outcome) = once(&document::read(&text)?, context).await?;
     outcome.notes.iter().for_each(|note| say(&format!("note: {note}")));
     say(&summary(&outcome, &namespace));
     Ok(())
@@ -89,13 +86,17 @@ async fn follow(every: Duration, command: &[String], context: &Context) -> anyho
     if every.is_zero() {
         return Err(UsageError("--every needs a span longer than nothing".to_string()).into());
     }
-    let client = context.connect().await?;
+    context.connect().await?;
     let mut turns = interval(every);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last: Option<ImportOutcome> = None;
     loop {
         turns.tick().await;
-        match turn(&client, command, context).await {
+        let turn = async {
+            let text = source::read_command(command).await?;
+            once(&document::read(&text)?, context).await
+        };
+        match turn.await {
             Ok((namespace, outcome)) => {
                 let notes = last.as_ref().map(|last| &last.notes);
                 if notes != Some(&outcome.notes) {
@@ -114,21 +115,8 @@ async fn follow(every: Duration, command: &[String], context: &Context) -> anyho
     }
 }
 
-async fn turn(
-    client: &Client,
-    command: &[String],
-    context: &Context,
-) -> anyhow::Result<(String, ImportOutcome)> {
-    let text = source::read_command(command).await?;
-    let document = document::read(&text)?;
-    once(client, &document, context).await
-}
-
-async fn once(
-    client: &Client,
-    document: &Document,
-    context: &Context,
-) -> anyhow::Result<(String, ImportOutcome)> {
+async fn once(document: &Document, context: &Context) -> anyhow::Result<(String, ImportOutcome)> {
+    let client = context.connect().await?;
     // The document names its model; the namespace of a hook does not matter.
     let namespace = context.namespace.clone().unwrap_or_else(|| document.model.clone());
     let outcome = import::import(client, document, &namespace).await?;

@@ -58,7 +58,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let client = context.connect().await?;
     let events = client.list_events(query.clone(), args.limit).await?;
     if args.follow {
-        return follow::run(&client, query, events, context).await;
+        return follow::run(client, query, events, context).await;
     }
     let answer = ListStatusEventsResponse { events, ..ListStatusEventsResponse::default() };
     if context.print_message(&answer, "ListStatusEventsResponse")? {

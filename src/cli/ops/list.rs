@@ -35,11 +35,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
             (operations, ListScope::Application, format!("{application} has no operations"))
         }
         None if args.all_namespaces => {
-            (all(&client, "-").await?, ListScope::Everything, "there are no operations".to_string())
+            (all(client, "-").await?, ListScope::Everything, "there are no operations".to_string())
         }
         None => {
             let none = format!("there are no operations in namespace {namespace}");
-            (all(&client, &namespace).await?, ListScope::Namespace, none)
+            (all(client, &namespace).await?, ListScope::Namespace, none)
         }
     };
     let answer = ListOperationsResponse { operations, ..ListOperationsResponse::default() };

@@ -1,6 +1,5 @@
 //! `bellwether ops show [APP] OPERATION`: prints one operation, its history, and what is next.
 
-use bellwether_client::Client;
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, screen};
@@ -22,8 +21,7 @@ pub struct Args {
 /// Asks the server and prints the operation.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let application = args.application.name()?;
-    let client = context.connect().await?;
-    let operation = get(&client, context, &application, &args.operation).await?;
+    let operation = get(&application, &args.operation, context).await?;
     if !context.print_message(&operation, "Operation")? {
         print(&render::operation::show(&operation, Timestamp::now(), screen()))?;
     }
@@ -31,12 +29,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
 }
 
 /// Fetches one operation.
-pub async fn get(
-    client: &Client,
-    context: &Context,
-    application: &str,
-    id: &str,
-) -> anyhow::Result<Operation> {
+pub async fn get(application: &str, id: &str, context: &Context) -> anyhow::Result<Operation> {
+    let client = context.connect().await?;
     let request = client.request(GetOperationRequest {
         namespace: context.namespace(),
         application: application.to_string(),

@@ -31,7 +31,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let described = args.new.request()?;
     let client = context.connect().await?;
     let application = Target::parse(&args.application)?.application;
-    let before = show::get(&client, context, &application, &args.operation).await?;
+    let before = show::get(&application, &args.operation, context).await?;
     let may = [OperationState::Failed, OperationState::Blocked];
     if !may.contains(&before.state()) {
         let text = format!(

@@ -118,8 +118,8 @@ impl WorkArgs {
     /// Connects, and returns the operation with the unit that works on it.
     async fn find(&self, context: &Context) -> anyhow::Result<(Client, UnitTarget, Operation)> {
         let target = self.target()?;
-        let client = context.connect().await?;
-        let operation = show::get(&client, context, &target.application, &self.operation).await?;
+        let client = context.connect().await?.clone();
+        let operation = show::get(&target.application, &self.operation, context).await?;
         Ok((client, target, operation))
     }
 

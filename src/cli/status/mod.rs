@@ -87,12 +87,12 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     };
     let client = context.connect().await?;
     if args.watch {
-        return live::run(&client, &query).await;
+        return live::run(client, &query).await;
     }
     let names = query.filter.names().filter(|_| !args.all_namespaces);
-    let applications = gather::applications(&client, &query.namespace, names).await?;
-    let applications = gather::views(&client, applications, query.is_wide()).await?;
-    let view = query.view(&client, applications);
+    let applications = gather::applications(client, &query.namespace, names).await?;
+    let applications = gather::views(client, applications, query.is_wide()).await?;
+    let view = query.view(client, applications);
     show(&view, &query)?;
     // With `--problems`, a name that is well is left out and not missing.
     let missing = if args.problems { Vec::new() } else { query.filter.missing(&view) };
@@ -101,7 +101,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     if view.applications.is_empty() && missing.is_empty() {
         let others = match query.filter.is_empty() && query.namespace != "-" {
-            true => gather::namespaces(&client).await.unwrap_or_default(),
+            true => gather::namespaces(client).await.unwrap_or_default(),
             false => Vec::new(),
         };
         say(&nothing_there(context, &query, &others));

@@ -78,7 +78,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         outage: Outage::default(),
         deadline: started.checked_add(args.timeout),
     };
-    wait.run(Watch::new(&client, request)).await
+    wait.run(Watch::new(client, request)).await
 }
 
 struct Wait {
