@@ -97,19 +97,11 @@ pub struct NotYetError(pub String);
 impl Exit {
     /// Returns the exit code for an error.
     pub fn of(error: &anyhow::Error) -> Exit {
-        if error.downcast_ref::<UsageError>().is_some() {
-            return Exit::Usage;
-        }
-        if error.downcast_ref::<NotFoundError>().is_some() {
-            return Exit::NotFound;
-        }
-        if error.downcast_ref::<NotThisUnitError>().is_some() {
-            return Exit::NotThisUnit;
-        }
-        if error.downcast_ref::<NotYetError>().is_some() {
-            return Exit::NotYet;
-        }
         match error.downcast_ref::<Error>() {
+            _ if error.is::<UsageError>() => Exit::Usage,
+            _ if error.is::<NotFoundError>() => Exit::NotFound,
+            _ if error.is::<NotThisUnitError>() => Exit::NotThisUnit,
+            _ if error.is::<NotYetError>() => Exit::NotYet,
             Some(Error::InvalidServer { .. } | Error::Unusable { .. }) => Exit::Usage,
             Some(Error::Unreachable { .. } | Error::Handshake { .. } | Error::Silent { .. }) => {
                 Exit::Unreachable
