@@ -86,20 +86,19 @@ Examples:
 #[derive(Parser)]
 #[command(name = "bellwether", version, propagate_version = true)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"), arg_required_else_help = true)]
+#[command(next_help_heading = "Global options")]
 struct Cli {
     /// URL of the server [default: that of the context, else http://127.0.0.1:50051]
     #[arg(long, global = true, value_name = "URL", env = "BELLWETHER_SERVER")]
-    #[arg(help_heading = "Global options")]
     server: Option<String>,
 
     /// A context saved by `bellwether context set` [default: the current one, without --server]
     #[arg(long, global = true, value_name = "NAME", env = "BELLWETHER_CONTEXT")]
-    #[arg(help_heading = "Global options", add = contexts::names())]
+    #[arg(add = contexts::names())]
     context: Option<String>,
 
     /// Namespace [default: the model inside a Juju hook, else `default`]
     #[arg(short, long, global = true, env = "BELLWETHER_NAMESPACE")]
-    #[arg(help_heading = "Global options")]
     namespace: Option<String>,
 
     #[command(flatten)]
@@ -107,18 +106,15 @@ struct Cli {
 
     /// How to print data
     #[arg(short, long, global = true, value_enum, value_name = "FORMAT")]
-    #[arg(help_heading = "Global options")]
     output: Option<Output>,
 
     /// How long to wait for the answer to a call
     #[arg(long, global = true, value_name = "SPAN", value_parser = request_timeout)]
     #[arg(env = "BELLWETHER_REQUEST_TIMEOUT", default_value = "5s")]
-    #[arg(help_heading = "Global options")]
     request_timeout: Duration,
 
     /// When to colour
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
-    #[arg(help_heading = "Global options")]
     color: Color,
 
     #[command(subcommand)]
