@@ -189,12 +189,12 @@ pub fn run() -> ExitCode {
         Ok(false) => {}
         Err(_) => return Exit::Failed.into(),
     }
-    let matches = match Cli::command().try_get_matches() {
-        Ok(matches) => matches,
-        Err(error) => return refused(&error),
-    };
-    let cli = match Cli::from_arg_matches(&matches) {
-        Ok(cli) => cli,
+    let parsed = Cli::command().try_get_matches().and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, matches))
+    });
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return refused(&error),
     };
     anstream::ColorChoice::write_global(cli.color.into());
@@ -264,16 +264,11 @@ fn refused(error: &clap::Error) -> ExitCode {
 }
 
 fn run_client(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(anyhow::Error::from)
-        .and_then(|runtime| {
-            let result = runtime.block_on(until_interrupted(command, context));
-            // A read of stdin cannot be cancelled; it must not delay the exit.
-            runtime.shutdown_background();
-            result
-        })
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(until_interrupted(command, context));
+    // A read of stdin cannot be cancelled; it must not delay the exit.
+    runtime.shutdown_background();
+    result
 }
 
 async fn until_interrupted(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
