@@ -81,17 +81,23 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
             let hangup = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
             tokio::spawn(reload(rules_file, hangup, app.error_rules(), app.hurry()));
         }
-        match print_json {
-            true => print_addresses(&addresses)?,
-            false => greet(&addresses, &store, scheme, &manager),
+        if print_json {
+            print(&format!("{}\n", serde_json::to_string(&addresses)?))?;
+        } else if !manager.is_managed() {
+            // The journal of a service manager has no reader who tries commands.
+            say_lines(&welcome(&program(), &addresses, &store, scheme));
         }
         if is_open {
             log_open(&addresses);
         }
         tracing::info!(version, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
         manager.ready(&format!("serving {scheme}://{}", addresses.grpc));
+        let stopped = async {
+            stop.cancelled_owned().await;
+            manager.stopping();
+        };
         tokio::select! {
-            drained = app.run(until_stopped(stop, manager)) => anyhow::Ok(Some(drained?)),
+            drained = app.run(stopped) => anyhow::Ok(Some(drained?)),
             () = stop_now.cancelled() => anyhow::Ok(None),
         }
     });
@@ -123,12 +129,6 @@ fn log_open(addresses: &Addresses) {
             );
         }
     }
-}
-
-/// Waits for the signal to stop, and notifies the service manager of it.
-async fn until_stopped(stop: CancellationToken, manager: Notifier) {
-    stop.cancelled_owned().await;
-    manager.stopping();
 }
 
 /// Raises the limit of open files. Each connection is an open file, and the usual soft limit of
@@ -200,24 +200,6 @@ async fn reload(
             }
         }
     }
-}
-
-/// Prints the addresses and a first command. The journal of a service manager gets neither: it has
-/// no reader who tries commands.
-fn greet(addresses: &Addresses, store: &StoreChoice, scheme: &str, manager: &Notifier) {
-    if !manager.is_managed() {
-        say_lines(&welcome(&program(), addresses, store, scheme));
-    }
-}
-
-fn print_addresses(addresses: &Addresses) -> anyhow::Result<()> {
-    // Flushed at once: the parent process may be waiting for this line.
-    use std::io::Write;
-    let mut stdout = std::io::stdout().lock();
-    serde_json::to_writer(&mut stdout, addresses)?;
-    writeln!(stdout)?;
-    stdout.flush()?;
-    Ok(())
 }
 
 /// Returns the words that start this program in a shell: after `make run`, it is not in `PATH`.
