@@ -21,13 +21,9 @@ impl Sources<'_> {
     /// # Errors
     /// If the file can no longer be read.
     pub fn of<'a>(matches: &'a ArgMatches, file: Option<&Path>) -> anyhow::Result<Sources<'a>> {
-        let text = match file {
-            Some(path) => {
-                fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?
-            }
-            None => String::new(),
-        };
         let path = file.map_or_else(String::new, |path| path.display().to_string());
+        let text = file.map_or_else(|| Ok(String::new()), fs::read_to_string);
+        let text = text.with_context(|| format!("read {path}"))?;
         // A file that does not parse was refused before, with a message that shows no line of it.
         let file = text.parse().map_err(|_| anyhow::anyhow!("{path} is no longer valid TOML"))?;
         Ok(Sources { matches, file, path })
@@ -36,21 +32,17 @@ impl Sources<'_> {
     /// Names the source: `flag --data-dir`, `variable BELLWETHER_DATA_DIR`, `file bellwether.toml`,
     /// `default`.
     pub fn of_key(&self, section: &str, key: &str) -> String {
-        let flag = format!("--{}", key.replace('_', "-"));
-        match self.value_source(section, key) {
-            Some(ValueSource::CommandLine) => return format!("flag {flag}"),
-            Some(ValueSource::EnvVariable) => {
-                return format!("variable BELLWETHER_{}", key.to_uppercase());
-            }
-            _ => {}
-        }
         let table = match section {
             "" => Some(&self.file),
             section => self.file.get(section).and_then(toml::Value::as_table),
         };
-        match table.is_some_and(|table| table.contains_key(key)) {
-            true => format!("file {}", self.path),
-            false => "default".to_string(),
+        match self.value_source(section, key) {
+            Some(ValueSource::CommandLine) => format!("flag --{}", key.replace('_', "-")),
+            Some(ValueSource::EnvVariable) => format!("variable BELLWETHER_{}", key.to_uppercase()),
+            _ if table.is_some_and(|table| table.contains_key(key)) => {
+                format!("file {}", self.path)
+            }
+            _ => "default".to_string(),
         }
     }
 
