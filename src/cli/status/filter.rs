@@ -12,16 +12,18 @@ use crate::proto::v1::{Freshness, Level, Unit};
 pub struct Filter {
     levels: Vec<Level>,
     targets: Vec<Target>,
-    problems: bool,
+    /// Whether the filter selects problems only.
+    pub problems: bool,
 }
 
 impl Filter {
-    /// Parses `web`, `web/0` and `blocked`. A word that is a level is never an application.
+    /// Parses `web`, `web/0` and `blocked`. A word that is a level is never an application. With
+    /// `problems` the filter selects only what is not active, or silent.
     ///
     /// # Errors
     /// If a word is not one of the three.
-    pub fn parse(words: &[String]) -> Result<Filter, UsageError> {
-        let mut filter = Filter::default();
+    pub fn parse(words: &[String], problems: bool) -> Result<Filter, UsageError> {
+        let mut filter = Filter { problems, ..Filter::default() };
         for word in words {
             match level::parse(word) {
                 Some(level) => filter.levels.push(level),
@@ -29,16 +31,6 @@ impl Filter {
             }
         }
         Ok(filter)
-    }
-
-    /// Restricts the selection to problems: whatever is not active, or silent.
-    pub fn only_problems(self, problems: bool) -> Filter {
-        Filter { problems, ..self }
-    }
-
-    /// Whether the filter selects problems only.
-    pub fn shows_problems(&self) -> bool {
-        self.problems
     }
 
     /// Whether the filter selects everything.
@@ -114,14 +106,8 @@ fn problems(mut view: ApplicationView) -> Option<ApplicationView> {
 
 /// Whether a word names the unit; `web/web-7f9c` also names the pod `web-7f9c` of `web`.
 fn is_unit(target: &Target, unit: &Unit) -> bool {
-    let Some(wanted) = &target.unit else {
-        return false;
-    };
-    *wanted == unit.name
-        || wanted
-            .strip_prefix(&target.application)
-            .and_then(|rest| rest.strip_prefix('/'))
-            .is_some_and(|rest| rest == unit.name)
+    let names = [unit.name.clone(), format!("{}/{}", target.application, unit.name)];
+    target.unit.as_ref().is_some_and(|wanted| names.contains(wanted))
 }
 
 #[cfg(test)]
@@ -154,7 +140,7 @@ mod tests {
 
     fn shown(words: &[&str]) -> (String, Vec<String>) {
         let words: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
-        shown_by(&Filter::parse(&words).expect("a filter"))
+        shown_by(&Filter::parse(&words, false).expect("a filter"))
     }
 
     /// Returns what the filter shows, as `app(unit,unit)`, and what is missing.
@@ -200,11 +186,11 @@ mod tests {
 
     #[test]
     fn problems_are_what_is_not_active() {
-        let all = Filter::default().only_problems(true);
+        let all = Filter { problems: true, ..Filter::default() };
         assert_eq!(shown_by(&all).0, "api(api/1) set()");
         assert!(!all.is_empty());
         let words = ["api/0".to_string(), "set".to_string()];
-        let named = Filter::parse(&words).expect("a filter").only_problems(true);
+        let named = Filter::parse(&words, true).expect("a filter");
         assert_eq!(shown_by(&named).0, "set()");
         assert_eq!(named.names(), Some(vec!["api".into(), "set".into()]));
     }
@@ -213,7 +199,7 @@ mod tests {
     fn only_names_can_be_asked_for_one_by_one() {
         let names = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
-            Filter::parse(&words).expect("a filter").names()
+            Filter::parse(&words, false).expect("a filter").names()
         };
         assert_eq!(names(&["web/0", "api", "web/1"]), Some(vec!["api".into(), "web".into()]));
         assert_eq!(names(&["web", "blocked"]), None);

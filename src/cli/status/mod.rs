@@ -81,7 +81,7 @@ impl Query {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let query = Query {
         namespace: if args.all_namespaces { "-".to_string() } else { context.namespace() },
-        filter: Filter::parse(&args.filters)?.only_problems(args.problems),
+        filter: Filter::parse(&args.filters, args.problems)?,
         sort: args.sort,
         output: context.output,
     };
@@ -117,7 +117,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 /// Returns a message for an empty overview. `others` are namespaces that have applications.
 fn nothing_there(context: &Context, query: &Query, others: &[String]) -> String {
-    if query.filter.shows_problems() {
+    if query.filter.problems {
         return "no problems: all is active".to_string();
     }
     if !query.filter.is_empty() {
@@ -142,9 +142,8 @@ fn show(view: &View, query: &Query) -> anyhow::Result<()> {
     match query.output {
         Output::Json | Output::Yaml => print_value(&value(view)?, query.output),
         _ if view.applications.is_empty() => Ok(()),
-        output => {
-            let wide = output == Output::Wide;
-            let text = render::status::render(view, wide, Timestamp::now(), screen());
+        _ => {
+            let text = render::status::render(view, query.is_wide(), Timestamp::now(), screen());
             Ok(print(&text)?)
         }
     }
