@@ -106,11 +106,7 @@ impl Progress {
         if !self.away {
             self.heard = now;
         }
-        if !self.is_met() {
-            self.met_since = None;
-        } else if self.met_since.is_none() {
-            self.met_since = Some(now);
-        }
+        self.met_since = self.is_met().then(|| self.met_since.unwrap_or(now));
         // The first state arrives in parts; it is printed only once it is complete.
         let is_told = self.reached || self.away;
         is_told && (self.seen.clone(), self.away, self.reached) != before
@@ -167,12 +163,8 @@ impl Progress {
 
     fn is_met(&self) -> bool {
         let reached = |seen: &Option<Seen>| seen.as_ref().is_some_and(|s| self.reached_by(s));
-        self.current
-            && if self.goal.any {
-                self.seen.values().any(reached)
-            } else {
-                self.seen.values().all(reached)
-            }
+        let mut seen = self.seen.values();
+        self.current && if self.goal.any { seen.any(reached) } else { seen.all(reached) }
     }
 
     /// With `any` the wait fails only when no application is left that could reach the goal.

@@ -116,8 +116,8 @@ impl Wait {
             if let Event::Upserted(application, _) = &event {
                 self.ask_who_is_silent(&application.name).await;
             }
-            if has_changed {
-                self.line.changed(&self.describe(Instant::now()));
+            if has_changed && !self.line.is_terminal {
+                self.line.note(&self.describe(Instant::now()));
             }
         }
     }
@@ -182,13 +182,6 @@ impl Line {
             let text = progress(words, self.started.elapsed(), self.timeout);
             let text = fit(&text, Some(terminal_width().saturating_sub(1)), 0);
             let _ = write!(io::stderr(), "\r\x1b[K{text}");
-        }
-    }
-
-    /// Prints a change, unless there is a line to rewrite.
-    fn changed(&mut self, words: &str) {
-        if !self.is_terminal {
-            self.note(words);
         }
     }
 
