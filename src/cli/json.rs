@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
-use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, SerializeOptions};
 use serde_json::Value;
 
 use crate::cli::output::Output;
@@ -16,11 +16,7 @@ use crate::proto::FILE_DESCRIPTOR_SET;
 /// # Errors
 /// If `name` is not the name of the message's type.
 pub fn from_message(message: &impl prost::Message, name: &str) -> anyhow::Result<Value> {
-    let descriptor = pool()?
-        .get_message_by_name(&format!("bellwether.v1.{name}"))
-        .with_context(|| format!("there is no message {name}"))?;
-    let bytes = message.encode_to_vec();
-    let dynamic = DynamicMessage::decode(descriptor, bytes.as_slice())?;
+    let dynamic = DynamicMessage::decode(descriptor(name)?, message.encode_to_vec().as_slice())?;
     let options = SerializeOptions::new().skip_default_fields(false);
     Ok(dynamic.serialize_with_options(serde_json::value::Serializer, &options)?)
 }
@@ -30,11 +26,7 @@ pub fn from_message(message: &impl prost::Message, name: &str) -> anyhow::Result
 /// # Errors
 /// If `name` is not the name of the message's type, or the value is not such a message.
 pub fn to_message<M: prost::Message + Default>(value: Value, name: &str) -> anyhow::Result<M> {
-    let descriptor = pool()?
-        .get_message_by_name(&format!("bellwether.v1.{name}"))
-        .with_context(|| format!("there is no message {name}"))?;
-    let dynamic = DynamicMessage::deserialize(descriptor, value)?;
-    Ok(dynamic.transcode_to()?)
+    Ok(DynamicMessage::deserialize(descriptor(name)?, value)?.transcode_to()?)
 }
 
 /// Puts a field in front of the others.
@@ -86,11 +78,12 @@ fn escaped(json: &str, output: Output) -> String {
     text
 }
 
-fn pool() -> anyhow::Result<&'static DescriptorPool> {
+fn descriptor(name: &str) -> anyhow::Result<MessageDescriptor> {
     static POOL: OnceLock<Option<DescriptorPool>> = OnceLock::new();
-    POOL.get_or_init(|| DescriptorPool::decode(FILE_DESCRIPTOR_SET).ok())
-        .as_ref()
-        .context("the descriptors of this build do not decode")
+    let pool = POOL.get_or_init(|| DescriptorPool::decode(FILE_DESCRIPTOR_SET).ok()).as_ref();
+    pool.context("the descriptors of this build do not decode")?
+        .get_message_by_name(&format!("bellwether.v1.{name}"))
+        .with_context(|| format!("there is no message {name}"))
 }
 
 #[cfg(test)]
