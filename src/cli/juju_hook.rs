@@ -28,13 +28,9 @@ pub fn unit(
     application: Option<&str>,
     hook: Option<JujuHook>,
 ) -> Result<UnitTarget, UsageError> {
-    match (given, hook) {
-        (Some(unit), _) => UnitTarget::parse(unit, application),
-        (None, Some(hook)) => UnitTarget::parse(&hook.unit, application),
-        (None, None) => {
-            Err(UsageError("no unit given outside of a Juju hook: write APP/UNIT".to_string()))
-        }
-    }
+    let unit = given.map(ToString::to_string).or(hook.map(|hook| hook.unit));
+    let none = "no unit given outside of a Juju hook: write APP/UNIT";
+    UnitTarget::parse(&unit.ok_or_else(|| UsageError(none.to_string()))?, application)
 }
 
 /// Returns the application that was named, also by a unit of it, or that of the hook.
@@ -42,12 +38,9 @@ pub fn unit(
 /// # Errors
 /// If there is neither.
 pub fn application(given: Option<&str>) -> Result<String, UsageError> {
-    match given.map(ToString::to_string).or_else(|| juju_hook().map(|hook| hook.unit)) {
-        Some(text) => Ok(Target::parse(&text)?.application),
-        None => {
-            Err(UsageError("no application given outside of a Juju hook: write APP".to_string()))
-        }
-    }
+    let text = given.map(ToString::to_string).or_else(|| juju_hook().map(|hook| hook.unit));
+    let none = "no application given outside of a Juju hook: write APP";
+    Ok(Target::parse(&text.ok_or_else(|| UsageError(none.to_string()))?)?.application)
 }
 
 #[cfg(test)]
