@@ -9,15 +9,8 @@ use crate::proto::v1::{Application, Level};
 /// Returns the worst of all: error, blocked, unknown or stale, waiting or maintenance, ok. Without
 /// applications the result is unknown.
 pub fn of(view: &View) -> Exit {
-    let worst = |exits: &[Exit]| {
-        let order = [Exit::Error, Exit::Blocked, Exit::Unknown, Exit::Busy];
-        order.into_iter().find(|exit| exits.contains(exit)).unwrap_or(Exit::Ok)
-    };
-    if view.applications.is_empty() {
-        return Exit::Unknown;
-    }
-    let exits = view.applications.iter().map(|a| of_application(&a.application));
-    worst(&exits.collect::<Vec<_>>())
+    let worst = view.applications.iter().map(|a| &a.application).min_by_key(|a| severity(a));
+    worst.map_or(Exit::Unknown, of_application)
 }
 
 /// Returns the rank of an application for sorting, the worst first.
