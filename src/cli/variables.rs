@@ -73,7 +73,8 @@ pub fn without_effect(
     variables.iter().filter_map(|(name, value)| sentence(name, value, &known)).collect()
 }
 
-fn collect(command: &Command, known: &mut BTreeSet<String>) {
+/// Adds the variables of the flags of a command and of its subcommands.
+pub(super) fn collect(command: &Command, known: &mut BTreeSet<String>) {
     let names = command.get_arguments().filter_map(|arg| arg.get_env());
     known.extend(names.map(|name| name.to_string_lossy().into_owned()));
     command.get_subcommands().for_each(|command| collect(command, known));

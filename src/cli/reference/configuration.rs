@@ -6,7 +6,7 @@ use std::fmt::Write;
 use clap::{Arg, ArgAction, Args as _, Command, CommandFactory};
 
 use super::{paragraphs, sentences, test_page, wrapped};
-use crate::cli::variables::{EXPORTER, OTEL, OWN};
+use crate::cli::variables::{EXPORTER, OTEL, OWN, collect};
 use crate::cli::{Cli, config as config_command};
 use crate::config::{Config, Error, Flags, Number, StoreFlags};
 
@@ -170,13 +170,8 @@ fn open_telemetry() -> String {
 /// Every variable of the command line is on one of the two pages.
 #[test]
 fn no_variable_is_left_out() {
-    let mut pending = vec![Cli::command()];
     let mut variables = BTreeSet::new();
-    while let Some(command) = pending.pop() {
-        let named = command.get_arguments().filter_map(|arg| arg.get_env());
-        variables.extend(named.map(|name| name.to_string_lossy().into_owned()));
-        pending.extend(command.get_subcommands().cloned());
-    }
+    collect(&Cli::command(), &mut variables);
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/");
     let pages = ["configuration.md", "cli.md"]
         .map(|name| std::fs::read_to_string(format!("{folder}{name}")).unwrap());
