@@ -49,13 +49,16 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         true => !context.output.is_structured(),
         false => io::stdout().is_terminal(),
     };
-    let all_namespaces = args.all_namespaces;
-    let command = args.command.clone();
-    let request = request(args, context);
-    let client = context.connect().await?;
-    let mut watch = Watch::new(&client, request);
-    if !command.is_empty() {
-        return Exec::new(command, context).run(watch).await;
+    let request = WatchApplicationsRequest {
+        namespace: if args.all_namespaces { "-".to_string() } else { context.namespace() },
+        applications: args.applications,
+        levels: args.levels.into_iter().map(|l| Level::from(l).into()).collect(),
+        stable_for: args.stable_for.map(span::on_wire),
+        ..WatchApplicationsRequest::default()
+    };
+    let mut watch = Watch::new(context.connect().await?, request);
+    if !args.command.is_empty() {
+        return Exec::new(args.command, context).run(watch).await;
     }
     let mut outage = Outage::default();
     let mut known = KnownLevels::default();
@@ -64,7 +67,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         outage.tell(&event);
         let change = known.take(&event);
         let text = match as_lines {
-            true => change.and_then(|change| change.line(all_namespaces, screen())),
+            true => change.and_then(|change| change.line(args.all_namespaces, screen())),
             false => document(&event, change.as_ref())?.map(|value| text(&value, context)),
         };
         if let Some(text) = text {
@@ -81,17 +84,6 @@ fn text(value: &Value, context: &Context) -> String {
             format!("---\n{document}")
         }
         _ => json::line(value),
-    }
-}
-
-fn request(args: Args, context: &Context) -> WatchApplicationsRequest {
-    let namespace = if args.all_namespaces { "-".to_string() } else { context.namespace() };
-    WatchApplicationsRequest {
-        namespace,
-        applications: args.applications,
-        levels: args.levels.into_iter().map(|l| Level::from(l).into()).collect(),
-        stable_for: args.stable_for.map(span::on_wire),
-        ..WatchApplicationsRequest::default()
     }
 }
 
