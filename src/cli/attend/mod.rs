@@ -135,17 +135,13 @@ async fn answer(
     recompute: bool,
     component: Option<String>,
 ) -> CollectAnswer {
-    if !recompute {
-        return CollectAnswer::Unchanged;
+    if recompute {
+        let (done, is_done) = oneshot::channel();
+        if ask.send((component, done)).await.is_err() || is_done.await.is_err() {
+            return CollectAnswer::Nothing;
+        }
     }
-    let (done, is_done) = oneshot::channel();
-    if ask.send((component, done)).await.is_err() {
-        return CollectAnswer::Nothing;
-    }
-    match is_done.await {
-        Ok(()) => CollectAnswer::Unchanged,
-        Err(_never) => CollectAnswer::Nothing,
-    }
+    CollectAnswer::Unchanged
 }
 
 /// The state that outlives sessions.
