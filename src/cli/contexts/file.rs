@@ -92,9 +92,7 @@ impl Contexts {
     pub fn read(path: &Path) -> anyhow::Result<Contexts> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Self::default());
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
         };
         let invalid = |error| UsageError(format!("{}: {error}", path.display()));
