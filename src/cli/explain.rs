@@ -107,13 +107,10 @@ fn plain(markdown: &str) -> String {
     let line = markdown.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut text = String::new();
     let mut rest = line.as_str();
-    while let Some((before, link)) = rest.split_once('[') {
-        let Some((name, after)) = link.split_once("](") else {
-            break;
-        };
-        let Some((target, after)) = after.split_once(')') else {
-            break;
-        };
+    while let Some((before, link)) = rest.split_once('[')
+        && let Some((name, after)) = link.split_once("](")
+        && let Some((target, after)) = after.split_once(')')
+    {
         text.push_str(&format!("{before}{name} (docs/{target})"));
         rest = after;
     }
@@ -128,9 +125,8 @@ fn first(meaning: &str) -> &str {
 /// Returns a sentence for an unknown reason, with known reasons that share a word with it.
 fn unknown(given: &str, wanted: &str, entries: &[ReasonEntry]) -> String {
     let is_near = |entry: &&ReasonEntry| {
-        let words = |reason: &str| reason.split('_').map(str::to_string).collect::<Vec<_>>();
-        let near = words(entry.reason);
-        wanted.len() > 2 && words(wanted).iter().any(|word| near.contains(word))
+        let has_word = |word: &str| entry.reason.split('_').any(|own| own == word);
+        wanted.len() > 2 && wanted.split('_').any(has_word)
     };
     let near: Vec<&str> = entries.iter().filter(is_near).map(|entry| entry.reason).collect();
     let hint = match near.as_slice() {
