@@ -128,18 +128,18 @@ fn parse(text: &str) -> Result<Vec<StatusReport>, UsageError> {
         _ => return Err(refused(&"write [{\"level\": \"active\"}]")),
     };
     let read = |(place, status)| {
-        check_level(&status).map_err(|error| UsageError(format!("statuses[{place}]: {error}")))?;
-        json::to_message(with_names(status), "StatusReport")
-            .map_err(|error| UsageError(format!("statuses[{place}]: {error}")))
+        let checked = check_level(&status)
+            .and_then(|()| json::to_message(with_names(status), "StatusReport"));
+        checked.map_err(|error| UsageError(format!("statuses[{place}]: {error}")))
     };
     statuses.into_iter().enumerate().map(read).collect()
 }
 
 /// Checks a level that is written as a word.
-fn check_level(status: &Value) -> Result<(), String> {
+fn check_level(status: &Value) -> anyhow::Result<()> {
     match status.get("level").and_then(Value::as_str).filter(|word| is_word(word)) {
         Some(word) if level::parse(word).is_none() => {
-            Err(format!("`{word}` is no level: write one of {}", level::words().join(", ")))
+            anyhow::bail!("`{word}` is no level: write one of {}", level::words().join(", "))
         }
         _ => Ok(()),
     }
