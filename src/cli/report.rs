@@ -141,10 +141,8 @@ fn request(
 /// Formats `web/0 database is blocked: add a relation (revision 12)`.
 fn outcome(request: &ReportStatusRequest, answer: &ReportStatusResponse) -> String {
     let status = request.status.clone().unwrap_or_default();
-    let mut what = request.unit.clone();
-    if !status.component.is_empty() {
-        what = format!("{what} {}", status.component);
-    }
+    let what = format!("{} {}", request.unit, status.component);
+    let what = what.trim_end();
     let level = level::word(status.level);
     let message = match status.message.as_str() {
         "" => String::new(),
