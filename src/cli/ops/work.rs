@@ -145,14 +145,12 @@ fn check_held(
         let text = format!("unit {holder} holds operation {id}, and {} does not", target.unit);
         return Err(NotThisUnitError(text));
     }
-    let begin = context.hint(&format!("op begin {id} --to {version}"));
-    Err(NotThisUnitError(match operation.next_step.as_str() {
-        "" => format!("operation {id} is {}: no unit holds it", state_word(operation.state)),
-        next => format!(
-            "operation {id} is {}: no unit holds it; next: {next}; `{begin}` takes it up",
-            state_word(operation.state)
-        ),
-    }))
+    let mut text = format!("operation {id} is {}: no unit holds it", state_word(operation.state));
+    if !operation.next_step.is_empty() {
+        let begin = context.hint(&format!("op begin {id} --to {version}"));
+        text.push_str(&format!("; next: {}; `{begin}` takes it up", operation.next_step));
+    }
+    Err(NotThisUnitError(text))
 }
 
 /// Checks that no earlier command of the unit holds the operation: it may still run, and the server
