@@ -126,8 +126,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let client = context.connect().await?;
     match args.action {
         Action::Get { application, key, key_flag } => {
-            let application = application.name()?;
-            get(client, application, key.or(key_flag), context).await
+            get(application.name()?, key.or(key_flag), context).await
         }
         Action::Set { words, condition } => {
             let (unit, set) = unit_and_values(&words)?;
@@ -161,12 +160,8 @@ fn read(value: String) -> Result<Bytes, UsageError> {
     file::read(path.as_ref()).map(Bytes::from)
 }
 
-async fn get(
-    client: &Client,
-    application: String,
-    key: Option<String>,
-    context: &Context,
-) -> anyhow::Result<()> {
+async fn get(application: String, key: Option<String>, context: &Context) -> anyhow::Result<()> {
+    let client = context.connect().await?;
     let request = client.request(GetAppDataRequest {
         namespace: context.namespace(),
         application: application.clone(),
