@@ -44,17 +44,6 @@ pub struct Reloaded<S: FileSet> {
     is_stale: AtomicBool,
 }
 
-/// What a look at the files found.
-#[derive(Debug)]
-pub enum Looked {
-    /// The files are as before.
-    Same,
-    /// The new value is in force.
-    Replaced,
-    /// The files are invalid; the previous value stays in force.
-    Kept(Error),
-}
-
 impl<S: FileSet> Reloaded<S> {
     /// Reads the files for the first time.
     ///
@@ -82,9 +71,10 @@ impl<S: FileSet> Reloaded<S> {
     }
 
     /// Reads the files again. A source without files gets its contents by [`Reloaded::replace`].
-    pub fn look(&self) -> Looked {
+    /// Returns whether a new value is in force; after an error the previous one is.
+    fn look(&self) -> Result<bool, Error> {
         match self.source.paths().as_slice() {
-            [] => Looked::Same,
+            [] => Ok(false),
             paths => self.take(contents(paths)),
         }
     }
@@ -92,45 +82,33 @@ impl<S: FileSet> Reloaded<S> {
     /// Takes contents that were fetched, and logs what happened. Returns whether a new value is in
     /// force.
     pub fn replace(&self, contents: Result<Vec<Vec<u8>>, Error>) -> bool {
-        self.take(contents).log(S::NAME)
+        logged(S::NAME, self.take(contents))
     }
 
-    fn take(&self, contents: Result<Vec<Vec<u8>>, Error>) -> Looked {
+    fn take(&self, contents: Result<Vec<Vec<u8>>, Error>) -> Result<bool, Error> {
         let mut seen = lock(&self.seen);
         let digest = contents.as_ref().ok().map(|contents| digest_of(contents));
         if *seen == digest {
-            return Looked::Same;
+            return Ok(false);
         }
         *seen = digest;
-        match contents.and_then(|contents| self.source.parse(&contents)) {
-            Ok(value) => {
-                *write(&self.current) = Arc::new(value);
-                self.is_stale.store(false, Ordering::Relaxed);
-                Looked::Replaced
-            }
-            Err(error) => {
-                self.is_stale.store(true, Ordering::Relaxed);
-                Looked::Kept(error)
-            }
-        }
+        let parsed = contents.and_then(|contents| self.source.parse(&contents));
+        self.is_stale.store(parsed.is_err(), Ordering::Relaxed);
+        *write(&self.current) = Arc::new(parsed?);
+        Ok(true)
     }
 }
 
-impl Looked {
-    /// Logs a change. Returns whether a new value is in force.
-    fn log(self, what: &'static str) -> bool {
-        match self {
-            Looked::Same => false,
-            Looked::Replaced => {
-                tracing::info!(what, "read changed contents");
-                true
-            }
-            Looked::Kept(error) => {
-                tracing::error!(what, %error, "invalid contents: the previous ones stay in force");
-                false
-            }
+/// Logs a change. Returns whether a new value is in force.
+fn logged(what: &'static str, taken: Result<bool, Error>) -> bool {
+    match &taken {
+        Ok(true) => tracing::info!(what, "read changed contents"),
+        Ok(false) => {}
+        Err(error) => {
+            tracing::error!(what, %error, "invalid contents: the previous ones stay in force");
         }
     }
+    taken.unwrap_or(false)
 }
 
 /// A value that can be read again, whatever its type is.
@@ -145,7 +123,7 @@ pub trait Reload: Send + Sync {
 
 impl<S: FileSet> Reload for Reloaded<S> {
     fn reload(&self) -> bool {
-        self.look().log(S::NAME)
+        logged(S::NAME, self.look())
     }
 
     fn is_stale(&self) -> bool {
@@ -195,9 +173,7 @@ fn digest_of(contents: &[Vec<u8>]) -> [u8; 32] {
         context.update(&(content.len() as u64).to_be_bytes());
         context.update(content);
     }
-    let mut sum = [0; 32];
-    sum.copy_from_slice(context.finish().as_ref());
-    sum
+    context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 #[cfg(test)]
@@ -229,7 +205,7 @@ mod tests {
         assert!(matches!(Reloaded::open(Number(path.clone())), Err(Error::Invalid { .. })));
         std::fs::write(&path, "1").unwrap();
         let files = Reloaded::open(Number(path.clone())).unwrap();
-        assert!(matches!(files.look(), Looked::Same));
+        assert!(matches!(files.look(), Ok(false)));
         for (text, value, is_stale) in [
             (Some("2"), 2, false),
             (Some(""), 2, true),
@@ -244,7 +220,7 @@ mod tests {
             }
             files.reload();
             assert_eq!((*files.get(), files.is_stale()), (value, is_stale), "{text:?}");
-            assert!(matches!(files.look(), Looked::Same), "{text:?}: one line for each change");
+            assert!(matches!(files.look(), Ok(false)), "{text:?}: one line for each change");
         }
     }
 }
