@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use http::Uri;
 use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::jwk::{JwkSet, KeyAlgorithm};
+use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde::Deserialize;
 use tokio::sync::Notify;
@@ -84,14 +84,11 @@ pub fn key_url(text: &str) -> Result<Uri, &'static str> {
     }
 }
 
-/// The public keys of an issuer, with what its tokens have to say.
+/// The public keys of an issuer.
 pub struct Keys {
     keys: Vec<IssuerKey>,
     /// Notified of a token whose key is not among these.
     missed: Arc<Notify>,
-    name: String,
-    issuer: String,
-    audience: String,
 }
 
 struct IssuerKey {
@@ -139,43 +136,38 @@ impl FileSet for Issuer {
             KeySource::Url(url) => Error::Fetch { url: url.clone(), problem },
         };
         let allowed = self.allowed().map_err(invalid)?;
-        let Some(content) = contents.first() else {
+        let keys = match contents.first() {
             // Until the first fetch, each token is refused.
-            return Ok(self.with(Vec::new()));
+            None => Vec::new(),
+            Some(content) => self::keys(content, &allowed).map_err(invalid)?,
         };
-        let keys = match content.trim_ascii_start().starts_with(b"{") {
-            true => of_jwks(content, &allowed),
-            false => of_pem(content, &allowed),
-        };
-        let keys = keys.map_err(invalid)?;
-        if keys.is_empty() {
-            return Err(invalid("it has no key for the accepted algorithms".to_string()));
-        }
-        Ok(self.with(keys))
+        Ok(Keys { keys, missed: Arc::default() })
     }
 }
 
 impl Issuer {
-    fn with(&self, keys: Vec<IssuerKey>) -> Keys {
-        Keys {
-            keys,
-            missed: Arc::default(),
-            name: self.name.clone(),
-            issuer: self.issuer.clone(),
-            audience: self.audience.clone(),
-        }
-    }
-
     fn allowed(&self) -> Result<Vec<Algorithm>, String> {
         use Algorithm::{ES256, ES384, EdDSA, RS256, RS384, RS512};
         // No HS*: a public key must never serve as the secret of a signature.
         let known = [RS256, RS384, RS512, ES256, ES384, EdDSA];
         let find = |word: &String| {
-            let found = known.into_iter().find(|algorithm| format!("{algorithm:?}") == *word);
-            found
+            let mut all = known.into_iter();
+            all.find(|algorithm| format!("{algorithm:?}") == *word)
                 .ok_or_else(|| format!("algorithm {word:?} is not accepted; give one of {known:?}"))
         };
         self.algorithms.iter().map(find).collect()
+    }
+}
+
+/// Returns the keys of a file, which has one at least.
+fn keys(content: &[u8], allowed: &[Algorithm]) -> Result<Vec<IssuerKey>, String> {
+    let keys = match content.trim_ascii_start().starts_with(b"{") {
+        true => of_jwks(content, allowed)?,
+        false => of_pem(content, allowed),
+    };
+    match keys.is_empty() {
+        true => Err("it has no key for the accepted algorithms".to_string()),
+        false => Ok(keys),
     }
 }
 
@@ -187,7 +179,7 @@ fn of_jwks(content: &[u8], allowed: &[Algorithm]) -> Result<Vec<IssuerKey>, Stri
         let Ok(key) = DecodingKey::from_jwk(jwk) else { continue };
         // A key without `alg` serves the accepted algorithms of its family.
         let fits = |algorithm: &&Algorithm| match jwk.common.key_algorithm {
-            Some(named) => is_same(named, **algorithm),
+            Some(named) => format!("{named:?}") == format!("{algorithm:?}"),
             None => algorithm.family() == key.family(),
         };
         keys.extend(allowed.iter().filter(fits).map(|algorithm| IssuerKey {
@@ -199,11 +191,7 @@ fn of_jwks(content: &[u8], allowed: &[Algorithm]) -> Result<Vec<IssuerKey>, Stri
     Ok(keys)
 }
 
-fn is_same(named: KeyAlgorithm, algorithm: Algorithm) -> bool {
-    format!("{named:?}") == format!("{algorithm:?}")
-}
-
-fn of_pem(content: &[u8], allowed: &[Algorithm]) -> Result<Vec<IssuerKey>, String> {
+fn of_pem(content: &[u8], allowed: &[Algorithm]) -> Vec<IssuerKey> {
     let read = |algorithm: Algorithm| match algorithm {
         Algorithm::ES256 | Algorithm::ES384 => DecodingKey::from_ec_pem(content),
         Algorithm::EdDSA => DecodingKey::from_ed_pem(content),
@@ -213,7 +201,7 @@ fn of_pem(content: &[u8], allowed: &[Algorithm]) -> Result<Vec<IssuerKey>, Strin
         let key = read(*algorithm).ok()?;
         Some(IssuerKey { id: None, algorithm: *algorithm, key })
     };
-    Ok(allowed.iter().filter_map(key).collect())
+    allowed.iter().filter_map(key).collect()
 }
 
 /// Identifies the bearer of a JWT.
@@ -226,8 +214,8 @@ pub(super) fn identify(
     }
     let header = decode_header(token).map_err(|_| Refusal::BadJwt("its header is invalid"))?;
     let mut worst = None;
-    for keys in issuers.iter().map(|issuer| issuer.get()) {
-        for key in &keys.keys {
+    for issuer in issuers {
+        for key in &issuer.get().keys {
             let is_named = match (&header.kid, &key.id) {
                 (Some(given), Some(id)) => given == id,
                 _ => true,
@@ -235,7 +223,7 @@ pub(super) fn identify(
             if key.algorithm != header.alg || !is_named {
                 continue;
             }
-            match verified(token, key, &keys) {
+            match verified(token, key, issuer.source()) {
                 Ok(identity) => return Ok(identity),
                 Err(refusal) => worst = Some(refusal),
             }
@@ -249,13 +237,13 @@ pub(super) fn identify(
     Err(worst)
 }
 
-fn verified(token: &str, key: &IssuerKey, keys: &Keys) -> Result<Identity, Refusal> {
+fn verified(token: &str, key: &IssuerKey, issuer: &Issuer) -> Result<Identity, Refusal> {
     let mut validation = Validation::new(key.algorithm);
     validation.leeway = SKEW.as_secs();
     validation.validate_nbf = true;
     validation.set_required_spec_claims(&REQUIRED);
-    validation.set_issuer(&[&keys.issuer]);
-    validation.set_audience(&[&keys.audience]);
+    validation.set_issuer(&[&issuer.issuer]);
+    validation.set_audience(&[&issuer.audience]);
     let data = decode::<Claims>(token, &key.key, &validation).map_err(|error| {
         Refusal::BadJwt(match error.kind() {
             ErrorKind::InvalidSignature => WRONG_SIGNATURE,
@@ -268,13 +256,13 @@ fn verified(token: &str, key: &IssuerKey, keys: &Keys) -> Result<Identity, Refus
         })
     })?;
     let claims = data.claims;
-    if claims.iss != keys.issuer {
+    if claims.iss != issuer.issuer {
         return Err(Refusal::BadJwt("it is of another issuer"));
     }
     if claims.sub.is_empty() || !claims.sub.bytes().all(|b| b.is_ascii_graphic() && b != b'*') {
         return Err(Refusal::BadJwt("its subject has characters of no name"));
     }
-    let mut principal = Principal::new(Kind::Jwt, format!("{}:{}", keys.name, claims.sub));
+    let mut principal = Principal::new(Kind::Jwt, format!("{}:{}", issuer.name, claims.sub));
     if let Some(Kubernetes { namespace, pod }) = claims.kubernetes {
         principal.facts.extend(namespace.map(|namespace| ("namespace", namespace)));
         principal.facts.extend(pod.map(|pod| ("pod", pod.name)));
