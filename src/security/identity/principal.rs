@@ -35,28 +35,19 @@ impl Principal {
 
     /// Returns the principal of a URI. A SPIFFE path `/ns/N/app/A/unit/U` gives the facts.
     pub fn of_uri(uri: &str) -> Principal {
-        let mut principal = Principal::new(Kind::Uri, uri);
-        let path = uri.strip_prefix("spiffe://").and_then(|rest| rest.split_once('/'));
-        let Some((_, path)) = path else { return principal };
-        let Some((namespace, rest)) =
-            path.strip_prefix("ns/").and_then(|rest| rest.split_once("/app/"))
-        else {
-            return principal;
-        };
-        let (application, unit) = match rest.split_once("/unit/") {
-            Some((application, unit)) => (application, Some(unit)),
-            None => (rest, None),
-        };
-        if namespace.contains('/') || application.contains('/') {
-            return principal;
-        }
-        let facts = [("namespace", Some(namespace)), ("application", Some(application))];
-        for (name, value) in facts.into_iter().chain([("unit", unit)]) {
-            let value = value.filter(|value| !value.is_empty());
-            principal.facts.extend(value.map(|value| (name, value.to_string())));
-        }
-        principal
+        let facts = named_by(uri).into_iter().flatten().filter(|(_, value)| !value.is_empty());
+        let facts = facts.map(|(name, value)| (name, value.to_string())).collect();
+        Principal { facts, ..Principal::new(Kind::Uri, uri) }
     }
+}
+
+/// Returns the facts in a SPIFFE path; what is left out is empty.
+fn named_by(uri: &str) -> Option<[(&'static str, &str); 3]> {
+    let (_, path) = uri.strip_prefix("spiffe://")?.split_once('/')?;
+    let (namespace, rest) = path.strip_prefix("ns/")?.split_once("/app/")?;
+    let (application, unit) = rest.split_once("/unit/").unwrap_or((rest, ""));
+    let is_plain = !namespace.contains('/') && !application.contains('/');
+    is_plain.then_some([("namespace", namespace), ("application", application), ("unit", unit)])
 }
 
 impl fmt::Display for Principal {
