@@ -18,20 +18,11 @@ pub struct RoleFile(pub PathBuf);
 /// All grants, by the principals that they are for.
 #[derive(Debug, Default)]
 pub struct Roles {
-    entries: Vec<Binding>,
+    entries: Vec<Grant<Template>>,
     /// Places in `entries`.
     by_name: HashMap<String, Vec<usize>>,
     /// Starts of the names of principals, with places in `entries`.
     by_start: Vec<(String, usize)>,
-}
-
-#[derive(Debug)]
-struct Binding {
-    role: Role,
-    namespace: Template,
-    application: Template,
-    unit: Template,
-    data: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -109,7 +100,7 @@ impl Roles {
         }
         let namespace = Template::read(&namespace)?;
         let application = Template::read(&application)?;
-        self.entries.push(Binding { role, namespace, application, unit, data });
+        self.entries.push(Grant { role, namespace, application, unit, data });
         Ok(())
     }
 
@@ -138,7 +129,7 @@ impl Roles {
         let by_start = self.by_start.iter().filter(|(start, _)| name.starts_with(start.as_str()));
         let places = exact.chain(by_start.map(|(_, place)| *place));
         let fill = |place: usize| {
-            let Binding { role, namespace, application, unit, data } = self.entries.get(place)?;
+            let Grant { role, namespace, application, unit, data } = self.entries.get(place)?;
             Some(Grant {
                 role: *role,
                 namespace: namespace.fill(&principal.facts)?,

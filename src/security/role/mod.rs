@@ -25,17 +25,17 @@ impl Role {
         [("worker", Role::Worker), ("reader", Role::Reader), ("operator", Role::Operator)];
 }
 
-/// A grant to one principal, with its facts filled in.
+/// A grant: to one principal, with its facts filled in, or as the file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
+pub struct Grant<P = Pattern> {
     /// The role.
     pub role: Role,
     /// The namespaces.
-    pub namespace: Pattern,
+    pub namespace: P,
     /// The applications.
-    pub application: Pattern,
+    pub application: P,
     /// The units of a worker.
-    pub unit: Pattern,
+    pub unit: P,
     /// Whether a reader may read the data of the applications.
     pub data: bool,
 }

@@ -46,21 +46,18 @@ impl Template {
             let fact = fact.ok_or_else(|| format!("{text} is no fact; facts are {FACTS:?}"))?;
             return Ok(Template::Fact(fact));
         }
-        let (start, has_star) = match text.strip_suffix('*') {
-            Some(start) => (start, true),
-            None => (text, false),
-        };
+        let start = text.strip_suffix('*');
         if text.is_empty() {
             return Err("the empty pattern matches nothing; write * for every name".to_string());
         }
-        if start.contains(['*', '$', '{', '}']) || text.chars().any(|c| c.is_control() || c == ' ')
-        {
+        let has_mark = start.unwrap_or(text).contains(['*', '$', '{', '}']);
+        if has_mark || text.chars().any(|c| c.is_control() || c == ' ') {
             return Err(format!("{text:?} is no pattern; `*` stands alone or at the end"));
         }
-        Ok(Template::Fixed(match (start, has_star) {
-            ("", true) => Pattern::Any,
-            (start, true) => Pattern::Prefix(start.to_string()),
-            (name, false) => Pattern::Exact(name.to_string()),
+        Ok(Template::Fixed(match start {
+            Some("") => Pattern::Any,
+            Some(start) => Pattern::Prefix(start.to_string()),
+            None => Pattern::Exact(text.to_string()),
         }))
     }
 
