@@ -123,14 +123,10 @@ impl Get<'_> {
         let mut roots = RootCertStore::empty();
         match self.ca {
             Some(path) => {
-                let unusable = || GetError::Ca(path.to_path_buf());
-                let content = std::fs::read(path).map_err(|_| unusable())?;
-                for certificate in CertificateDer::pem_slice_iter(&content) {
-                    let certificate = certificate.map_err(|_| unusable())?;
-                    roots.add(certificate).map_err(|_| unusable())?;
-                }
-                if roots.is_empty() {
-                    return Err(unusable());
+                let certificates = CertificateDer::pem_file_iter(path).into_iter().flatten();
+                let mut added = certificates.map(|one| roots.add(one.ok()?).ok());
+                if !added.all(|one| one.is_some()) || roots.is_empty() {
+                    return Err(GetError::Ca(path.to_path_buf()));
                 }
             }
             None => {

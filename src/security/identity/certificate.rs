@@ -1,11 +1,12 @@
 //! The name of a client certificate: exactly one URI, or a DNS name. The common name never counts.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::{Kind, Principal};
+use crate::security::tls::examine;
 
 /// The certificate of a connection. The handshake has verified it.
 #[derive(Debug)]
@@ -27,9 +28,8 @@ impl ClientCertificate {
             let principal = Err("it cannot be parsed");
             return Some(ClientCertificate { chain, principal, ends: SystemTime::UNIX_EPOCH });
         };
-        let seconds = u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0);
-        let ends = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-        Some(ClientCertificate { chain, principal: principal(&parsed), ends })
+        let (principal, ends) = (principal(&parsed), examine::ends(&parsed));
+        Some(ClientCertificate { chain, principal, ends })
     }
 }
 
@@ -43,20 +43,18 @@ fn principal(certificate: &X509Certificate<'_>) -> Result<Principal, &'static st
         GeneralName::URI(uri) => Some(*uri),
         _ => None,
     });
-    let mut dns = names.iter().filter_map(|name| match name {
+    let dns = names.iter().filter_map(|name| match name {
         GeneralName::DNSName(name) => Some(*name),
         _ => None,
     });
-    match uris.collect::<Vec<_>>()[..] {
-        [uri] if is_clean(uri) => Ok(Principal::of_uri(uri)),
-        [_] => Err("its URI has characters of no URI"),
-        [_, _, ..] => Err("it has more than one URI"),
-        [] => match (dns.next(), dns.next()) {
-            (Some(name), None) if is_clean(name) => Ok(Principal::new(Kind::Dns, name)),
-            (Some(_), None) => Err("its DNS name has characters of no name"),
-            (Some(_), Some(_)) => Err("it has more than one DNS name and no URI"),
-            (None, _) => Err("it has neither a URI nor a DNS name"),
-        },
+    match (&uris.collect::<Vec<_>>()[..], &dns.collect::<Vec<_>>()[..]) {
+        ([uri], _) if is_clean(uri) => Ok(Principal::of_uri(uri)),
+        ([_], _) => Err("its URI has characters of no URI"),
+        ([_, ..], _) => Err("it has more than one URI"),
+        ([], [name]) if is_clean(name) => Ok(Principal::new(Kind::Dns, *name)),
+        ([], [_]) => Err("its DNS name has characters of no name"),
+        ([], [_, ..]) => Err("it has more than one DNS name and no URI"),
+        ([], []) => Err("it has neither a URI nor a DNS name"),
     }
 }
 

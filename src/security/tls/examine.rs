@@ -19,11 +19,15 @@ pub struct CertificateFacts {
 pub fn facts(content: &[u8]) -> Option<CertificateFacts> {
     let first = CertificateDer::pem_slice_iter(content).next()?.ok()?;
     let (_, parsed) = X509Certificate::from_der(&first).ok()?;
-    let seconds = u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0);
-    let ends = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
     let names = parsed.subject_alternative_name().ok().flatten();
-    let names = names.map(|extension| extension.value.general_names.iter().filter_map(name));
-    Some(CertificateFacts { names: names.into_iter().flatten().collect(), ends })
+    let names = names.iter().flat_map(|extension| &extension.value.general_names);
+    Some(CertificateFacts { names: names.filter_map(name).collect(), ends: ends(&parsed) })
+}
+
+/// Returns the end of the validity of a certificate.
+pub fn ends(certificate: &X509Certificate<'_>) -> SystemTime {
+    let seconds = certificate.validity().not_after.timestamp();
+    SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
 fn name(name: &GeneralName<'_>) -> Option<String> {
