@@ -17,6 +17,9 @@ pub const PREFIX: &str = "bw_";
 /// Random bytes of a token. A digest of so much randomness needs no slow hash.
 const SECRET_BYTES: usize = 32;
 
+/// As long as the digest of a token.
+const NO_SHA256: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
 /// The largest id.
 const ID_BYTES_MAX: usize = 63;
 
@@ -76,7 +79,7 @@ impl Tokens {
             if !is_id(&token.id) {
                 return Err(format!("token {:?}: the id needs letters, digits, . or -", token.id));
             }
-            if decoded(&token.sha256).is_none() {
+            if token.sha256.len() != 64 || !token.sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
                 return Err(format!("token {}: sha256 needs 64 hexadecimal digits", token.id));
             }
             if let Some(twice) = tokens.0.insert(token.id.clone(), token) {
@@ -114,7 +117,7 @@ impl Tokens {
         let text = format!("{PREFIX}{id}_{}", hex(&secret));
         let created = seconds(now);
         let not_after = ttl.map(|ttl| created.saturating_add(ttl.as_secs()));
-        let sha256 = hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
+        let sha256 = sha256(&text);
         let token = TokenEntry { id: id.to_string(), sha256, created, not_after };
         self.0.insert(id.to_string(), token);
         Ok(text)
@@ -144,10 +147,10 @@ impl Tokens {
         let id = given.strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('_'));
         let id = id.map(|(id, _)| id).unwrap_or_default();
         let token = self.0.get(id);
-        let sum = digest::digest(&digest::SHA256, given.as_bytes());
         // An unknown id is compared too, so that the time does not show which ids exist.
-        let expected = token.and_then(|token| decoded(&token.sha256)).unwrap_or_default();
-        let is_equal = constant_time::verify_slices_are_equal(sum.as_ref(), &expected).is_ok();
+        let expected = token.map_or(NO_SHA256, |token| &token.sha256).to_ascii_lowercase();
+        let (sum, expected) = (sha256(given), expected.as_bytes());
+        let is_equal = constant_time::verify_slices_are_equal(sum.as_bytes(), expected).is_ok();
         let token = token.filter(|_| is_equal).ok_or(Refusal::UnknownToken)?;
         let ends = token.not_after.map(|at| SystemTime::UNIX_EPOCH + Duration::from_secs(at));
         match ends {
@@ -170,15 +173,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn decoded(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(bytes)
+fn sha256(text: &str) -> String {
+    hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())
 }
 
 #[cfg(test)]
