@@ -112,10 +112,8 @@ impl Authenticator {
             Authorization::Unusable => return Err(Refusal::BadHeader),
             Authorization::Bearer(token) => Some(self.by_token(token, now)?),
         };
-        let by_certificate = match &given.certificate {
-            Some(certificate) => Some(self.by_certificate(certificate)?),
-            None => None,
-        };
+        let certificate = given.certificate.as_ref();
+        let by_certificate = certificate.map(|given| self.by_certificate(given)).transpose()?;
         match (by_token, by_certificate) {
             (None, None) => Err(Refusal::Nothing),
             (Some(one), None) | (None, Some(one)) => Ok(one),

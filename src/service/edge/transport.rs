@@ -14,7 +14,7 @@ use crate::service::guard::Presented;
 
 /// How long, and for how many bytes, a refused client may go on.
 const LINGER_MAX: Duration = Duration::from_millis(500);
-const LINGER_BYTES_MAX: usize = 64 << 10;
+const LINGER_BYTES_MAX: u64 = 64 << 10;
 
 /// An open connection: without TLS, or with TLS after the handshake.
 pub type Transport = Either<TcpStream, Box<TlsStream<TcpStream>>>;
@@ -41,14 +41,7 @@ pub async fn open(stream: TcpStream, tls: Option<&Tls>) -> io::Result<Transport>
 async fn linger(mut stream: TcpStream) {
     let drained = async {
         stream.shutdown().await.ok();
-        let mut rest = [0; 1024];
-        let mut left = LINGER_BYTES_MAX;
-        while let Ok(read @ 1..) = stream.read(&mut rest).await {
-            left = left.saturating_sub(read);
-            if left == 0 {
-                return;
-            }
-        }
+        tokio::io::copy(&mut stream.take(LINGER_BYTES_MAX), &mut tokio::io::sink()).await.ok();
     };
     tokio::time::timeout(LINGER_MAX, drained).await.ok();
 }
