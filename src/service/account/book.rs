@@ -1,14 +1,13 @@
 //! The accounts of callers: what each uses now. Their number is bounded.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::limits::{Class, Limits};
 use super::rate::Rate;
 use crate::service::code::{ApiError, Reason};
-use crate::service::edge::{Holder, Owner};
+use crate::service::edge::{Holder, Kind, Owner, Share};
 use crate::service::sparse::Sparse;
 use crate::sync::lock;
 
@@ -32,30 +31,28 @@ const RESERVE: usize = 8;
 pub struct Account {
     holder: Arc<Holder>,
     calls_max: Option<usize>,
-    calls: AtomicUsize,
     rates: [Option<Rate>; Class::ALL.len()],
-    limits: Limits,
     shared: Arc<Shared>,
 }
 
 /// What all accounts use.
 #[derive(Debug)]
 struct Shared {
+    limits: Limits,
     start: Instant,
     refused: Sparse,
 }
 
 impl Account {
-    fn new(owner: Owner, limits: Limits, shared: Arc<Shared>) -> Account {
+    fn new(owner: Owner, shared: Arc<Shared>) -> Account {
+        let limits = &shared.limits;
         let is_local = matches!(&owner, Owner::Peer(peer) if peer.is_local());
         let holds =
             |bound: super::limits::Bound| (!is_local || bound.is_for_local).then_some(bound.max);
         Account {
             calls_max: holds(limits.calls_max),
-            calls: AtomicUsize::new(0),
-            rates: Class::ALL.map(|class| holds(class.bound(&limits)).map(Rate::new)),
+            rates: Class::ALL.map(|class| holds(class.bound(limits)).map(Rate::new)),
             holder: Arc::new(Holder::new(owner)),
-            limits,
             shared,
         }
     }
@@ -76,7 +73,7 @@ impl Account {
         let Some(rate) = &self.rates[class as usize] else { return Ok(()) };
         rate.take(self.shared.start.elapsed()).map_err(|wait| {
             let (limit, what) = class.words();
-            let max = class.bound(&self.limits).max;
+            let max = class.bound(&self.shared.limits).max;
             let text = format!(
                 "{} sends more than {max} {what} in a second; send fewer, or several in one \
                  message, and wait as RetryInfo says",
@@ -87,14 +84,13 @@ impl Account {
     }
 
     /// Counts a unary call as open until the returned value is dropped.
-    pub fn begin(self: &Arc<Account>, class: Class) -> Result<Option<OpenCall>, ApiError> {
+    pub fn begin(&self, class: Class) -> Result<Option<Share>, ApiError> {
         let Some(max) = self.calls_max else { return Ok(None) };
         let reserve = if class == Class::Heartbeat { max / RESERVE + 1 } else { 0 };
-        // Dropped if it is one too many.
-        let begun = OpenCall(self.clone());
-        let before = self.calls.fetch_add(1, Ordering::Relaxed);
-        if before < max.saturating_add(reserve) {
-            return Ok(Some(begun));
+        let with_reserve = max.saturating_add(reserve);
+        let mut open = Share::of(&self.holder, Kind::Call);
+        if open.grow(with_reserve, with_reserve).is_ok() {
+            return Ok(Some(open));
         }
         let text = format!(
             "{max} calls of {} are open already; wait for their answers before the next call",
@@ -105,7 +101,7 @@ impl Account {
 
     /// Returns the refusal of one more connection.
     pub fn too_many_connections(&self) -> ApiError {
-        let max = self.limits.connections_max;
+        let max = self.shared.limits.connections_max;
         let text = format!(
             "{max} connections of {} are open already; make several calls on one connection",
             self.owner()
@@ -129,19 +125,8 @@ impl Account {
     }
 }
 
-/// An open call.
-#[derive(Debug)]
-pub struct OpenCall(Arc<Account>);
-
-impl Drop for OpenCall {
-    fn drop(&mut self) {
-        self.0.calls.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// The accounts of all callers.
 pub struct Accounts {
-    limits: Limits,
     shared: Arc<Shared>,
     max: usize,
     book: Mutex<Book>,
@@ -163,15 +148,16 @@ impl Accounts {
     }
 
     fn bounded(limits: Limits, max: usize) -> Accounts {
-        let shared = Arc::new(Shared { start: Instant::now(), refused: Sparse::new(LOG_PERIOD) });
+        let (start, refused) = (Instant::now(), Sparse::new(LOG_PERIOD));
+        let shared = Arc::new(Shared { limits, start, refused });
         let rest = Owner::Principal("callers beyond the bound".into());
-        let rest = Arc::new(Account::new(rest, limits, shared.clone()));
-        Accounts { limits, shared, max, book: Mutex::default(), rest }
+        let rest = Arc::new(Account::new(rest, shared.clone()));
+        Accounts { shared, max, book: Mutex::default(), rest }
     }
 
     /// Returns the limits.
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.shared.limits
     }
 
     /// Returns the account of a caller.
@@ -188,7 +174,7 @@ impl Accounts {
         if self.max <= book.accounts.len() {
             return self.rest.clone();
         }
-        let account = Account::new(owner.clone(), self.limits, self.shared.clone());
+        let account = Account::new(owner.clone(), self.shared.clone());
         book.accounts.entry(owner.clone()).or_insert(Arc::new(account)).clone()
     }
 }

@@ -13,14 +13,13 @@ impl Full {
         advice: &str,
     ) -> ApiError {
         let Full { owner, max } = self;
-        let text = format!(
-            "{max} {what} of {owner} are open already, which is the share of one {}; {advice}",
-            owner.word()
-        );
-        let limit = match owner {
-            Owner::Peer(_) => names.0,
-            Owner::Principal(_) => names.1,
+        let (kind, limit) = match owner {
+            Owner::Peer(_) => ("address", names.0),
+            Owner::Principal(_) => ("principal", names.1),
         };
+        let text = format!(
+            "{max} {what} of {owner} are open already, which is the share of one {kind}; {advice}"
+        );
         ApiError::too_many(text, limit, max)
     }
 }

@@ -9,13 +9,6 @@ pub struct Bound {
     pub is_for_local: bool,
 }
 
-impl Bound {
-    /// Returns a default.
-    pub const fn default_of(max: usize) -> Bound {
-        Bound { max, is_for_local: false }
-    }
-}
-
 /// Limits on one caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -37,13 +30,14 @@ impl Default for Limits {
     /// Returns the defaults: about what a server on two cores serves in total, so that no ordinary
     /// caller reaches them. A caller that does is one that repeats without a pause.
     fn default() -> Limits {
+        let bound = |max| Bound { max, is_for_local: false };
         Limits {
             connections_max: 2500,
-            calls_max: Bound::default_of(4096),
-            reports_per_second: Bound::default_of(20_000),
-            reads_per_second: Bound::default_of(20_000),
-            watches_per_second: Bound::default_of(5000),
-            heartbeats_per_second: Bound::default_of(50_000),
+            calls_max: bound(4096),
+            reports_per_second: bound(20_000),
+            reads_per_second: bound(20_000),
+            watches_per_second: bound(5000),
+            heartbeats_per_second: bound(50_000),
         }
     }
 }

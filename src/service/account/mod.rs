@@ -17,8 +17,7 @@ mod limits;
 mod rate;
 mod slot;
 
-use std::future::Future;
-use std::pin::Pin;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -28,7 +27,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-pub use book::{Account, OpenCall};
+pub use book::Account;
 pub use limits::{Bound, Class, Limits};
 pub use slot::Slot;
 
@@ -36,9 +35,10 @@ use book::Accounts;
 use class::{Classes, Counted};
 
 use crate::service::code::ApiError;
-use crate::service::edge::{Caller, Owner};
+use crate::service::edge::{Caller, Owner, Share};
 use crate::service::guard::Access;
 use crate::service::held::HeldBody;
+use crate::service::route::Answering;
 
 /// Counts the calls of each caller.
 #[derive(Clone)]
@@ -65,19 +65,16 @@ impl<S> Accounting<S> {
     }
 }
 
-type Answering<E> = Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>>;
-
-impl<S, F, E> Service<Request<Body>> for Accounting<S>
+impl<S> Service<Request<Body>> for Accounting<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = E, Future = F>,
-    F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
-    E: Send + 'static,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
 {
     type Response = Response<Body>;
-    type Error = E;
-    type Future = Either<F, Answering<E>>;
+    type Error = Infallible;
+    type Future = Either<S::Future, Answering>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), E>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
     }
 
@@ -99,7 +96,7 @@ where
 
 impl Rules {
     /// Counts a call for its caller. The request names the account from now on.
-    fn admit(&self, request: &mut Request<Body>) -> Result<Option<OpenCall>, ApiError> {
+    fn admit(&self, request: &mut Request<Body>) -> Result<Option<Share>, ApiError> {
         // The router refuses a method that does not exist.
         let Some(&Counted { class, is_call }) = self.classes.get(request.uri().path()) else {
             return Ok(None);

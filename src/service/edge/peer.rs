@@ -56,14 +56,6 @@ impl Owner {
     pub fn of(address: IpAddr) -> Owner {
         Owner::Peer(Peer::of(address))
     }
-
-    /// Returns what the owner is, for a sentence.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Owner::Peer(_) => "address",
-            Owner::Principal(_) => "principal",
-        }
-    }
 }
 
 impl std::fmt::Display for Owner {
@@ -75,7 +67,7 @@ impl std::fmt::Display for Owner {
     }
 }
 
-/// Kinds of streams that are limited for each owner.
+/// Kinds of what is limited for each owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Watch streams.
@@ -88,9 +80,11 @@ pub enum Kind {
     Session,
     /// Connections of a principal; those of an address are counted by the gate.
     Connection,
+    /// Open unary calls.
+    Call,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 /// How many of each kind an owner has.
 #[derive(Debug)]
@@ -144,12 +138,11 @@ impl Tally {
     }
 }
 
-/// A number of streams that counts for an address, and for a principal if one is known, until it is
-/// dropped.
+/// A number of streams or calls that counts for an address, and for a principal if one is known,
+/// until it is dropped.
 #[derive(Debug)]
 pub struct Share {
-    first: Arc<Holder>,
-    second: Option<Arc<Holder>>,
+    holders: [Option<Arc<Holder>>; 2],
     kind: Kind,
     count: usize,
 }
@@ -166,13 +159,13 @@ pub struct Full {
 impl Share {
     /// Returns an empty share of one owner.
     pub fn of(holder: &Arc<Holder>, kind: Kind) -> Share {
-        Share { first: holder.clone(), second: None, kind, count: 0 }
+        Share { holders: [Some(holder.clone()), None], kind, count: 0 }
     }
 
     /// Lets the share count for a principal too.
     #[must_use]
     pub fn and_of(mut self, principal: Option<&Arc<Holder>>) -> Share {
-        self.second = principal.cloned();
+        self.holders[1] = principal.cloned();
         self
     }
 
@@ -181,18 +174,16 @@ impl Share {
     /// # Errors
     /// The owner that is at its limit.
     pub fn grow(&mut self, per_peer_max: usize, per_principal_max: usize) -> Result<(), Full> {
-        let max = match self.first.owner {
-            Owner::Peer(_) => per_peer_max,
-            Owner::Principal(_) => per_principal_max,
-        };
-        let full = |holder: &Holder, max| Err(Full { owner: holder.owner.clone(), max });
-        if !self.first.take(self.kind, max) {
-            return full(&self.first, max);
-        }
-        if let Some(second) = self.second.as_ref().filter(|s| !s.take(self.kind, per_principal_max))
-        {
-            self.first.give_back(self.kind, 1);
-            return full(second, per_principal_max);
+        for (at, holder) in self.holders.iter().flatten().enumerate() {
+            let max = match holder.owner {
+                Owner::Peer(_) => per_peer_max,
+                Owner::Principal(_) => per_principal_max,
+            };
+            if !holder.take(self.kind, max) {
+                let taken = self.holders.iter().flatten().take(at);
+                taken.for_each(|holder| holder.give_back(self.kind, 1));
+                return Err(Full { owner: holder.owner.clone(), max });
+            }
         }
         self.count += 1;
         Ok(())
@@ -202,9 +193,7 @@ impl Share {
     pub fn shrink_to(&mut self, count: usize) {
         let less = self.count.saturating_sub(count);
         self.count -= less;
-        for holder in [Some(&self.first), self.second.as_ref()].into_iter().flatten() {
-            holder.give_back(self.kind, less);
-        }
+        self.holders.iter().flatten().for_each(|holder| holder.give_back(self.kind, less));
     }
 }
 
