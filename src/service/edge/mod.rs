@@ -18,7 +18,7 @@ mod serve;
 mod stream;
 pub mod transport;
 
-pub use gate::{Gate, Limits, Refused, Seat};
+pub use gate::{Gate, Limits, Seat};
 pub use link::Caller;
 pub use peer::{Full, Holder, Kind, Owner, Peer, Share, Tally};
 pub use serve::{Server, Times, accept, serve};

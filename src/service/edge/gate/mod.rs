@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -47,111 +47,90 @@ const LOG_PERIOD: Duration = Duration::from_secs(60);
 
 /// Admits connections. Cheap to clone.
 #[derive(Clone)]
-pub struct Gate(Arc<Inner>);
+pub struct Gate(Arc<Mutex<State>>);
 
-struct Inner {
+struct State {
     limits: Limits,
     metrics: Metrics,
     start: Instant,
     /// Bytes of all incomplete messages.
     bytes: Arc<Budget>,
-    state: Mutex<State>,
-    turned_away: Sparse,
-    refused: AtomicUsize,
-    cleared: AtomicUsize,
-}
-
-#[derive(Default)]
-struct State {
     next: u64,
     /// All connections by age, including the unfinished ones.
     open: BTreeMap<u64, Arc<Link>>,
     /// Unfinished connections by age.
     unfinished: BTreeMap<u64, Arc<Link>>,
     peers: HashMap<Peer, Arc<Tally>>,
-}
-
-/// Why a connection is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// Every place has a connection with an open call.
-    Full,
-    /// The peer's share is used up by connections with open calls.
-    Share,
+    turned_away: Sparse,
+    refused: usize,
+    cleared: usize,
 }
 
 impl Gate {
     /// Creates a gate with these limits.
     pub fn new(limits: Limits, metrics: Metrics) -> Gate {
-        Gate(Arc::new(Inner {
+        Gate(Arc::new(Mutex::new(State {
             bytes: Budget::new("incomplete_bytes_max", limits.bytes_max.2),
             limits,
             metrics,
             start: Instant::now(),
-            state: Mutex::default(),
+            next: 0,
+            open: BTreeMap::new(),
+            unfinished: BTreeMap::new(),
+            peers: HashMap::new(),
             turned_away: Sparse::new(LOG_PERIOD),
-            refused: AtomicUsize::new(0),
-            cleared: AtomicUsize::new(0),
-        }))
+            refused: 0,
+            cleared: 0,
+        })))
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        // Each change of the maps is a single step, so a poisoned lock is safe to use.
+        lock(&self.0)
     }
 
     /// Returns the total byte budget, for calls without a connection of the gate.
     pub fn bytes(&self) -> Arc<Budget> {
-        self.0.bytes.clone()
+        self.locked().bytes.clone()
     }
 
     /// Reserves a place for a connection from this address. If there is none, ends another
     /// connection.
-    pub fn admit(&self, address: IpAddr) -> Result<Seat, Refused> {
+    ///
+    /// # Errors
+    /// If every place, or the share of the peer, is used up by connections with open calls.
+    pub fn admit(&self, address: IpAddr) -> Result<Seat, ConnectionEnd> {
         let peer = Peer::of(address);
-        let admitted = self.0.locked().admit(&self.0, peer);
-        match admitted {
-            Ok(link) => {
-                self.0.metrics.connections(1);
-                Ok(Seat { gate: self.clone(), link })
-            }
-            Err(refused) => {
-                self.0.refused.fetch_add(1, Ordering::Relaxed);
-                self.0.metrics.connection_ended(match refused {
-                    Refused::Full => ConnectionEnd::Full,
-                    Refused::Share => ConnectionEnd::Share,
-                });
-                self.0.log(peer, refused);
-                Err(refused)
-            }
+        let mut state = self.locked();
+        let (refused, limit) = match state.admit(peer) {
+            Ok(link) => return Ok(Seat { gate: self.clone(), link }),
+            Err(refused) => refused,
+        };
+        state.refused += 1;
+        state.metrics.connection_ended(refused);
+        let noted = state.turned_away.note();
+        drop(state);
+        if let Some(count) = noted {
+            let text = "connections were refused: all places have open calls";
+            tracing::warn!(%peer, limit, count, "{text}");
         }
+        Err(refused)
     }
 
     /// Returns a sentence about the places in use, for people.
     pub fn text(&self) -> String {
-        let state = self.0.locked();
-        let (open, unfinished) = (state.open.len(), state.unfinished.len());
-        drop(state);
-        let max = self.0.limits.connections_max;
-        let refused = self.0.refused.load(Ordering::Relaxed);
-        let cleared = self.0.cleared.load(Ordering::Relaxed);
+        let State { open, unfinished, limits, refused, cleared, .. } = &*self.locked();
         format!(
-            "{open} of {max} open, {unfinished} of them unfinished; since the start {refused} \
-             refused, {cleared} ended to make room"
+            "{} of {} open, {} of them unfinished; since the start {refused} refused, {cleared} \
+             ended to make room",
+            open.len(),
+            limits.connections_max,
+            unfinished.len()
         )
     }
 }
 
-impl Inner {
-    fn locked(&self) -> MutexGuard<'_, State> {
-        // Each change of the maps is a single step, so a poisoned lock is safe to use.
-        lock(&self.state)
-    }
-
-    fn log(&self, peer: Peer, refused: Refused) {
-        let Some(count) = self.turned_away.note() else { return };
-        let limit = match refused {
-            Refused::Full => "connections_max",
-            Refused::Share => "connections_per_peer_max",
-        };
-        tracing::warn!(%peer, limit, count, "connections were refused: all places have open calls");
-    }
-
+impl State {
     /// Returns the number of places that are available to a peer.
     fn places(&self, peer: Peer) -> usize {
         let max = self.limits.connections_max;
@@ -160,58 +139,58 @@ impl Inner {
             false => max - LOCAL_PLACES_MAX.min(max / 8),
         }
     }
-}
 
-impl State {
-    fn admit(&mut self, inner: &Inner, peer: Peer) -> Result<Arc<Link>, Refused> {
-        let limits = &inner.limits;
-        let tally = self.tally(inner, peer);
+    /// Finds or frees a place. The error comes with the name of the limit.
+    fn admit(&mut self, peer: Peer) -> Result<Arc<Link>, (ConnectionEnd, &'static str)> {
+        let tally = self.tally(peer);
         let is_of_peer = |link: &Link| link.tally.peer == peer;
-        if limits.per_peer_max <= tally.connections.load(Ordering::Relaxed)
-            && !self.make_room(inner, is_of_peer)
+        if self.limits.per_peer_max <= tally.connections.load(Ordering::Relaxed)
+            && !self.make_room(is_of_peer)
         {
-            return Err(Refused::Share);
+            return Err((ConnectionEnd::Share, "connections_per_peer_max"));
         }
-        if limits.unfinished_max <= self.unfinished.len() {
-            self.clear_unfinished(inner, |_| true);
+        if self.limits.unfinished_max <= self.unfinished.len() {
+            self.clear_unfinished(|_| true);
         }
-        if inner.places(peer) <= self.open.len() && !self.make_room(inner, |_| true) {
-            return Err(Refused::Full);
+        if self.places(peer) <= self.open.len() && !self.make_room(|_| true) {
+            return Err((ConnectionEnd::Full, "connections_max"));
         }
         self.next += 1;
-        let own = Budget::new("incomplete_bytes_per_connection_max", limits.bytes_max.0);
-        let budgets = Arc::from([own, tally.bytes.clone(), inner.bytes.clone()]);
+        let own = Budget::new("incomplete_bytes_per_connection_max", self.limits.bytes_max.0);
+        let budgets = Arc::from([own, tally.bytes.clone(), self.bytes.clone()]);
         tally.connections.fetch_add(1, Ordering::Relaxed);
-        let link = Arc::new(Link::new(self.next, tally, budgets, inner.start));
+        let link = Arc::new(Link::new(self.next, tally, budgets, self.start));
         self.open.insert(link.id, link.clone());
         self.unfinished.insert(link.id, link.clone());
+        self.metrics.connections(1);
         Ok(link)
     }
 
     /// Returns the usage of a peer, including calls that outlive their connection.
-    fn tally(&mut self, inner: &Inner, peer: Peer) -> Arc<Tally> {
+    fn tally(&mut self, peer: Peer) -> Arc<Tally> {
         if 64 + 2 * self.open.len() < self.peers.len() {
             self.peers.retain(|_, tally| tally.is_in_use());
         }
-        let bytes = || Budget::new("incomplete_bytes_per_peer_max", inner.limits.bytes_max.1);
+        let max = self.limits.bytes_max.1;
+        let bytes = || Budget::new("incomplete_bytes_per_peer_max", max);
         let new = || Arc::new(Tally::new(peer, bytes()));
         self.peers.entry(peer).or_insert_with(new).clone()
     }
 
     /// Ends connections to free a place: first an unfinished one, else idle ones. Returns false if
     /// all candidates have open calls.
-    fn make_room(&mut self, inner: &Inner, may_go: impl Fn(&Link) -> bool) -> bool {
-        self.clear_unfinished(inner, &may_go) || self.clear_idle(inner, &may_go)
+    fn make_room(&mut self, may_go: impl Fn(&Link) -> bool) -> bool {
+        self.clear_unfinished(&may_go) || self.clear_idle(&may_go)
     }
 
     /// Ends the oldest unfinished connection: a real client has completed the handshake by then.
-    fn clear_unfinished(&mut self, inner: &Inner, may_go: impl Fn(&Link) -> bool) -> bool {
+    fn clear_unfinished(&mut self, may_go: impl Fn(&Link) -> bool) -> bool {
         let oldest = self.unfinished.values().find(|link| may_go(link)).cloned();
-        oldest.is_some_and(|link| self.clear(inner, &link, ConnectionEnd::Unfinished))
+        oldest.is_some_and(|link| self.clear(&link, ConnectionEnd::Unfinished))
     }
 
     /// Ends the connections without a call for the longest time.
-    fn clear_idle(&mut self, inner: &Inner, may_go: impl Fn(&Link) -> bool) -> bool {
+    fn clear_idle(&mut self, may_go: impl Fn(&Link) -> bool) -> bool {
         let idle = self.open.values().filter(|link| may_go(link));
         let idle = idle.filter_map(|link| Some((link.idle_since()?, link.id)));
         let mut idle: Vec<(u64, u64)> = idle.collect();
@@ -222,26 +201,26 @@ impl State {
         idle.select_nth_unstable(count - 1);
         for (_, id) in &idle[..count] {
             if let Some(link) = self.open.get(id).cloned() {
-                self.clear(inner, &link, ConnectionEnd::Idle);
+                self.clear(&link, ConnectionEnd::Idle);
             }
         }
         true
     }
 
-    fn clear(&mut self, inner: &Inner, link: &Link, end: ConnectionEnd) -> bool {
-        inner.cleared.fetch_add(1, Ordering::Relaxed);
-        inner.metrics.connection_ended(end);
-        self.leave(inner, link);
+    fn clear(&mut self, link: &Link, end: ConnectionEnd) -> bool {
+        self.cleared += 1;
+        self.metrics.connection_ended(end);
+        self.leave(link);
         link.put_out();
         true
     }
 
     /// Frees the place, once.
-    fn leave(&mut self, inner: &Inner, link: &Link) {
+    fn leave(&mut self, link: &Link) {
         self.unfinished.remove(&link.id);
         if self.open.remove(&link.id).is_some() {
             link.tally.connections.fetch_sub(1, Ordering::Relaxed);
-            inner.metrics.connections(-1);
+            self.metrics.connections(-1);
         }
     }
 }
@@ -256,12 +235,12 @@ impl Seat {
     /// Marks the HTTP/2 handshake as complete. Returns false if the connection was ended in the
     /// meantime.
     pub fn finished(&self) -> bool {
-        self.gate.0.locked().unfinished.remove(&self.link.id).is_some()
+        self.gate.locked().unfinished.remove(&self.link.id).is_some()
     }
 
     /// Counts a connection that did not complete the HTTP/2 handshake in time.
     pub fn never_finished(&self) {
-        self.gate.0.metrics.connection_ended(ConnectionEnd::Unfinished);
+        self.gate.locked().metrics.connection_ended(ConnectionEnd::Unfinished);
     }
 
     /// Returns the caller of its calls.
@@ -276,7 +255,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.gate.0.locked().leave(&self.gate.0, &self.link);
+        self.gate.locked().leave(&self.link);
     }
 }
 

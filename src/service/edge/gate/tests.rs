@@ -54,11 +54,11 @@ fn a_full_server_ends_the_longest_idle_connection_and_none_with_a_call() {
     assert!(is_put_out(&idle) && !is_put_out(&busy) && !is_put_out(&latest));
     assert!(newcomer.finished());
     let calls = [newcomer.caller().begin_call(), latest.caller().begin_call()];
-    assert!(matches!(gate.admit(LOCAL), Err(Refused::Share)));
+    assert!(matches!(gate.admit(LOCAL), Err(ConnectionEnd::Share)));
     drop((call, calls));
     // The place of the ended connection belongs to the new one, even before its task ends.
     drop(idle);
-    assert_eq!(gate.0.locked().open.len(), 3);
+    assert_eq!(gate.locked().open.len(), 3);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_peer_has_its_share_and_the_others_have_theirs() {
     let gate = mk_gate(100, 2, 100);
     let seats = [finished(&gate, peer(1)), finished(&gate, peer(1))];
     let _calls = seats.each_ref().map(|seat| seat.caller().begin_call());
-    assert!(matches!(gate.admit(peer(1)), Err(Refused::Share)));
+    assert!(matches!(gate.admit(peer(1)), Err(ConnectionEnd::Share)));
     let others = [finished(&gate, peer(2)), finished(&gate, peer(2))];
     // Within its share a peer replaces its own connections only.
     let _third = gate.admit(peer(2)).unwrap();
@@ -81,10 +81,10 @@ fn some_connections_are_reserved_for_this_machine() {
     let gate = mk_gate(16, 16, 16);
     let seats: Vec<Seat> = (0..14).map(|n| finished(&gate, peer(n))).collect();
     let _calls: Vec<_> = seats.iter().map(|seat| seat.caller().begin_call()).collect();
-    assert!(matches!(gate.admit(peer(99)), Err(Refused::Full)));
+    assert!(matches!(gate.admit(peer(99)), Err(ConnectionEnd::Full)));
     let local = [finished(&gate, LOCAL), finished(&gate, LOCAL)];
     let _local_calls = local.each_ref().map(|seat| seat.caller().begin_call());
-    assert!(matches!(gate.admit(LOCAL), Err(Refused::Full)));
+    assert!(matches!(gate.admit(LOCAL), Err(ConnectionEnd::Full)));
 }
 
 #[test]
@@ -102,5 +102,5 @@ fn resources_of_a_peer_count_after_its_connections_end() {
     assert!(again.caller().share(Kind::Session).grow(1, 0).is_err());
     drop(share);
     assert!(again.caller().share(Kind::Session).grow(1, 0).is_ok());
-    assert!(gate.0.locked().peers.len() < 100, "those that have nothing are forgotten");
+    assert!(gate.locked().peers.len() < 100, "those that have nothing are forgotten");
 }
