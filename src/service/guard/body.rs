@@ -1,10 +1,11 @@
-//! A body that ends when the caller is not known any more.
+//! A body that ends early: when the caller is not known any more, or its session ends.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use tonic::Status;
@@ -12,29 +13,37 @@ use tonic::body::Body;
 
 use super::Access;
 
-/// The body of a request or a response.
-pub(super) struct Guarded {
+/// What a body yields instead of its rest.
+type Last = Option<Result<Frame<Bytes>, Status>>;
+
+/// A body until a future resolves: to the last frame, or to none.
+pub(in crate::service) struct Guarded {
     inner: Body,
     /// `None` after it has resolved.
-    ended: Option<Pin<Box<dyn Future<Output = Status> + Send>>>,
-    is_request: bool,
+    ended: Option<BoxFuture<'static, Last>>,
 }
 
 impl Guarded {
+    /// Guards a body until `ended` resolves.
+    pub(in crate::service) fn until(
+        inner: Body,
+        ended: impl Future<Output = Last> + Send + 'static,
+    ) -> Body {
+        Body::new(Guarded { inner, ended: Some(Box::pin(ended)) })
+    }
+
     /// Guards the body of a request: when the caller is not known any more, reading it fails.
-    pub(super) fn request(inner: Body, access: &Access) -> Guarded {
-        Guarded::new(inner, access, true)
+    pub(super) fn request(inner: Body, access: Access) -> Body {
+        Guarded::until(inner, async move { Some(Err(access.ended().await.into())) })
     }
 
     /// Guards the body of a response: when the caller is not known any more, its trailers say so.
-    pub(super) fn response(inner: Body, access: &Access) -> Guarded {
-        Guarded::new(inner, access, false)
-    }
-
-    fn new(inner: Body, access: &Access, is_request: bool) -> Guarded {
-        let access = access.clone();
-        let ended = Box::pin(async move { Status::from(access.ended().await) });
-        Guarded { inner, ended: Some(ended), is_request }
+    pub(super) fn response(inner: Body, access: Access) -> Body {
+        Guarded::until(inner, async move {
+            let mut trailers = HeaderMap::new();
+            let added = Status::from(access.ended().await).add_header(&mut trailers);
+            Some(added.map(|()| Frame::trailers(trailers)))
+        })
     }
 }
 
@@ -47,16 +56,11 @@ impl http_body::Body for Guarded {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let Some(ended) = &mut self.ended else { return Poll::Ready(None) };
-        if let Poll::Ready(status) = ended.as_mut().poll(context) {
+        if let Poll::Ready(last) = ended.as_mut().poll(context) {
             self.ended = None;
             // What the handler still holds ends with the body.
             self.inner = Body::empty();
-            if self.is_request {
-                return Poll::Ready(Some(Err(status)));
-            }
-            let mut trailers = HeaderMap::new();
-            let added = status.add_header(&mut trailers);
-            return Poll::Ready(Some(added.map(|()| Frame::trailers(trailers))));
+            return Poll::Ready(last);
         }
         Pin::new(&mut self.inner).poll_frame(context)
     }

@@ -14,8 +14,8 @@ mod methods;
 mod presented;
 mod refusal;
 
+use std::convert::Infallible;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -25,11 +25,12 @@ use tonic::body::Body;
 use tower::Service;
 
 pub use access::Access;
+pub(super) use body::Guarded;
 pub use presented::Presented;
 
 use crate::security::Protection;
+use crate::service::route::Answering;
 use crate::telemetry::Metrics;
-use body::Guarded;
 use refusal::Refusals;
 
 /// Protects every call of a tonic server.
@@ -57,19 +58,16 @@ impl<S> Guard<S> {
     }
 }
 
-type Answering<E> = Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>>;
-
 impl<S> Service<Request<Body>> for Guard<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>>,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + 'static,
-    S::Error: Send + 'static,
 {
     type Response = Response<Body>;
-    type Error = S::Error;
-    type Future = Either<S::Future, Answering<S::Error>>;
+    type Error = Infallible;
+    type Future = Either<S::Future, Answering>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
     }
 
@@ -94,22 +92,20 @@ where
             // It ends soon by itself.
             return Either::Left(self.inner.call(request));
         }
-        let request = request.map(|body| Body::new(Guarded::request(body, &access)));
+        let request = request.map(|body| Guarded::request(body, access.clone()));
         let answer = self.inner.call(request);
         Either::Right(Box::pin(answered(access, answer)))
     }
 }
 
 /// Waits for the headers of the response, as long as the proof of the caller is valid.
-async fn answered<E>(
+async fn answered(
     access: Access,
-    answer: impl Future<Output = Result<Response<Body>, E>>,
-) -> Result<Response<Body>, E> {
+    answer: impl Future<Output = Result<Response<Body>, Infallible>>,
+) -> Result<Response<Body>, Infallible> {
     tokio::select! {
         biased;
-        answer = answer => {
-            Ok(answer?.map(|body| Body::new(Guarded::response(body, &access))))
-        }
+        answer = answer => Ok(answer?.map(|body| Guarded::response(body, access))),
         problem = access.ended() => Ok(tonic::Status::from(problem).into_http()),
     }
 }

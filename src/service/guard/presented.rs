@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 
 use crate::security::Protection;
 use crate::security::identity::certificate::ClientCertificate;
@@ -76,20 +76,18 @@ impl Presented {
 
 fn authorization(headers: &HeaderMap) -> Authorization {
     let mut all = headers.get_all(AUTHORIZATION).iter();
-    let (Some(value), None) = (all.next(), all.next()) else {
-        return match headers.contains_key(AUTHORIZATION) {
-            true => Authorization::Unusable,
-            false => Authorization::Absent,
-        };
+    let token = match (all.next(), all.next()) {
+        (None, _) => return Authorization::Absent,
+        (Some(value), None) => bearer_token(value),
+        (Some(_), Some(_)) => None,
     };
-    let token = value.to_str().ok().filter(|text| text.len() <= HEADER_BYTES_MAX);
-    let token = token.and_then(|text| text.split_once(' '));
-    match token {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") && is_token(token) => {
-            Authorization::Bearer(token.into())
-        }
-        _ => Authorization::Unusable,
-    }
+    token.map_or(Authorization::Unusable, |token| Authorization::Bearer(token.into()))
+}
+
+fn bearer_token(value: &HeaderValue) -> Option<&str> {
+    let text = value.to_str().ok().filter(|text| text.len() <= HEADER_BYTES_MAX)?;
+    let (scheme, token) = text.split_once(' ')?;
+    (scheme.eq_ignore_ascii_case("bearer") && is_token(token)).then_some(token)
 }
 
 /// A bearer token has no spaces, and no commas, which would join two headers (RFC 6750, 2.1).
