@@ -5,49 +5,32 @@
 //! message is complete. So a prefix alone takes no memory, and the bytes that are kept count
 //! against the budgets. A message that arrives in one piece passes unchanged.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame};
-use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::budget::{Budgets, Share};
+use super::budget::Budgets;
 use super::frame::{PREFIX_BYTES, Prefix};
-use super::parts::{TypeId, Types};
+use super::meter::{Meter, Takes};
+use super::parts::Types;
 use super::refusal;
-
-/// The requests that a method accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Takes {
-    /// Whether a call has exactly one message.
-    pub(super) one_message: bool,
-    /// Maximum bytes of one message.
-    pub(super) message_bytes_max: usize,
-    /// How long the only message of a call, or a message that has started, may take to be complete.
-    pub(super) patience: Duration,
-    /// The type of a message.
-    pub(super) input: TypeId,
-}
 
 /// A request body that yields whole messages only, or a typed error.
 pub(super) struct WholeBody {
     inner: Body,
-    takes: Takes,
+    meter: Meter,
     /// The received part of the next message. Empty and without memory between messages.
     held: BytesMut,
-    share: Share,
     types: Arc<Types>,
     /// Bytes after the message that was passed on last.
     rest: Bytes,
     /// Whether a message has arrived.
     has_message: bool,
-    timer: Option<Pin<Box<Sleep>>>,
     is_ended: bool,
 }
 
@@ -55,13 +38,11 @@ impl WholeBody {
     pub(super) fn new(inner: Body, takes: Takes, budgets: Budgets, types: Arc<Types>) -> WholeBody {
         WholeBody {
             inner,
-            takes,
+            meter: Meter::new(takes, budgets),
             held: BytesMut::new(),
-            share: Share::new(budgets),
             types,
             rest: Bytes::new(),
             has_message: false,
-            timer: None,
             is_ended: false,
         }
     }
@@ -112,24 +93,23 @@ impl WholeBody {
         }
         self.check_whole(&self.held[PREFIX_BYTES..])?;
         self.has_message = true;
-        self.share.release();
-        if !self.takes.one_message {
-            self.timer = None;
+        match self.meter.takes.one_message {
+            // The time of the whole request goes on.
+            true => self.meter.share.release(),
+            false => self.meter.release(),
         }
         Ok(Some(std::mem::take(&mut self.held).freeze()))
     }
 
     fn hold(&mut self, bytes: &[u8]) -> Result<(), Status> {
-        self.share.grow(bytes.len()).map_err(|budget| refusal::no_room(&budget))?;
+        self.meter.hold(bytes.len())?;
         self.held.extend_from_slice(bytes);
         Ok(())
     }
 
     fn check(&self, prefix: Prefix) -> Result<(), Status> {
-        let max = self.takes.message_bytes_max;
         match prefix.flag {
-            0 if prefix.length <= max => Ok(()),
-            0 => Err(refusal::too_large(prefix.length, max)),
+            0 => self.meter.check(prefix.length),
             // tonic refuses a request that names a compression before it reads the body.
             1 => Err(refusal::unannounced_compression("grpc-encoding")),
             flag => Err(refusal::malformed(format!("the flag of a message is {flag}, not 0"))),
@@ -138,10 +118,10 @@ impl WholeBody {
 
     /// Checks a complete message.
     fn check_whole(&self, message: &[u8]) -> Result<(), Status> {
-        if self.has_message && self.takes.one_message {
+        if self.has_message && self.meter.takes.one_message {
             return Err(refusal::wrong_count("there is more than one message; send one"));
         }
-        match self.types.has_too_many(self.takes.input, message) {
+        match self.types.has_too_many(self.meter.takes.input, message) {
             true => Err(refusal::too_many_parts()),
             false => Ok(()),
         }
@@ -152,20 +132,10 @@ impl WholeBody {
         if !self.held.is_empty() {
             return Err(refusal::malformed("the request ends within a message"));
         }
-        match self.takes.one_message && !self.has_message {
+        match self.meter.takes.one_message && !self.has_message {
             true => Err(refusal::wrong_count("there is no message; send one")),
             false => Ok(()),
         }
-    }
-
-    /// Returns whether the client must send more, and has taken too long.
-    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
-        if !self.takes.one_message && self.held.is_empty() {
-            return false;
-        }
-        let patience = self.takes.patience;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
-        timer.as_mut().poll(context).is_ready()
     }
 
     fn poll_next(
@@ -185,10 +155,11 @@ impl WholeBody {
                     self.end()?;
                     return Poll::Ready(Ok(None));
                 }
-                Poll::Pending if self.is_late(context) => {
-                    return Poll::Ready(Err(refusal::late(self.takes.patience)));
+                Poll::Pending => {
+                    let is_due = self.meter.takes.one_message || !self.held.is_empty();
+                    self.meter.poll_patience(context, is_due)?;
+                    return Poll::Pending;
                 }
-                Poll::Pending => return Poll::Pending,
             };
             match frame.into_data() {
                 Ok(data) => self.rest = data,
@@ -217,8 +188,7 @@ impl http_body::Body for WholeBody {
             self.is_ended = true;
             // Bytes that will not be read are not kept until the call ends.
             self.held = BytesMut::new();
-            self.share.release();
-            self.timer = None;
+            self.meter.release();
         }
         polled
     }

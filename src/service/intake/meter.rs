@@ -3,25 +3,38 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
-use super::body::Takes;
 use super::budget::{Budgets, Share};
+use super::parts::TypeId;
 use super::refusal;
+
+/// The requests that a method accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Takes {
+    /// Whether a call has exactly one message.
+    pub(super) one_message: bool,
+    /// Maximum bytes of one message.
+    pub(super) message_bytes_max: usize,
+    /// How long the only message of a call, or a message that has started, may take to be complete.
+    pub(super) patience: Duration,
+    /// The type of a message.
+    pub(super) input: TypeId,
+}
 
 /// The limits of one call, and the bytes that it holds. Dropping it returns the bytes.
 pub struct Meter {
-    takes: Takes,
-    share: Share,
-    held: usize,
+    pub(super) takes: Takes,
+    pub(super) share: Share,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Meter {
     pub(super) fn new(takes: Takes, budgets: Budgets) -> Meter {
-        Meter { takes, share: Share::new(budgets), held: 0, timer: None }
+        Meter { takes, share: Share::new(budgets), timer: None }
     }
 
     /// Returns the maximum bytes of one message.
@@ -39,22 +52,19 @@ impl Meter {
 
     /// Counts more bytes that are held.
     pub fn hold(&mut self, bytes: usize) -> Result<(), Status> {
-        self.share.grow(bytes).map_err(|budget| refusal::no_room(&budget))?;
-        self.held += bytes;
-        Ok(())
+        self.share.grow(bytes).map_err(|budget| refusal::no_room(&budget))
     }
 
     /// Returns all bytes to the budgets: the message is complete.
     pub fn release(&mut self) {
         self.share.release();
-        self.held = 0;
         self.timer = None;
     }
 
-    /// Fails if the rest of the message that has started took too long. If not, the task is woken
-    /// when it has.
-    pub fn poll_patience(&mut self, context: &mut Context<'_>) -> Result<(), Status> {
-        if self.held == 0 {
+    /// Fails if the client must send more, as `is_due` says, and has taken too long. If it has not
+    /// yet, the task is woken when it has.
+    pub fn poll_patience(&mut self, context: &mut Context<'_>, is_due: bool) -> Result<(), Status> {
+        if !is_due {
             return Ok(());
         }
         let patience = self.takes.patience;

@@ -23,9 +23,10 @@ use prost_types::FileDescriptorSet;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
-use body::{Takes, WholeBody};
+use body::WholeBody;
 use budget::Budgets;
 pub use meter::Meter;
+use meter::Takes;
 use parts::Types;
 
 use crate::service::descriptor;

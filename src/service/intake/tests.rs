@@ -11,8 +11,9 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic_types::StatusExt;
 
-use super::body::{Takes, WholeBody};
+use super::body::WholeBody;
 use super::budget::Budget;
+use super::meter::Takes;
 use super::parts::TypeId;
 use super::{IntakeLayer, LARGE, Limits};
 

@@ -141,7 +141,7 @@ impl RequestBody {
                     return Poll::Ready(self.end());
                 }
                 Poll::Pending => {
-                    self.meter.poll_patience(context)?;
+                    self.meter.poll_patience(context, !self.held.is_empty())?;
                     return Poll::Pending;
                 }
             }
