@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use prost::encoding::{WireType, decode_key, decode_varint};
 use prost_types::field_descriptor_proto::Type;
 use prost_types::{DescriptorProto, FileDescriptorSet};
 
@@ -74,7 +75,9 @@ impl Types {
         while let Some((number, value)) = next_field(&mut bytes) {
             let Some(part) = self.fields[of.0].get(&number).filter(|_| 0 < depth) else { continue };
             *left = left.checked_sub(1)?;
-            self.count(*part, value, left, depth - 1)?;
+            if let WireValue::Bytes(value) = value {
+                self.count(*part, value, left, depth - 1)?;
+            }
         }
         Some(())
     }
@@ -98,37 +101,32 @@ pub fn json_has_too_many(json: &[u8]) -> bool {
     PARTS_MAX < parts
 }
 
-/// Takes the next field off the bytes: its number, and its bytes if it has a length.
-fn next_field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, &'a [u8])> {
-    let tag = varint(bytes)?;
-    let number = u32::try_from(tag >> 3).ok()?;
-    let length = match tag & 7 {
-        0 => {
-            varint(bytes)?;
-            return Some((number, &[]));
-        }
-        1 => 8,
-        2 => usize::try_from(varint(bytes)?).ok()?,
-        5 => 4,
-        // Groups, which proto3 does not have.
-        _ => return None,
-    };
-    let (value, rest) = bytes.split_at_checked(length)?;
-    *bytes = rest;
-    Some((number, value))
+/// The value of a field on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WireValue<'a> {
+    /// A number of variable length.
+    Number(u64),
+    /// A text, bytes, a message or packed numbers.
+    Bytes(&'a [u8]),
+    /// A number of four or eight bytes.
+    Fixed(&'a [u8]),
 }
 
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
+/// Takes the next field off the bytes: its number and its value.
+pub fn next_field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, WireValue<'a>)> {
+    let (number, wire_type) = decode_key(bytes).ok()?;
+    let value = match wire_type {
+        WireType::Varint => WireValue::Number(decode_varint(bytes).ok()?),
+        WireType::LengthDelimited => {
+            let length = usize::try_from(decode_varint(bytes).ok()?).ok()?;
+            WireValue::Bytes(bytes.split_off(..length)?)
         }
-    }
-    None
+        WireType::SixtyFourBit => WireValue::Fixed(bytes.split_off(..8)?),
+        WireType::ThirtyTwoBit => WireValue::Fixed(bytes.split_off(..4)?),
+        // Groups, which proto3 does not have.
+        WireType::StartGroup | WireType::EndGroup => return None,
+    };
+    Some((number, value))
 }
 
 #[cfg(test)]
