@@ -141,15 +141,14 @@ pub fn server(
         .keep_alive_timeout(KEEPALIVE.1)
         .max_concurrent_streams(options.calls_per_connection_max)
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX);
-    let observe = observe::ObserveLayer::new(&parts.metrics);
     let intake = intake::IntakeLayer::new(options.requests(), Arc::from([gate.bytes()]));
     let has_callers = parts.protection.is_on();
-    let web = web::WebLayer::new(options.web(intake.clone(), has_callers, tls.is_some()));
+    let web = options.web(intake.clone(), has_callers, tls.is_some());
     let (protection, metrics) = (parts.protection.clone(), parts.metrics.clone());
     let calls = intake.layer(routes(parts, options));
     let calls = account::Accounting::new(options.account, calls);
-    let calls = observe.layer(guard::Guard::new(protection, metrics, calls));
-    let service = web.layer(calls);
+    let calls = guard::Guard::new(protection, metrics.clone(), calls);
+    let service = web::Web::new(web, observe::Observe::new(&metrics, calls));
     edge::Server { service, gate, http2, http1: http1(), times: options.times(), tls }
 }
 

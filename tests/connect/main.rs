@@ -18,8 +18,8 @@ use bellwether::security::Reloaded;
 use bellwether::security::tls::{ClientCertificates, Files, Port, Tls};
 use bellwether::service::edge::{self, Gate, Times};
 use bellwether::service::intake::{self, IntakeLayer};
-use bellwether::service::observe::{Observe, ObserveLayer};
-use bellwether::service::web::{self, Origins, WebLayer};
+use bellwether::service::observe::Observe;
+use bellwether::service::web::{self, Origins, Web};
 use bellwether::telemetry::Metrics;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -117,7 +117,7 @@ fn tls(creds: &TlsCreds) -> Tls {
     Tls::new(Arc::new(Reloaded::open(files).unwrap()), Port::Grpc)
 }
 
-type Served = web::Web<Plain<Observe<intake::Intake<Conformance>>>>;
+type Served = Web<Plain<Observe<intake::Intake<Conformance>>>>;
 
 fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
     let file = "connectrpc/conformance/v1/service.proto";
@@ -139,20 +139,20 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
     );
     let encoded = set.encode_to_vec();
     let intake = IntakeLayer::of(&[set], limits, Arc::from([]));
-    let web = WebLayer::new(web::Options {
+    let web = web::Options {
         intake: intake.clone(),
         pool: web::pool(&[&encoded]).unwrap(),
         descriptors: None,
         origins: Origins::default(),
         has_callers: false,
         is_tls: tls.is_some(),
-    });
-    let observe = ObserveLayer::new(&Metrics::disabled());
+    };
+    let calls = Observe::new(&Metrics::disabled(), intake.layer(Conformance));
     let mut http1 = http1::Builder::new();
     http1.timer(TokioTimer::new());
     let mut http2 = http2::Builder::new(TokioExecutor::new());
     http2.timer(TokioTimer::new());
     let times = Times { handshake: Duration::from_secs(5), age_max: None };
-    let service = web.layer(Plain(observe.layer(intake.layer(Conformance))));
+    let service = Web::new(web, Plain(calls));
     edge::Server { service, gate, http2, http1, times, tls }
 }

@@ -48,7 +48,7 @@ impl http_body::Body for ObservedBody {
         let inner = &mut this.inner;
         let polled = this
             .call
-            .span()
+            .span
             .in_scope(|| catch_unwind(AssertUnwindSafe(|| Pin::new(inner).poll_frame(context))));
         let mut polled = match polled {
             Ok(polled) => polled,

@@ -28,9 +28,9 @@ const ORIGINAL_METHOD_BYTES_MAX: usize = 100;
 /// Records the call once: at [`Call::finish`], or as cancelled if it is dropped before.
 pub(super) struct Call {
     method: Arc<Method>,
-    span: Span,
+    pub(super) span: Span,
     started: Instant,
-    deadline: Option<Deadline>,
+    pub(super) deadline: Option<Deadline>,
     finished: bool,
 }
 
@@ -78,14 +78,6 @@ impl Call {
             method.metrics.stream_opened();
         }
         Self { method, span, started, deadline, finished: false }
-    }
-
-    pub(super) fn span(&self) -> &Span {
-        &self.span
-    }
-
-    pub(super) fn deadline(&self) -> Option<Deadline> {
-        self.deadline
     }
 
     /// Records the headers of the response. An error before the first message has its status in the

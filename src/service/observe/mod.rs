@@ -18,16 +18,17 @@ pub(super) mod refusals;
 mod typed;
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::{Request, Response};
-use tonic::{Code, Status, body::Body};
-use tower::{Layer, Service};
+use tonic::{Status, body::Body};
+use tower::Service;
 use tracing::Instrument;
 
 pub use body::ObservedBody;
@@ -37,60 +38,42 @@ use crate::telemetry::Metrics;
 use call::Call;
 use method::Methods;
 
-/// Observes the calls of a tonic server: `Server::builder().layer(ObserveLayer::new(&metrics))`.
-///
-/// Add it before every other layer: the first layer is the outermost, so that calls that other
-/// layers refuse are observed too. Only the limits of tonic itself (`load_shed`,
-/// `concurrency_limit_per_connection`) are further out.
-#[derive(Clone)]
-pub struct ObserveLayer {
-    methods: Arc<Methods>,
-}
-
-impl ObserveLayer {
-    /// Creates the layer for the methods of `proto/` and of reflection; any other method counts as
-    /// `_OTHER`.
-    pub fn new(metrics: &Metrics) -> Self {
-        Self { methods: Arc::new(Methods::known(metrics)) }
-    }
-}
-
-impl<S> Layer<S> for ObserveLayer {
-    type Service = Observe<S>;
-
-    fn layer(&self, inner: S) -> Observe<S> {
-        Observe { inner, methods: Arc::clone(&self.methods) }
-    }
-}
-
-/// The service that [`ObserveLayer`] makes.
+/// Observes the calls of a server. It is around every other layer, so that calls that other layers
+/// refuse are observed too.
 #[derive(Clone)]
 pub struct Observe<S> {
     inner: S,
     methods: Arc<Methods>,
 }
 
+impl<S> Observe<S> {
+    /// Observes the calls that reach `inner`, by the methods of `proto/` and of reflection; any
+    /// other method counts as `_OTHER`.
+    pub fn new(metrics: &Metrics, inner: S) -> Observe<S> {
+        Observe { inner, methods: Arc::new(Methods::known(metrics)) }
+    }
+}
+
 impl<S> Service<Request<Body>> for Observe<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>>,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + 'static,
-    S::Error: Send + 'static,
 {
     type Response = Response<ObservedBody>;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let call = Call::begin(self.methods.find(request.uri().path()), &request);
-        if let Some(deadline) = call.deadline() {
+        if let Some(deadline) = call.deadline {
             request.extensions_mut().insert(deadline);
         }
         let inner = &mut self.inner;
-        let started = call.span().in_scope(|| {
+        let started = call.span.in_scope(|| {
             // A panic may leave the handler's own state inconsistent, but not the state of this
             // layer. State that handlers share is behind locks and channels, which report a panic.
             catch_unwind(AssertUnwindSafe(|| inner.call(request)))
@@ -100,17 +83,14 @@ where
 }
 
 /// Waits for the headers of the response.
-async fn answer<F, E>(
-    mut call: Call,
-    started: Result<F, Box<dyn Any + Send>>,
-) -> Result<Response<ObservedBody>, E>
-where
-    F: Future<Output = Result<Response<Body>, E>>,
-{
+async fn answer(
+    call: Call,
+    started: Result<impl Future<Output = Result<Response<Body>, Infallible>>, Box<dyn Any + Send>>,
+) -> Result<Response<ObservedBody>, Infallible> {
     let answered = match started {
         Ok(future) => {
-            let guarded = AssertUnwindSafe(future).catch_unwind().instrument(call.span().clone());
-            match call.deadline() {
+            let guarded = AssertUnwindSafe(future).catch_unwind().instrument(call.span.clone());
+            match call.deadline {
                 // tonic would end the call as well, but as CANCELLED instead of DEADLINE_EXCEEDED.
                 Some(Deadline(at)) => match tokio::time::timeout_at(at, guarded).await {
                     Ok(answered) => answered,
@@ -123,10 +103,6 @@ where
     };
     match answered {
         Ok(Ok(response)) => Ok(observed(response, call)),
-        Ok(Err(error)) => {
-            call.finish(Code::Unknown, None);
-            Err(error)
-        }
         Err(panic) => {
             let status = call.panicked(panic.as_ref());
             Ok(observed(status.into_http(), call))

@@ -13,10 +13,11 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::{Channel, Server};
 use tonic::{Code, Request, Response, Status};
+use tower::layer::layer_fn;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 
-use super::{Deadline, ObserveLayer};
+use super::{Deadline, Observe};
 use crate::proto::health::health_client::HealthClient;
 use crate::proto::health::health_server::{Health, HealthServer};
 use crate::proto::health::{
@@ -83,8 +84,9 @@ async fn mk_server() -> Fixture {
     let telemetry = Telemetry::local("test").unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}", listener.local_addr().unwrap());
+    let metrics = telemetry.metrics().clone();
     let server = Server::builder()
-        .layer(ObserveLayer::new(telemetry.metrics()))
+        .layer(layer_fn(move |inner| Observe::new(&metrics, inner)))
         .add_service(HealthServer::new(Scripted))
         .serve_with_incoming(TcpListenerStream::new(listener));
     tokio::spawn(server);

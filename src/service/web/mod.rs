@@ -110,8 +110,12 @@ pub struct Options {
 
 /// Adds the other protocols to a gRPC service.
 #[derive(Clone)]
-pub struct WebLayer(Arc<Shared>);
+pub struct Web<S> {
+    inner: S,
+    shared: Arc<Shared>,
+}
 
+/// What the calls of the layer share.
 struct Shared {
     intake: IntakeLayer,
     methods: Arc<Methods>,
@@ -121,32 +125,16 @@ struct Shared {
     sessions: Option<BrowserSessions>,
 }
 
-impl WebLayer {
-    /// Creates the layer.
-    pub fn new(options: Options) -> WebLayer {
+impl<S> Web<S> {
+    /// Puts the layer in front of `inner`.
+    pub fn new(options: Options, inner: S) -> Web<S> {
         let Options { intake, pool, descriptors, origins, has_callers, is_tls } = options;
         let methods = Arc::new(Methods::new(pool));
         let sessions = has_callers.then(|| BrowserSessions::new(is_tls));
-        WebLayer(Arc::new(Shared { intake, methods, descriptors, origins, sessions }))
+        let shared = Arc::new(Shared { intake, methods, descriptors, origins, sessions });
+        Web { inner, shared }
     }
-}
 
-impl<S> Layer<S> for WebLayer {
-    type Service = Web<S>;
-
-    fn layer(&self, inner: S) -> Web<S> {
-        Web { inner, shared: self.0.clone() }
-    }
-}
-
-/// The service that [`WebLayer`] makes.
-#[derive(Clone)]
-pub struct Web<S> {
-    inner: S,
-    shared: Arc<Shared>,
-}
-
-impl<S> Web<S> {
     /// Returns the gRPC service behind the layer.
     pub fn inner(&self) -> &S {
         &self.inner
