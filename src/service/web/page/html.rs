@@ -46,6 +46,30 @@ impl Html {
         self.raw(open).text(text).raw(close);
     }
 
+    /// Adds an item of a definition list with an entry for each of `parts`, unless there is none.
+    /// `rest` says what the list leaves out.
+    pub fn list<T>(
+        &mut self,
+        open: &'static str,
+        parts: &[T],
+        rest: &str,
+        add: impl Fn(&mut Html, &T),
+    ) {
+        if parts.is_empty() {
+            return;
+        }
+        self.raw(open);
+        for part in parts {
+            self.raw("<li>");
+            add(self, part);
+            self.raw("</li>");
+        }
+        if !rest.is_empty() {
+            self.element("<li>", rest, "</li>");
+        }
+        self.raw("</ul></dd>");
+    }
+
     /// Adds another piece.
     pub fn append(&mut self, other: Html) {
         self.0.push_str(&other.0);

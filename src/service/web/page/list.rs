@@ -46,7 +46,7 @@ pub fn add(html: &mut Html, view: &PageView, apps: &[v1::Application]) {
 
 fn chip(html: &mut Html, view: &PageView, level: &str, word: &str, shape: &str, count: usize) {
     let to = PageView { level: level.into(), why: String::new(), ..view.clone() };
-    html.raw("<a class=\"chip ").text(if level.is_empty() { "all" } else { level });
+    html.raw("<a class=\"chip ").text(word);
     html.raw("\" href=\"").text(to.url()).raw("\" id=\"level-").text(word).raw("\"");
     if view.level == level {
         html.raw(" aria-current=\"true\"");
@@ -63,11 +63,9 @@ fn search(html: &mut Html, view: &PageView, apps: &[v1::Application]) {
     let namespaces: BTreeSet<&str> = apps.iter().map(|app| app.namespace.as_str()).collect();
     let selected = Some(view.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     for namespace in namespaces.into_iter().chain(selected).collect::<BTreeSet<_>>() {
-        html.raw("<option");
-        if namespace == view.namespace {
-            html.raw(" selected");
-        }
-        html.raw(">").text(namespace).raw("</option>");
+        let is_selected = namespace == view.namespace;
+        html.raw(if is_selected { "<option selected>" } else { "<option>" });
+        html.text(namespace).raw("</option>");
     }
     html.raw("</select></label> <label>Name <input type=\"search\" name=\"q\" id=\"q\" value=\"");
     html.text(&view.search).raw("\"></label>");

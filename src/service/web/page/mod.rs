@@ -105,7 +105,7 @@ pub fn local(to: &str) -> String {
 pub fn refused<B>(to: &str, status: &Status) -> Response<WebBody<B>> {
     let view = PageView::of(to.strip_prefix("/?").unwrap_or_default());
     let mut main = Html::default();
-    main.raw(">").element("<p class=\"failed\">", status.message(), "</p>");
+    add_failure(main.raw(">"), status);
     sign_in::add_token(&mut main, &view);
     html(connect::named(status.code()).0, "", main)
 }
@@ -170,7 +170,7 @@ async fn unlisted<S: GrpcService>(
         sign_in::add_end(&mut main);
     }
     main.append(part);
-    main.element("<p class=\"failed\">", status.message(), "</p>");
+    add_failure(&mut main, status);
     if status.code() == Code::PermissionDenied {
         sign_in::add_namespace(&mut main, view);
     }
@@ -183,17 +183,19 @@ async fn add_why<S: GrpcService>(inner: &Inner<S>, view: &PageView, html: &mut H
     match application::read(inner, (namespace, application)).await {
         Ok(details) => why::add(html, view, &details),
         Err(status) => {
-            html.element(
-                "<section id=\"why\"><p class=\"failed\">",
-                status.message(),
-                "</p></section>",
-            );
+            add_failure(html.raw("<section id=\"why\">"), &status);
+            html.raw("</section>");
             if [Code::NotFound, Code::PermissionDenied].contains(&status.code()) {
                 return connect::named(status.code()).0;
             }
         }
     }
     StatusCode::OK
+}
+
+/// Adds why something is not shown.
+fn add_failure(html: &mut Html, status: &Status) {
+    html.element("<p class=\"failed\">", status.message(), "</p>");
 }
 
 /// Returns the request of the watch that the script follows: of what the page reads.

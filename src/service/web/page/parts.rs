@@ -6,16 +6,16 @@ use super::list::{add_since, add_status};
 use super::now;
 use crate::proto::v1;
 
+/// Marks the leader.
+pub const LEADER: &str = "<span title=\"leader\">*</span>";
+
 /// Adds the open faults with their next attempts.
 pub fn add_faults(html: &mut Html, faults: &[v1::Fault], count: i32) {
-    if faults.is_empty() {
-        return;
-    }
-    html.raw("<dt>Open faults</dt><dd><ul>");
-    for fault in faults {
+    let rest = rest(faults, count);
+    html.list("<dt>Open faults</dt><dd><ul>", faults, &rest, |html, fault| {
         let place = [&fault.unit, &fault.component, &fault.target];
         let text = fault.last.as_ref().map(|last| last.message.as_str()).unwrap_or_default();
-        html.raw("<li>").text(joined(place)).raw(": ").text(text).raw(" <span class=\"note\">");
+        html.text(joined(place)).raw(": ").text(text).raw(" <span class=\"note\">");
         html.text(word(fault.class().as_str_name(), "ERROR_CLASS_")).raw(", ");
         html.text(fault.count).raw(if fault.count == 1 { " time, " } else { " times, " });
         match &fault.next_retry_time {
@@ -24,21 +24,17 @@ pub fn add_faults(html: &mut Html, faults: &[v1::Fault], count: i32) {
                 html.raw("no further attempt");
             }
         }
-        html.raw("</span></li>");
-    }
-    add_rest(html, faults.len(), usize::try_from(count).unwrap_or(0));
-    html.raw("</ul></dd>");
+        html.raw("</span>");
+    });
 }
 
 /// Adds the operations, the latest first.
 pub fn add_operations(html: &mut Html, operations: &[v1::Operation], is_cut: bool) {
-    if operations.is_empty() {
-        return;
-    }
-    html.raw("<dt>Operations</dt><dd><ul id=\"operations\">");
-    for operation in operations {
+    let open = "<dt>Operations</dt><dd><ul id=\"operations\">";
+    let rest = if is_cut { "older ones: ListOperations" } else { "" };
+    html.list(open, operations, rest, |html, operation| {
         let kind = word(operation.kind().as_str_name(), "OPERATION_KIND_");
-        html.raw("<li>").text(kind).raw(" ").text(&operation.operation_id).raw(": ");
+        html.text(kind).raw(" ").text(&operation.operation_id).raw(": ");
         if !operation.from_version.is_empty() {
             html.text(&operation.from_version).raw(" to ");
         }
@@ -56,40 +52,25 @@ pub fn add_operations(html: &mut Html, operations: &[v1::Operation], is_cut: boo
             }
             html.raw("</span>");
         }
-        html.raw("</li>");
-    }
-    if is_cut {
-        html.raw("<li>older ones: ListOperations</li>");
-    }
-    html.raw("</ul></dd>");
+    });
 }
 
 /// Adds the units; `*` marks the leader. `count` is the number of all units.
-pub fn add_units(html: &mut Html, units: &[v1::Unit], count: usize) {
-    if units.is_empty() {
-        return;
-    }
-    html.raw("<dt>Units (* leads)</dt><dd><ul id=\"units\">");
-    for unit in units {
-        html.raw("<li>");
+pub fn add_units(html: &mut Html, units: &[v1::Unit], count: i32) {
+    let rest = rest(units, count);
+    html.list("<dt>Units (* leads)</dt><dd><ul id=\"units\">", units, &rest, |html, unit| {
         add_status(html, unit.level(), &marks(unit.freshness()));
-        html.raw(" ").text(&unit.name);
-        if unit.leader {
-            html.raw("<span title=\"leader\">*</span>");
-        }
+        html.raw(" ").text(&unit.name).raw(if unit.leader { LEADER } else { "" });
         html.labelled(": ", &unit.message).raw(" <span class=\"note\">seen ");
         add_since(html, unit.last_seen_time.as_ref());
-        html.raw(if unit.connected { " ago, connected</span></li>" } else { " ago</span></li>" });
-    }
-    add_rest(html, units.len(), count);
-    html.raw("</ul></dd>");
+        html.raw(if unit.connected { " ago, connected</span>" } else { " ago</span>" });
+    });
 }
 
-/// Adds how many entries a list leaves out.
-pub fn add_rest(html: &mut Html, shown: usize, count: usize) {
-    if shown < count {
-        html.raw("<li>").text(count - shown).raw(" more</li>");
-    }
+/// Returns how many of `count` entries a list leaves out, in words.
+pub fn rest<T>(shown: &[T], count: i32) -> String {
+    let left_out = usize::try_from(count).unwrap_or(0).saturating_sub(shown.len());
+    if left_out == 0 { String::new() } else { format!("{left_out} more") }
 }
 
 /// Adds a time to come, as the time from now and for programs.

@@ -54,18 +54,12 @@ pub fn add(html: &mut Html, app: &v1::Application, events: &[v1::StatusEvent], n
     html.raw("</figcaption></figure>");
 }
 
-fn add_sum(
-    html: &mut Html,
-    spans: &[Span],
-    level: Option<v1::Level>,
-    shape: &'static str,
-    word: &'static str,
-) {
+fn add_sum(html: &mut Html, spans: &[Span], level: Option<v1::Level>, shape: &str, word: &str) {
     let own = spans.iter().filter(|span| span.level == level);
     let millis: i64 = own.map(|span| span.to - span.from).sum();
     if 0 < millis {
-        html.raw(" <span class=\"mark\"><span aria-hidden=\"true\">").raw(shape).raw("</span> ");
-        html.raw(word).raw(" ").text(length(millis / 1000)).raw("</span>");
+        html.raw(" <span class=\"mark\"><span aria-hidden=\"true\">").text(shape).raw("</span> ");
+        html.text(word).raw(" ").text(length(millis / 1000)).raw("</span>");
     }
 }
 
@@ -104,8 +98,7 @@ fn given(level: v1::Level) -> Option<v1::Level> {
 
 /// Returns the place of a level: worst first, nothing last.
 fn place(level: Option<v1::Level>) -> usize {
-    let found = LEVELS.iter().position(|(one, _)| Some(*one) == level);
-    found.unwrap_or(LEVELS.len())
+    level.map_or(LEVELS.len(), view::place)
 }
 
 fn height(level: v1::Level) -> usize {

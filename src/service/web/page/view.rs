@@ -28,27 +28,21 @@ pub struct PageView {
     pub why: String,
 }
 
+/// The names of the fields in a URL.
+const KEYS: [&str; 4] = ["level", "ns", "q", "why"];
+
 impl PageView {
     /// Reads a query.
     pub fn of(query: &str) -> PageView {
-        let text = |name| Query(query).text(name).unwrap_or_default();
-        PageView {
-            level: text("level"),
-            namespace: text("ns"),
-            search: text("q"),
-            why: text("why"),
-        }
+        let text = |key| Query(query).text(key).unwrap_or_default();
+        let [level, namespace, search, why] = KEYS.map(text);
+        PageView { level, namespace, search, why }
     }
 
     /// Returns the URL of this view.
     pub fn url(&self) -> String {
-        let parts = [
-            ("level", &self.level),
-            ("ns", &self.namespace),
-            ("q", &self.search),
-            ("why", &self.why),
-        ];
-        let given = parts.into_iter().filter(|(_, value)| !value.is_empty());
+        let values = [&self.level, &self.namespace, &self.search, &self.why];
+        let given = KEYS.into_iter().zip(values).filter(|(_, value)| !value.is_empty());
         let pairs: Vec<_> = given.map(|(key, value)| format!("{key}={}", encoded(value))).collect();
         format!("/?{}", pairs.join("&"))
     }
@@ -81,7 +75,7 @@ pub fn level(app: &v1::Application) -> v1::Level {
 }
 
 /// Returns the place of a level, worst first.
-fn place(level: v1::Level) -> usize {
+pub fn place(level: v1::Level) -> usize {
     LEVELS.iter().position(|(one, _)| *one == level).unwrap_or(4)
 }
 

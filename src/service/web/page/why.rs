@@ -4,7 +4,7 @@ use super::application::Details;
 use super::html::Html;
 use super::list::{add_since, add_status};
 use super::view::{self, PageView};
-use super::{now_millis, parts, strip};
+use super::{add_failure, now_millis, parts, strip};
 use crate::proto::v1;
 
 /// Adds the reason of one application, and its parts.
@@ -21,7 +21,7 @@ pub fn add(html: &mut Html, view: &PageView, details: &Details) {
     html.raw("</p>");
     match &details.events {
         Ok(events) => strip::add(html, &app, events, now_millis()),
-        Err(status) => html.element("<p class=\"failed\">", status.message(), "</p>"),
+        Err(status) => add_failure(html, status),
     }
     html.raw("<dl>");
     if let Some(winner) = &answer.winner {
@@ -43,10 +43,7 @@ pub fn add(html: &mut Html, view: &PageView, details: &Details) {
         Err(status) => html.element("<dt>Operations</dt><dd>", status.message(), "</dd>"),
     }
     match &details.units {
-        Ok(units) => {
-            let count = usize::try_from(app.unit_count).unwrap_or(0);
-            parts::add_units(html, units, count);
-        }
+        Ok(units) => parts::add_units(html, units, app.unit_count),
         Err(status) => html.element("<dt>Units</dt><dd>", status.message(), "</dd>"),
     }
     html.element("<dt>Revision</dt><dd>", app.revision, "</dd>");
@@ -55,25 +52,15 @@ pub fn add(html: &mut Html, view: &PageView, details: &Details) {
 }
 
 fn add_lists(html: &mut Html, answer: &v1::ExplainApplicationResponse, leader: &str) {
-    if !answer.beaten.is_empty() {
-        html.raw("<dt>Beaten</dt><dd><ul>");
-        for beaten in &answer.beaten {
-            html.raw("<li>");
-            contribution(html, beaten, leader);
-            html.raw(" <span class=\"note\">").text(&beaten.beaten_by).raw("</span></li>");
-        }
-        let count = usize::try_from(answer.beaten_count).unwrap_or(0);
-        parts::add_rest(html, answer.beaten.len(), count);
-        html.raw("</ul></dd>");
-    }
-    if !answer.holds.is_empty() {
-        html.raw("<dt>Held</dt><dd><ul>");
-        for hold in &answer.holds {
-            let place = parts::joined([&hold.unit, &hold.component, &hold.target]);
-            html.raw("<li>").text(place).raw(": ").text(&hold.reason).raw("</li>");
-        }
-        html.raw("</ul></dd>");
-    }
+    let rest = parts::rest(&answer.beaten, answer.beaten_count);
+    html.list("<dt>Beaten</dt><dd><ul>", &answer.beaten, &rest, |html, beaten| {
+        contribution(html, beaten, leader);
+        html.raw(" <span class=\"note\">").text(&beaten.beaten_by).raw("</span>");
+    });
+    html.list("<dt>Held</dt><dd><ul>", &answer.holds, "", |html, hold| {
+        let place = parts::joined([&hold.unit, &hold.component, &hold.target]);
+        html.text(place).raw(": ").text(&hold.reason);
+    });
     parts::add_faults(html, &answer.faults, answer.fault_count);
 }
 
@@ -86,7 +73,7 @@ fn contribution(html: &mut Html, one: &v1::Contribution, leader: &str) {
     add_status(html, one.level(), &marks);
     html.raw(" ").text(&place.unit);
     if !place.unit.is_empty() && place.unit == leader {
-        html.raw("<span title=\"leader\">*</span>");
+        html.raw(parts::LEADER);
     }
     html.labelled(" ", &place.component).labelled(": ", &one.message);
 }
