@@ -150,9 +150,7 @@ fn end_oldest(
 }
 
 fn digest_of(key: &str) -> Digest {
-    let mut own = [0; 32];
-    own.copy_from_slice(digest(&SHA256, key.as_bytes()).as_ref());
-    own
+    digest(&SHA256, key.as_bytes()).as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 #[cfg(test)]
