@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
+use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
@@ -13,22 +14,46 @@ use super::link::{Caller, OpenCall};
 use crate::service::guard::Presented;
 use crate::service::held::HeldBody;
 
+/// A service of gRPC.
+pub trait GrpcService:
+    Service<Request<Body>, Response = Response<Self::Body>, Error = Infallible, Future: Send>
+    + Clone
+    + Send
+    + Sync
+    + 'static
+{
+    /// The body of its answers.
+    type Body: GrpcBody;
+}
+
+impl<S, B> GrpcService for S
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send>,
+    S: Clone + Send + Sync + 'static,
+    B: GrpcBody,
+{
+    type Body = B;
+}
+
+/// The body of an answer of such a service.
+pub trait GrpcBody: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static {}
+
+impl<B> GrpcBody for B where
+    B: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static
+{
+}
+
 /// Serves the calls of one connection.
-pub(super) fn calls<S, B>(
+pub(super) fn calls<S: GrpcService>(
     service: S,
     caller: Caller,
     presented: Presented,
 ) -> impl hyper::service::Service<
     Request<Incoming>,
-    Response = Response<HeldBody<B, OpenCall>>,
+    Response = Response<HeldBody<S::Body, OpenCall>>,
     Error = Infallible,
     Future: Send,
->
-where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
-    S::Future: Send,
-    B: http_body::Body<Data = Bytes> + Unpin,
-{
+> {
     service_fn(move |request: Request<Incoming>| {
         let open = caller.begin_call();
         let mut request = request.map(Body::new);

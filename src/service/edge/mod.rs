@@ -18,6 +18,7 @@ mod serve;
 mod stream;
 pub mod transport;
 
+pub use call::{GrpcBody, GrpcService};
 pub use gate::{Gate, Limits, Seat};
 pub use link::Caller;
 pub use peer::{Full, Holder, Kind, Owner, Peer, Share, Tally};

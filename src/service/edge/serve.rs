@@ -1,6 +1,5 @@
 //! Accepts connections and serves each in its own task.
 
-use std::convert::Infallible;
 use std::error::Error;
 use std::future::Future;
 use std::io;
@@ -8,17 +7,13 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tonic::body::Body;
-use tower::Service;
 
-use super::call::calls;
+use super::call::{GrpcService, calls};
 use super::gate::{Gate, Seat};
 use super::preface::{self, First};
 use super::stream::Replayed;
@@ -50,14 +45,11 @@ pub struct Times {
 
 /// Serves until `draining` is cancelled and every connection has ended. Dropping the future ends
 /// all connections.
-pub async fn serve<S, B>(listener: TcpListener, server: Server<S>, draining: CancellationToken)
-where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
-    S: Send + Sync + 'static,
-    S::Future: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+pub async fn serve<S: GrpcService>(
+    listener: TcpListener,
+    server: Server<S>,
+    draining: CancellationToken,
+) {
     let mut connections = JoinSet::new();
     loop {
         let (stream, address) = tokio::select! {
@@ -129,18 +121,12 @@ fn is_exhausted(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| files.iter().any(|e| e.raw_os_error() == code))
 }
 
-async fn connection<S, B>(
+async fn connection<S: GrpcService>(
     stream: TcpStream,
     seat: Seat,
     server: Server<S>,
     draining: CancellationToken,
-) where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
-    S: Send + Sync + 'static,
-    S::Future: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+) {
     let opened = open(stream, server.tls.as_ref());
     let opened = tokio::select! {
         opened = tokio::time::timeout(server.times.handshake, opened) => opened,

@@ -1,14 +1,13 @@
 //! Reads the answer of a gRPC call: its messages, and its status at the end.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, stream};
 use http::HeaderMap;
 use tonic::Status;
 
-use super::GrpcBody;
+use super::body::next_frame;
 use super::codec::take_frame;
+use crate::service::edge::GrpcBody;
 
 /// The answer of one call.
 pub struct GrpcAnswer<B> {
@@ -28,6 +27,15 @@ pub enum Step {
     End(Status),
 }
 
+/// How a protocol writes the stream of an answer.
+pub trait AnswerForm: Send + 'static {
+    /// Writes a message, which is binary proto.
+    fn message(&self, message: Bytes) -> Result<Bytes, Status>;
+
+    /// Writes the end.
+    fn end(&self, status: &Status) -> Bytes;
+}
+
 impl<B: GrpcBody> GrpcAnswer<B> {
     /// Creates the answer from the headers and the body of a response.
     pub fn new(headers: &HeaderMap, inner: B) -> GrpcAnswer<B> {
@@ -40,36 +48,40 @@ impl<B: GrpcBody> GrpcAnswer<B> {
         self.only.as_ref()
     }
 
-    /// Returns the next step. It must not be called after the end.
-    pub fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Step> {
+    /// Waits for the next step. It must not be called after the end.
+    pub async fn step(&mut self) -> Step {
         if let Some(status) = self.only.take() {
-            return Poll::Ready(Step::End(status));
+            return Step::End(status);
         }
         loop {
             if let Some((_, message)) = take_frame(&mut self.held) {
-                return Poll::Ready(Step::Message(message));
+                return Step::Message(message);
             }
-            let frame = match Pin::new(&mut self.inner).poll_frame(context) {
-                Poll::Ready(Some(Ok(frame))) => frame,
-                Poll::Ready(Some(Err(status))) => return Poll::Ready(Step::End(status)),
-                Poll::Ready(None) => {
-                    return Poll::Ready(Step::End(Status::unknown("the answer has no status")));
-                }
-                Poll::Pending => return Poll::Pending,
+            let frame = match next_frame(&mut self.inner).await {
+                Some(Ok(frame)) => frame,
+                Some(Err(status)) => return Step::End(status),
+                None => return Step::End(Status::unknown("the answer has no status")),
             };
             match frame.into_data() {
                 Ok(data) => self.held.extend_from_slice(&data),
-                Err(frame) => {
-                    let trailers = frame.into_trailers().unwrap_or_default();
-                    return Poll::Ready(Step::End(ended(&trailers)));
-                }
+                Err(frame) => return Step::End(ended(&frame.into_trailers().unwrap_or_default())),
             }
         }
     }
 
-    /// Waits for the next step.
-    pub async fn step(&mut self) -> Step {
-        std::future::poll_fn(|context| self.poll_step(context)).await
+    /// Returns what a protocol sends for this answer. A message that it cannot write is the end.
+    pub fn written(self, form: impl AnswerForm) -> impl Stream<Item = Bytes> + Send + 'static {
+        stream::unfold(Some((self, form)), |open| async {
+            let (mut answer, form) = open?;
+            let end = match answer.step().await {
+                Step::Message(message) => match form.message(message) {
+                    Ok(written) => return Some((written, Some((answer, form)))),
+                    Err(status) => status,
+                },
+                Step::End(status) => status,
+            };
+            Some((form.end(&end), None))
+        })
     }
 }
 

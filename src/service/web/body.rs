@@ -1,14 +1,16 @@
 //! The bodies of answers: those of gRPC as they are, and all others in one piece or as a stream.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
 use http_body::{Frame, SizeHint};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::GrpcBody;
+use crate::service::edge::GrpcBody;
 
 /// The body of an answer.
 pub enum WebBody<B> {
@@ -25,6 +27,19 @@ impl<B> WebBody<B> {
     pub fn whole(bytes: impl Into<Bytes>) -> WebBody<B> {
         WebBody::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty()))
     }
+
+    /// Returns the body of a stream.
+    pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> WebBody<B> {
+        let stream = stream.map(Ok::<_, Infallible>);
+        WebBody::Stream(Body::new(axum::body::Body::from_stream(stream)))
+    }
+}
+
+/// Waits for the next frame of a body.
+pub async fn next_frame<B: http_body::Body + Unpin>(
+    body: &mut B,
+) -> Option<Result<Frame<B::Data>, B::Error>> {
+    std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await
 }
 
 impl<B: GrpcBody> http_body::Body for WebBody<B> {

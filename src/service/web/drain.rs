@@ -13,23 +13,15 @@ use http_body::{Body as _, Frame, SizeHint};
 use tonic::Status;
 use tonic::body::Body;
 
+use super::body::next_frame;
+
 /// How much is read: the largest message by default.
 const REST_BYTES_MAX: usize = 4 << 20;
 /// How long it is read.
 const REST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The body of a request of HTTP/1.1.
-pub struct Drained {
-    inner: Option<Body>,
-    is_ended: bool,
-}
-
-impl Drained {
-    /// Wraps a body. Dropping the result reads its rest.
-    pub fn new(inner: Body) -> Drained {
-        Drained { inner: Some(inner), is_ended: false }
-    }
-}
+/// The body of a request of HTTP/1.1. Dropping it reads the rest.
+pub struct Drained(pub Body);
 
 impl http_body::Body for Drained {
     type Data = Bytes;
@@ -39,29 +31,31 @@ impl http_body::Body for Drained {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
-        let polled = Pin::new(inner).poll_frame(context);
-        self.is_ended |= matches!(polled, Poll::Ready(None | Some(Err(_))));
+        let polled = Pin::new(&mut self.0).poll_frame(context);
+        if let Poll::Ready(None | Some(Err(_))) = polled {
+            // There is no rest.
+            self.0 = Body::empty();
+        }
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(|inner| inner.is_end_stream())
+        self.0.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.as_ref().map_or_else(SizeHint::default, |inner| inner.size_hint())
+        self.0.size_hint()
     }
 }
 
 impl Drop for Drained {
     fn drop(&mut self) {
-        let Some(inner) = self.inner.take() else { return };
-        if self.is_ended || inner.is_end_stream() {
+        let rest = std::mem::take(&mut self.0);
+        if rest.is_end_stream() {
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(tokio::time::timeout(REST_PATIENCE, read(inner)));
+            runtime.spawn(tokio::time::timeout(REST_PATIENCE, read(rest)));
         }
     }
 }
@@ -69,8 +63,7 @@ impl Drop for Drained {
 async fn read(mut body: Body) {
     let mut bytes = 0;
     while bytes <= REST_BYTES_MAX {
-        let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
-        let Some(Ok(frame)) = frame else { return };
+        let Some(Ok(frame)) = next_frame(&mut body).await else { return };
         bytes += frame.data_ref().map_or(0, Bytes::len);
     }
 }

@@ -4,30 +4,25 @@
 //! The data of an event is one answer in JSON, and its `id` is the resume token of the answer. A
 //! browser that reconnects sends the last one as `Last-Event-ID`, and the call continues there.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method as Verb, Request, Response, StatusCode};
-use http_body::Frame;
 use prost_reflect::{DynamicMessage, MessageDescriptor, Value as Field};
 use serde_json::Value;
-use tokio::time::{Instant, Sleep, sleep};
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::answer::{GrpcAnswer, Step};
+use super::answer::{AnswerForm, GrpcAnswer};
 use super::body::WebBody;
 use super::codec::Codec;
 use super::connect::{self, Framing};
-use super::method::{Method, Methods};
+use super::method::Method;
 use super::query::{self, Query};
-use super::{GrpcBody, GrpcService};
+use super::{GrpcService, WebAnswer};
 use crate::service::code::Reason;
 use crate::service::intake::Meter;
 
@@ -54,9 +49,8 @@ pub async fn call<S: GrpcService>(
     inner: S,
     request: Request<Body>,
     method: &Method,
-    methods: &Arc<Methods>,
     meter: Meter,
-) -> Response<WebBody<S::Body>> {
+) -> WebAnswer<S> {
     if !request.headers().get_all(ACCEPT).iter().any(accepts_events) {
         let text = "this method streams; send Accept: text/event-stream";
         return super::plain(StatusCode::NOT_ACCEPTABLE, text);
@@ -71,17 +65,11 @@ pub async fn call<S: GrpcService>(
         let is_passing = status.code() == Code::Unavailable;
         let is_forgotten = is_resumed && is_expired(status);
         if !is_passing && !is_forgotten {
-            return connect::failed(connect::named(status.code()).0, status, methods);
+            return connect::failed(status, method.output.parent_pool());
         }
     }
-    let stream = Events {
-        answer,
-        message: method.output.clone(),
-        methods: methods.clone(),
-        ping: Box::pin(sleep(PING_EVERY)),
-        stage: EventStage::Start,
-    };
-    let mut response = Response::new(WebBody::Stream(Body::new(stream)));
+    let events = answer.written(Events { message: method.output.clone() });
+    let mut response = Response::new(WebBody::stream(pinged(events)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -121,25 +109,13 @@ fn is_expired(status: &Status) -> bool {
     info.is_some_and(|info| info.reason == Reason::ResumeTokenExpired.wire().1)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EventStage {
-    Start,
-    Open,
-    Ended,
-}
-
-/// The body of a stream of events.
-struct Events<B> {
-    answer: GrpcAnswer<B>,
+/// How answers are events.
+struct Events {
     message: MessageDescriptor,
-    methods: Arc<Methods>,
-    ping: Pin<Box<Sleep>>,
-    stage: EventStage,
 }
 
-impl<B: GrpcBody> Events<B> {
-    /// Returns an answer as an event.
-    fn event(&self, message: Bytes) -> Result<Bytes, Status> {
+impl AnswerForm for Events {
+    fn message(&self, message: Bytes) -> Result<Bytes, Status> {
         let id = DynamicMessage::decode(self.message.clone(), message.clone()).ok();
         let id = id.and_then(|message| match message.get_field_by_name(TOKEN).as_deref() {
             Some(Field::String(token)) if !token.is_empty() => Some(format!("id: {token}\n")),
@@ -157,51 +133,19 @@ impl<B: GrpcBody> Events<B> {
         let id = if is_expired(status) { "id\n" } else { "" };
         let data = match status.code() {
             Code::Ok => "{}".to_string(),
-            _ => connect::json(status, self.methods.pool()).to_string(),
+            _ => connect::json(status, self.message.parent_pool()).to_string(),
         };
         format!("event: end\n{id}data: {data}\n\n").into()
     }
-
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.stage == EventStage::Start {
-            self.stage = EventStage::Open;
-            return Poll::Ready(Some(START));
-        }
-        if self.stage == EventStage::Ended {
-            return Poll::Ready(None);
-        }
-        let Poll::Ready(step) = self.answer.poll_step(context) else {
-            if self.ping.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
-            self.ping.as_mut().reset(Instant::now() + PING_EVERY);
-            return Poll::Ready(Some(PING));
-        };
-        self.ping.as_mut().reset(Instant::now() + PING_EVERY);
-        let ended = match step {
-            Step::Message(message) => match self.event(message) {
-                Ok(event) => return Poll::Ready(Some(event)),
-                Err(status) => status,
-            },
-            Step::End(status) => status,
-        };
-        self.stage = EventStage::Ended;
-        Poll::Ready(Some(self.end(&ended)))
-    }
 }
 
-impl<B: GrpcBody> http_body::Body for Events<B> {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        self.poll_event(context).map(|event| event.map(|event| Ok(Frame::data(event))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.stage == EventStage::Ended
-    }
+/// Adds the first bytes, and a comment after each silence.
+fn pinged(events: impl Stream<Item = Bytes> + Send + 'static) -> impl Stream<Item = Bytes> + Send {
+    let pinged = stream::unfold(Box::pin(events), |mut events| async {
+        match tokio::time::timeout(PING_EVERY, events.next()).await {
+            Ok(event) => event.map(|event| (event, events)),
+            Err(_) => Some((PING, events)),
+        }
+    });
+    stream::once(std::future::ready(START)).chain(pinged)
 }

@@ -1,16 +1,15 @@
 //! `/health/NAMESPACE/APPLICATION`: a status of HTTP for load balancers and probes that cannot send
 //! gRPC, with the reason as a line of text. Its answers are those of `grpc.health.v1`.
 
+use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
-use http::{Response, StatusCode};
 use tonic::{Code, Status};
 
-use super::body::WebBody;
 use super::connect;
 use super::inert::is_active;
 use super::inner::Inner;
 use super::query::decoded;
-use super::{GrpcService, plain};
+use super::{GrpcService, WebAnswer, plain};
 use crate::proto::health::health_check_response::ServingStatus;
 use crate::proto::health::{HealthCheckRequest, HealthCheckResponse};
 use crate::proto::v1;
@@ -20,7 +19,7 @@ const CHECK: &str = "/grpc.health.v1.Health/Check";
 const GET: &str = "/bellwether.v1.ApplicationService/GetApplication";
 
 /// Answers for the rest of a path after `/health`; an empty rest is the server.
-pub async fn answer<S: GrpcService>(inner: Inner<S>, rest: &str) -> Response<WebBody<S::Body>> {
+pub async fn answer<S: GrpcService>(inner: Inner<S>, rest: &str) -> WebAnswer<S> {
     let name = rest.trim_matches('/').split('/').map(decoded);
     let name: Vec<_> = name.map(|part| String::from_utf8_lossy(&part).into_owned()).collect();
     let found = match name.as_slice() {

@@ -33,12 +33,12 @@ mod query;
 mod session;
 
 use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::TryFutureExt;
+use futures_util::future::{BoxFuture, Either, MapOk};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Method as Verb, Request, Response, StatusCode, Version};
 use prost_reflect::DescriptorPool;
@@ -55,42 +55,13 @@ use drain::Drained;
 use inner::Inner;
 use session::BrowserSessions;
 
-use crate::service::edge::Caller;
+use crate::service::edge::{Caller, GrpcService};
 use crate::service::intake::IntakeLayer;
 
 /// Serves the descriptor set.
 const DESCRIPTORS: &str = "/descriptor.binpb";
 /// Serves the health of the server, and below it that of each application.
 const HEALTH: &str = "/health";
-
-/// A service of gRPC.
-pub trait GrpcService:
-    Service<Request<Body>, Response = Response<Self::Body>, Error = Infallible, Future: Send>
-    + Clone
-    + Send
-    + Sync
-    + 'static
-{
-    /// The body of its answers.
-    type Body: GrpcBody;
-}
-
-impl<S, B> GrpcService for S
-where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send>,
-    S: Clone + Send + Sync + 'static,
-    B: GrpcBody,
-{
-    type Body = B;
-}
-
-/// The body of an answer of such a service.
-pub trait GrpcBody: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static {}
-
-impl<B> GrpcBody for B where
-    B: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static
-{
-}
 
 /// What the layer needs.
 pub struct Options {
@@ -118,7 +89,7 @@ pub struct Web<S> {
 /// What the calls of the layer share.
 struct Shared {
     intake: IntakeLayer,
-    methods: Arc<Methods>,
+    methods: Methods,
     descriptors: Option<&'static [u8]>,
     origins: Origins,
     /// `None`: the server does not know its callers.
@@ -129,7 +100,7 @@ impl<S> Web<S> {
     /// Puts the layer in front of `inner`.
     pub fn new(options: Options, inner: S) -> Web<S> {
         let Options { intake, pool, descriptors, origins, has_callers, is_tls } = options;
-        let methods = Arc::new(Methods::new(pool));
+        let methods = Methods::new(pool);
         let sessions = has_callers.then(|| BrowserSessions::new(is_tls));
         let shared = Arc::new(Shared { intake, methods, descriptors, origins, sessions });
         Web { inner, shared }
@@ -141,14 +112,16 @@ impl<S> Web<S> {
     }
 }
 
-impl<S> Service<Request<Body>> for Web<S>
-where
-    S: GrpcService,
-    S::Future: Unpin,
-{
-    type Response = Response<WebBody<S::Body>>;
+/// The answer of the layer in front of `S`.
+pub type WebAnswer<S> = Response<WebBody<<S as GrpcService>::Body>>;
+
+impl<S: GrpcService> Service<Request<Body>> for Web<S> {
+    type Response = WebAnswer<S>;
     type Error = Infallible;
-    type Future = Answering<S::Future, S::Body>;
+    type Future = Either<
+        MapOk<S::Future, fn(Response<S::Body>) -> WebAnswer<S>>,
+        BoxFuture<'static, Result<WebAnswer<S>, Infallible>>,
+    >;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
@@ -156,34 +129,12 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         if is_grpc(&request) {
-            return Answering::Grpc(self.inner.call(request));
+            return Either::Left(
+                self.inner.call(request).map_ok(|answer| answer.map(WebBody::Grpc)),
+            );
         }
         let (inner, shared) = (self.inner.clone(), self.shared.clone());
-        Answering::Other(Box::pin(async move { shared.answer(inner, request).await }))
-    }
-}
-
-/// The future of an answer.
-pub enum Answering<F, B> {
-    /// Of a gRPC call.
-    Grpc(F),
-    /// Of any other request.
-    Other(Pin<Box<dyn Future<Output = Response<WebBody<B>>> + Send>>),
-}
-
-impl<F, B> Future for Answering<F, B>
-where
-    F: Future<Output = Result<Response<B>, Infallible>> + Unpin,
-{
-    type Output = Result<Response<WebBody<B>>, Infallible>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.get_mut() {
-            Answering::Grpc(future) => {
-                Pin::new(future).poll(context).map_ok(|response| response.map(WebBody::Grpc))
-            }
-            Answering::Other(future) => future.as_mut().poll(context).map(Ok),
-        }
+        Either::Right(Box::pin(async move { Ok(shared.answer(inner, request).await) }))
     }
 }
 
@@ -209,11 +160,7 @@ fn is_grpc_web(request: &Request<Body>) -> bool {
 
 impl Shared {
     /// Answers a request that is not gRPC.
-    async fn answer<S: GrpcService>(
-        &self,
-        inner: S,
-        request: Request<Body>,
-    ) -> Response<WebBody<S::Body>> {
+    async fn answer<S: GrpcService>(&self, inner: S, request: Request<Body>) -> WebAnswer<S> {
         let origin = match self.origins.check(&request) {
             Ok(origin) => origin,
             Err(text) => return plain(StatusCode::MISDIRECTED_REQUEST, text),
@@ -222,7 +169,7 @@ impl Shared {
             return response;
         }
         let request = match request.version() < Version::HTTP_2 {
-            true => request.map(|body| Body::new(Drained::new(body))),
+            true => request.map(|body| Body::new(Drained(body))),
             false => request,
         };
         let is_head = request.method() == Verb::HEAD;
@@ -243,7 +190,7 @@ impl Shared {
         &self,
         inner: S,
         mut request: Request<Body>,
-    ) -> Response<WebBody<S::Body>> {
+    ) -> WebAnswer<S> {
         let Some(sessions) = &self.sessions else { return self.route(inner, request, false).await };
         let path = request.uri().path();
         if [session::START, session::END].contains(&path) {
@@ -261,7 +208,7 @@ impl Shared {
         inner: S,
         request: Request<Body>,
         has_session: bool,
-    ) -> Response<WebBody<S::Body>> {
+    ) -> WebAnswer<S> {
         if is_grpc_type(&request) && request.version() < Version::HTTP_2 {
             let text = "gRPC needs HTTP/2; over HTTP/1.1 send application/json";
             return plain(StatusCode::HTTP_VERSION_NOT_SUPPORTED, text);
@@ -274,8 +221,8 @@ impl Shared {
         if let Some(method) = self.methods.find(path) {
             let meter = self.intake.meter(path, request.extensions().get::<Caller>());
             return match events::is_asked(&request, method) {
-                true => events::call(inner, request, method, &self.methods, meter).await,
-                false => connect::call(inner, request, method, &self.methods, meter).await,
+                true => events::call(inner, request, method, meter).await,
+                false => connect::call(inner, request, method, meter).await,
             };
         }
         match [Verb::GET, Verb::HEAD].contains(request.method()) {
@@ -290,7 +237,7 @@ impl Shared {
         inner: S,
         request: Request<Body>,
         has_session: bool,
-    ) -> Response<WebBody<S::Body>> {
+    ) -> WebAnswer<S> {
         let path = request.uri().path();
         let of_health = path.strip_prefix(HEALTH);
         if let Some(rest) = of_health.filter(|rest| rest.is_empty() || rest.starts_with('/')) {
@@ -310,11 +257,7 @@ impl Shared {
 
     /// Answers a request for a path that does not exist. A call of such a method reaches the layers
     /// below, which count it.
-    async fn unknown<S: GrpcService>(
-        &self,
-        inner: S,
-        request: Request<Body>,
-    ) -> Response<WebBody<S::Body>> {
+    async fn unknown<S: GrpcService>(&self, inner: S, request: Request<Body>) -> WebAnswer<S> {
         if request.method() != Verb::POST {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "send GET or POST");
         }
@@ -326,7 +269,7 @@ impl Shared {
         let status = status.unwrap_or_else(|| Status::unimplemented("there is no such method"));
         match status.code() {
             Code::Unimplemented => plain(StatusCode::NOT_FOUND, status.message()),
-            code => connect::failed(connect::named(code).0, &status, &self.methods),
+            _ => connect::failed(&status, self.methods.pool()),
         }
     }
 }

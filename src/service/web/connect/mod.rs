@@ -8,11 +8,11 @@
 //! ```
 
 mod error;
+mod form;
 mod request;
 mod response;
 
-use std::sync::Arc;
-
+use bytes::BytesMut;
 use http::header::{
     ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
 };
@@ -22,16 +22,17 @@ use tonic::Status;
 use tonic::body::Body;
 
 pub use error::{json, named};
-pub use request::Framing;
-pub use response::{Form, failed};
+pub use form::Framing;
+pub use response::failed;
 
+use form::Form;
 use request::RequestBody;
 
 use super::body::WebBody;
 use super::codec::Codec;
-use super::method::{Method, Methods};
+use super::method::Method;
 use super::query::{self, Query};
-use super::{GrpcService, gzip, metadata};
+use super::{GrpcService, WebAnswer, gzip, metadata, plain};
 use crate::service::code::{ApiError, Reason};
 use crate::service::intake::{Meter, refusal};
 
@@ -48,13 +49,12 @@ pub async fn call<S: GrpcService>(
     inner: S,
     request: Request<Body>,
     method: &Method,
-    methods: &Arc<Methods>,
     meter: Meter,
-) -> Response<WebBody<S::Body>> {
+) -> WebAnswer<S> {
     let is_get = request.method() == Verb::GET;
     let (framing, codec) = match read_form(&request, method) {
         Ok(form) => form,
-        Err(refused) => return refused.response(),
+        Err(refused) => return *refused,
     };
     let accepted = match framing {
         Framing::Whole => request.headers().get(ACCEPT_ENCODING),
@@ -65,7 +65,6 @@ pub async fn call<S: GrpcService>(
         codec,
         is_gzip: accepted.is_some_and(gzip::is_accepted),
         message: method.output.clone(),
-        methods: methods.clone(),
     };
     let request = grpc_request(request, method, (framing, codec), meter);
     let mut response = form.answer(super::call(inner, request).await).await;
@@ -76,63 +75,53 @@ pub async fn call<S: GrpcService>(
     response
 }
 
-/// A request that is no call.
-struct Refused {
-    http: StatusCode,
+/// Returns the answer to a request that is no call, in plain text: clients derive the code from the
+/// status of HTTP.
+fn refused<B>(
+    status: StatusCode,
     header: Option<(HeaderName, &'static str)>,
-    text: String,
-}
-
-impl Refused {
-    /// Returns the answer in plain text: clients derive the code from the status of HTTP.
-    fn response<B>(self) -> Response<WebBody<B>> {
-        let mut response = super::plain(self.http, &self.text);
-        if let Some((name, value)) = self.header {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
-        }
-        response
-    }
+    text: &str,
+) -> Box<Response<WebBody<B>>> {
+    let mut response = plain(status, text);
+    let header = header.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    response.headers_mut().extend(header);
+    Box::new(response)
 }
 
 /// Reads how the bodies of a call are encoded.
-fn read_form(request: &Request<Body>, method: &Method) -> Result<(Framing, Codec), Refused> {
+fn read_form<B>(
+    request: &Request<Body>,
+    method: &Method,
+) -> Result<(Framing, Codec), Box<Response<WebBody<B>>>> {
     let is_readable = method.is_safe && method.is_unary();
-    match *request.method() {
-        Verb::POST => {}
-        Verb::GET if is_readable => {
-            let query = Query(request.uri().query().unwrap_or_default());
-            let encoding = query.text("encoding").unwrap_or_else(|| "json".into());
-            let codec = Codec::named(&encoding).ok_or_else(|| Refused {
-                http: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                header: None,
-                text: "the encoding is not known; give json or proto".into(),
-            })?;
-            return Ok((Framing::Whole, codec));
-        }
-        _ => {
-            let (allowed, text) = match is_readable {
-                true => ("GET, POST", "call this method by GET or POST"),
-                false => ("POST", "call this method by POST"),
-            };
-            let (http, header) = (StatusCode::METHOD_NOT_ALLOWED, Some((ALLOW, allowed)));
-            return Err(Refused { http, header, text: text.into() });
-        }
+    if is_readable && request.method() == Verb::GET {
+        let query = Query(request.uri().query().unwrap_or_default());
+        let encoding = query.text("encoding").unwrap_or_else(|| "json".into());
+        let codec = Codec::named(&encoding).ok_or_else(|| {
+            let text = "the encoding is not known; give json or proto";
+            refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, text)
+        })?;
+        return Ok((Framing::Whole, codec));
     }
-    let accepted = if method.is_unary() { WHOLE } else { PREFIXED };
-    let Some(form) = media_type(request.headers())
-        .filter(|(framing, _)| (*framing == Framing::Whole) == method.is_unary())
-    else {
-        let accept_post = HeaderName::from_static("accept-post");
-        return Err(Refused {
-            http: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            header: Some((accept_post, accepted)),
-            text: format!("the content type is not accepted here; send {accepted}"),
-        });
+    if request.method() != Verb::POST {
+        let (allowed, text) = match is_readable {
+            true => ("GET, POST", "call this method by GET or POST"),
+            false => ("POST", "call this method by POST"),
+        };
+        return Err(refused(StatusCode::METHOD_NOT_ALLOWED, Some((ALLOW, allowed)), text));
+    }
+    let (framing, accepted) = match method.is_unary() {
+        true => (Framing::Whole, WHOLE),
+        false => (Framing::Prefixed, PREFIXED),
+    };
+    let Some(form) = media_type(request.headers()).filter(|form| form.0 == framing) else {
+        let header = (HeaderName::from_static("accept-post"), accepted);
+        let text = format!("the content type is not accepted here; send {accepted}");
+        return Err(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, Some(header), &text));
     };
     if method.client_streaming && method.server_streaming && request.version() < Version::HTTP_2 {
         let text = "both sides of this method send at the same time, which needs HTTP/2";
-        let http = StatusCode::HTTP_VERSION_NOT_SUPPORTED;
-        return Err(Refused { http, header: None, text: text.into() });
+        return Err(refused(StatusCode::HTTP_VERSION_NOT_SUPPORTED, None, text));
     }
     Ok(form)
 }
@@ -163,24 +152,22 @@ pub fn grpc_request(
     (framing, codec): (Framing, Codec),
     meter: Meter,
 ) -> Request<Body> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let mut headers = metadata::of_request(&parts.headers);
-    let (body, is_gzip, refused) = match read_options(&parts, framing, &mut headers) {
+    let (inner, is_gzip, refused) = match read_options(&parts, framing, &mut headers) {
         Ok((message, is_gzip)) => {
             let given = |message| Body::new(WebBody::<Body>::whole(message));
             (message.map_or(body, given), is_gzip, None)
         }
         Err(status) => (body, false, Some(status)),
     };
-    let form = (framing, codec, is_gzip);
-    let body = RequestBody::new(body, form, method.input.clone(), meter).refuse(refused);
-    let mut request = Request::new(Body::new(body));
-    *request.method_mut() = Verb::POST;
-    *request.version_mut() = Version::HTTP_2;
-    *request.uri_mut() = parts.uri;
-    *request.headers_mut() = headers;
-    *request.extensions_mut() = parts.extensions;
-    request
+    parts.method = Verb::POST;
+    parts.version = Version::HTTP_2;
+    parts.headers = headers;
+    let form = Form { framing, codec, is_gzip, message: method.input.clone() };
+    let held = BytesMut::new();
+    let body = RequestBody { inner, form, meter, held, refused, is_ended: false };
+    Request::from_parts(parts, body.into_body())
 }
 
 /// Returns the message of a GET, and whether the message is compressed. Adds the timeout of gRPC.
@@ -213,12 +200,11 @@ fn check_version(headers: &HeaderMap, query: Query<'_>, is_get: bool) -> Result<
         true => (query.get("connect"), "v1"),
         false => (headers.get("connect-protocol-version").map(|v| v.as_bytes().to_vec()), "1"),
     };
-    match given {
-        Some(given) if given != known.as_bytes() => Err(refusal::malformed(format!(
-            "the version of the protocol is not {known}, the only one there is"
-        ))),
-        _ => Ok(()),
+    if given.is_none_or(|given| given == known.as_bytes()) {
+        return Ok(());
     }
+    let text = format!("the version of the protocol is not {known}, the only one there is");
+    Err(refusal::malformed(text))
 }
 
 /// Returns whether a request is compressed.
@@ -238,10 +224,8 @@ fn is_gzip(compression: Option<&str>) -> Result<bool, Status> {
 /// Converts milliseconds to a timeout of gRPC, which has at most eight digits.
 fn grpc_timeout(given: &HeaderValue) -> Result<HeaderValue, Status> {
     let text = given.to_str().unwrap_or_default();
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let millis = text.parse::<u64>().ok();
-    let millis = millis.filter(|_| is_number && text.len() <= TIMEOUT_DIGITS_MAX);
-    let millis = millis.ok_or_else(|| {
+    let is_number = text.len() <= TIMEOUT_DIGITS_MAX && text.bytes().all(|b| b.is_ascii_digit());
+    let millis = text.parse::<u64>().ok().filter(|_| is_number).ok_or_else(|| {
         refusal::malformed("connect-timeout-ms is not a number of at most ten digits")
     })?;
     let timeout = match millis {

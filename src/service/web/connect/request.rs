@@ -3,87 +3,47 @@
 //! The body is translated while it is read, so that a call is known, and may be refused, before its
 //! first byte. An error of the translation is the error of the call.
 
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
+use futures_util::stream;
 use http_body::{Body as _, Frame};
-use prost_reflect::MessageDescriptor;
 use tonic::Status;
 use tonic::body::Body;
 
+use super::form::{COMPRESSED, Form, Framing};
 use crate::service::intake::frame::Prefix;
 use crate::service::intake::{Meter, refusal};
-use crate::service::web::codec::{Codec, framed, take_frame};
+use crate::service::web::codec::{framed, take_frame};
 use crate::service::web::gzip;
-
-/// Flag of a message that is compressed.
-const COMPRESSED: u8 = 1;
-
-/// How messages lie in a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
-    /// The body is the message.
-    Whole,
-    /// Each message has a prefix.
-    Prefixed,
-}
 
 /// The body of a gRPC request.
 pub struct RequestBody {
-    inner: Body,
-    framing: Framing,
-    codec: Codec,
-    /// Whether messages may be compressed; a whole body is then compressed.
-    is_gzip: bool,
-    message: MessageDescriptor,
-    meter: Meter,
+    pub(super) inner: Body,
+    /// A whole body is compressed if its messages may be.
+    pub(super) form: Form,
+    pub(super) meter: Meter,
     /// The received part of the next message.
-    held: BytesMut,
+    pub(super) held: BytesMut,
     /// The error of the headers or the query.
-    refused: Option<Status>,
-    is_ended: bool,
+    pub(super) refused: Option<Status>,
+    pub(super) is_ended: bool,
 }
 
 impl RequestBody {
-    /// Translates `inner`, which holds messages of this type.
-    pub fn new(
-        inner: Body,
-        (framing, codec, is_gzip): (Framing, Codec, bool),
-        message: MessageDescriptor,
-        meter: Meter,
-    ) -> RequestBody {
-        RequestBody {
-            inner,
-            framing,
-            codec,
-            is_gzip,
-            message,
-            meter,
-            held: BytesMut::new(),
-            refused: None,
-            is_ended: false,
-        }
-    }
-
-    /// Makes this the error of the call.
-    pub fn refuse(mut self, status: Option<Status>) -> RequestBody {
-        self.refused = status;
-        self
-    }
-
     /// Translates one message.
     fn translate(&self, bytes: Bytes, is_gzip: bool) -> Result<Bytes, Status> {
         let plain = match is_gzip {
             true => gzip::decompress(&bytes, self.meter.message_bytes_max())?,
             false => bytes,
         };
-        Ok(framed(0, &self.codec.decode(&self.message, plain)?))
+        Ok(framed(0, &self.form.codec.decode(&self.form.message, plain)?))
     }
 
     /// Returns the next message if it is complete.
     fn take(&mut self) -> Result<Option<Bytes>, Status> {
-        if self.framing == Framing::Whole {
+        if self.form.framing == Framing::Whole {
             return Ok(None);
         }
         if let Some(prefix) = Prefix::read(&self.held) {
@@ -94,7 +54,7 @@ impl RequestBody {
         self.meter.hold(self.held.len())?;
         match flags {
             0 => self.translate(message, false).map(Some),
-            COMPRESSED if self.is_gzip => self.translate(message, true).map(Some),
+            COMPRESSED if self.form.is_gzip => self.translate(message, true).map(Some),
             COMPRESSED => Err(refusal::unannounced_compression("connect-content-encoding")),
             _ => Err(refusal::malformed(format!("the flags of a message are {flags}, not 0 or 1"))),
         }
@@ -102,9 +62,9 @@ impl RequestBody {
 
     /// Returns the message at the end of a whole body.
     fn end(&mut self) -> Result<Option<Bytes>, Status> {
-        if self.framing == Framing::Whole {
+        if self.form.framing == Framing::Whole {
             let bytes = std::mem::take(&mut self.held).freeze();
-            return self.translate(bytes, self.is_gzip).map(Some);
+            return self.translate(bytes, self.form.is_gzip).map(Some);
         }
         match self.held.is_empty() {
             true => Ok(None),
@@ -114,7 +74,7 @@ impl RequestBody {
 
     fn hold(&mut self, data: &Bytes) -> Result<(), Status> {
         // The size of a message with a prefix is checked by its prefix.
-        if self.framing == Framing::Whole {
+        if self.form.framing == Framing::Whole {
             self.meter.check(self.held.len() + data.len())?;
         }
         self.meter.hold(data.len())?;
@@ -122,52 +82,43 @@ impl RequestBody {
         Ok(())
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Status>> {
+    /// Waits for the next message; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         if let Some(status) = self.refused.take() {
-            return Poll::Ready(Err(status));
+            return Err(status);
         }
         loop {
             if let Some(message) = self.take()? {
-                return Poll::Ready(Ok(Some(message)));
+                return Ok(Some(message));
             }
-            match Pin::new(&mut self.inner).poll_frame(context) {
-                Poll::Ready(Some(frame)) => {
-                    if let Ok(data) = frame?.into_data() {
-                        self.hold(&data)?;
-                    }
-                }
-                Poll::Ready(None) => {
-                    self.is_ended = true;
-                    return Poll::Ready(self.end());
-                }
-                Poll::Pending => {
+            let frame = poll_fn(|context| {
+                let polled = Pin::new(&mut self.inner).poll_frame(context);
+                if polled.is_pending() {
                     self.meter.poll_patience(context, !self.held.is_empty())?;
-                    return Poll::Pending;
+                }
+                polled.map(Option::transpose)
+            });
+            match frame.await?.map(Frame::into_data) {
+                Some(Ok(data)) => self.hold(&data)?,
+                Some(Err(_trailers)) => {}
+                None => {
+                    self.is_ended = true;
+                    let last = self.end();
+                    self.meter.release();
+                    return last;
                 }
             }
         }
     }
-}
 
-impl http_body::Body for RequestBody {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if self.is_ended {
-            return Poll::Ready(None);
-        }
-        let polled = self.poll_next(context);
-        if let Poll::Ready(Err(_)) = &polled {
-            self.is_ended = true;
-        }
-        if self.is_ended {
-            self.held = BytesMut::new();
-            self.meter.release();
-        }
-        polled.map(|next| next.transpose().map(|next| next.map(Frame::data)))
+    /// Returns the body of the call. An error drops what is held.
+    pub fn into_body(self) -> Body {
+        let messages = stream::try_unfold(self, |mut body| async move {
+            match body.is_ended {
+                true => Ok::<_, Status>(None),
+                false => Ok(body.next().await?.map(|message| (message, body))),
+            }
+        });
+        Body::new(axum::body::Body::from_stream(messages))
     }
 }

@@ -1,46 +1,23 @@
 //! The answer of a gRPC call, as the answer of the Connect protocol.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use http_body::Frame;
-use prost_reflect::MessageDescriptor;
-use tonic::body::Body;
+use http::{HeaderMap, HeaderValue, Response};
+use prost_reflect::DescriptorPool;
 use tonic::{Code, Status};
 
 use super::error;
-use super::request::Framing;
-use crate::service::web::answer::{GrpcAnswer, Step};
+use super::form::{COMPRESSED, Form, Framing};
+use crate::service::edge::GrpcBody;
+use crate::service::web::answer::{AnswerForm, GrpcAnswer, Step};
 use crate::service::web::body::WebBody;
 use crate::service::web::codec::{Codec, framed};
-use crate::service::web::method::Methods;
-use crate::service::web::{GrpcBody, gzip, metadata, typed};
+use crate::service::web::{gzip, metadata, typed};
 
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 
-/// Flag of a message that is compressed.
-const COMPRESSED: u8 = 1;
 /// Flag of the last message of a stream.
 const END: u8 = 2;
-
-/// How the client wants its answer.
-#[derive(Debug, Clone)]
-pub struct Form {
-    /// Whether messages have a prefix.
-    pub framing: Framing,
-    /// How messages are encoded.
-    pub codec: Codec,
-    /// Whether the client reads gzip.
-    pub is_gzip: bool,
-    /// The type of the messages.
-    pub message: MessageDescriptor,
-    /// Every method and type.
-    pub methods: Arc<Methods>,
-}
 
 impl Form {
     /// Returns the media type of the answer.
@@ -90,7 +67,7 @@ impl Form {
         };
         let mut response = match message {
             Ok(message) => self.encoded(message),
-            Err(status) => failed(error::named(status.code()).0, &status, &self.methods),
+            Err(status) => failed(&status, self.message.parent_pool()),
         };
         match is_early {
             // A call that only failed has no other place for its metadata.
@@ -112,68 +89,31 @@ impl Form {
 
     fn stream<B: GrpcBody>(self, answer: GrpcAnswer<B>) -> Response<WebBody<B>> {
         let (content_type, is_gzip) = (self.content_type(), self.is_gzip);
-        let stream = Envelopes { answer, form: self, is_ended: false };
-        let mut response = Response::new(WebBody::Stream(Body::new(stream)));
+        let mut response = Response::new(WebBody::stream(answer.written(self)));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         if is_gzip {
             response.headers_mut().insert("connect-content-encoding", GZIP);
         }
         response
     }
+}
 
+impl AnswerForm for Form {
     /// Returns a message with its prefix.
-    fn envelope(&self, message: Bytes) -> Result<Bytes, Status> {
+    fn message(&self, message: Bytes) -> Result<Bytes, Status> {
         let message = self.codec.encode(&self.message, message)?;
         let packed = self.is_gzip.then(|| gzip::compress(&message)).flatten();
         Ok(packed.map_or_else(|| framed(0, &message), |packed| framed(COMPRESSED, &packed)))
     }
+
+    fn end(&self, status: &Status) -> Bytes {
+        framed(END, &error::end_of_stream(status, self.message.parent_pool()))
+    }
 }
 
-/// Returns an error with this status of HTTP.
-pub fn failed<B>(
-    http_status: StatusCode,
-    status: &Status,
-    methods: &Methods,
-) -> Response<WebBody<B>> {
-    let json = error::json(status, methods.pool()).to_string();
-    let mut response = typed("application/json", json);
-    *response.status_mut() = http_status;
+/// Returns an error; details are shown by the types of `pool`.
+pub fn failed<B>(status: &Status, pool: &DescriptorPool) -> Response<WebBody<B>> {
+    let mut response = typed("application/json", error::json(status, pool).to_string());
+    *response.status_mut() = error::named(status.code()).0;
     response
-}
-
-/// The body of a stream.
-struct Envelopes<B> {
-    answer: GrpcAnswer<B>,
-    form: Form,
-    is_ended: bool,
-}
-
-impl<B: GrpcBody> http_body::Body for Envelopes<B> {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let this = &mut *self;
-        if this.is_ended {
-            return Poll::Ready(None);
-        }
-        let Poll::Ready(step) = this.answer.poll_step(context) else { return Poll::Pending };
-        let status = match step {
-            Step::Message(message) => match this.form.envelope(message) {
-                Ok(envelope) => return Poll::Ready(Some(Ok(Frame::data(envelope)))),
-                Err(status) => status,
-            },
-            Step::End(status) => status,
-        };
-        this.is_ended = true;
-        let end = error::end_of_stream(&status, this.form.methods.pool());
-        Poll::Ready(Some(Ok(Frame::data(framed(END, &end)))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.is_ended
-    }
 }

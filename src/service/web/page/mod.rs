@@ -24,7 +24,7 @@ use tonic::{Code, Status};
 
 use super::body::WebBody;
 use super::inner::Inner;
-use super::{GrpcService, connect, typed};
+use super::{GrpcService, WebAnswer, connect, typed};
 use crate::proto::v1;
 use html::Html;
 use view::PageView;
@@ -66,7 +66,7 @@ pub async fn answer<S: GrpcService>(
     path: &str,
     query: &str,
     has_session: bool,
-) -> Option<Response<WebBody<S::Body>>> {
+) -> Option<WebAnswer<S>> {
     Some(match path {
         "/" => page(inner, &PageView::of(query), has_session).await,
         "/page.css" => served(STYLE.into(), "text/css; charset=utf-8", "no-cache"),
@@ -115,7 +115,7 @@ async fn page<S: GrpcService>(
     inner: &Inner<S>,
     view: &PageView,
     has_session: bool,
-) -> Response<WebBody<S::Body>> {
+) -> WebAnswer<S> {
     let (mut apps, is_cut) = match applications(inner, &view.namespace).await {
         Ok(read) => read,
         Err(status) => return unlisted(inner, view, has_session, &status).await,
@@ -145,7 +145,7 @@ async fn unlisted<S: GrpcService>(
     view: &PageView,
     has_session: bool,
     status: &Status,
-) -> Response<WebBody<S::Body>> {
+) -> WebAnswer<S> {
     let (mut main, mut part, mut refresh) = (Html::default(), Html::default(), REFRESH);
     match status.code() {
         Code::Unauthenticated => return refused(&view.url(), status),

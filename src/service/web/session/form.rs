@@ -1,24 +1,21 @@
 //! The forms of a session: one that starts it with a token, one that ends it.
 
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, LOCATION, SET_COOKIE};
 use http::{HeaderValue, Method as Verb, Request, Response, StatusCode};
-use http_body::Body as _;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
 use super::{BrowserSessions, cookie, sameness};
 use crate::proto::v1;
 use crate::service::intake::Meter;
-use crate::service::web::body::WebBody;
+use crate::service::web::body::{WebBody, next_frame};
 use crate::service::web::inner::Inner;
 use crate::service::web::origin::Origins;
 use crate::service::web::query::Query;
-use crate::service::web::{GrpcService, page, plain};
+use crate::service::web::{GrpcService, WebAnswer, page, plain};
 
 /// The path that starts a session.
 pub const START: &str = "/session";
@@ -40,7 +37,7 @@ pub async fn answer<S: GrpcService>(
     inner: S,
     mut request: Request<Body>,
     meter: Meter,
-) -> Response<WebBody<S::Body>> {
+) -> WebAnswer<S> {
     if request.method() != Verb::POST {
         return plain(StatusCode::METHOD_NOT_ALLOWED, "send POST");
     }
@@ -97,7 +94,7 @@ async fn started<S: GrpcService>(
 /// Reads a form, within the limits of requests.
 async fn read(mut body: Body, mut meter: Meter) -> Result<Bytes, Status> {
     let mut held = BytesMut::new();
-    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+    while let Some(frame) = next_frame(&mut body).await {
         let Ok(data) = frame?.into_data() else { continue };
         if FORM_BYTES_MAX < held.len() + data.len() {
             let text = format!("a form has at most {FORM_BYTES_MAX} bytes");
