@@ -5,6 +5,7 @@ use prost::Message;
 use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};
 use tonic::Status;
 
+use super::plain_json;
 use crate::service::intake::frame::{PREFIX_BYTES, Prefix};
 use crate::service::intake::parts::json_has_too_many;
 use crate::service::intake::refusal;
@@ -58,6 +59,9 @@ impl Codec {
     pub fn encode(self, message: &MessageDescriptor, bytes: Bytes) -> Result<Bytes, Status> {
         if self == Codec::Proto {
             return Ok(bytes);
+        }
+        if let Some(json) = plain_json::of(message, &bytes) {
+            return Ok(json.into());
         }
         let failed = |error: &dyn std::fmt::Display| {
             Status::internal(format!("a {} has no form in JSON: {error}", message.name()))

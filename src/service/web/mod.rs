@@ -29,6 +29,7 @@ mod metadata;
 mod method;
 mod origin;
 mod page;
+mod plain_json;
 mod query;
 mod session;
 
