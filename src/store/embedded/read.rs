@@ -86,40 +86,9 @@ pub(super) fn read_app(
     let table = txn.open_table(RECORDS)?;
     for entry in table.range(&*whole.start..&*whole.end)? {
         let (key, record) = entry?;
-        let bytes = record.value();
         let key = Key::record_from_bytes(key.value()).ok_or_else(|| bad_key(key.value()))?;
-        let bad = |reason| in_record(&key, reason);
-        match &key {
-            Key::Unit(_, name) => {
-                let unit = codec::decode(bytes).map_err(bad)?;
-                records.units.push((name.clone(), unit));
-            }
-            Key::Status(_, status_key) => {
-                let status = codec::decode(bytes).map_err(bad)?;
-                records.statuses.push(((**status_key).clone(), status));
-            }
-            Key::Fault(_, fault_key) => {
-                let fault = codec::decode(bytes).map_err(bad)?;
-                records.faults.push(((**fault_key).clone(), fault));
-            }
-            Key::Request(_, id) => {
-                let answer = codec::decode(bytes).map_err(bad)?;
-                records.requests.push((id.clone(), answer));
-            }
-            Key::Operation(_, id) => {
-                let operation = codec::decode(bytes).map_err(bad)?;
-                records.operations.push((id.clone(), operation));
-            }
-            Key::Payload(_, id) => {
-                let payload = codec::decode(bytes).map_err(bad)?;
-                records.payloads.push((id.clone(), payload));
-            }
-            Key::Data(_, name) => {
-                let value = codec::decode(bytes).map_err(bad)?;
-                records.data.push((name.clone(), value));
-            }
-            Key::Head(_) | Key::Event(..) => {}
-        }
+        let decoded = codec::decode_into(&mut records, &key, record.value());
+        decoded.map_err(|reason| in_record(&key, reason))?;
     }
     Ok(records)
 }
