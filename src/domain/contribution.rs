@@ -12,6 +12,7 @@ use crate::domain::operation::words::{OperationStatus, SUCCESS_PRECEDENCE};
 use crate::domain::rank::{Origin, Rank};
 use crate::domain::status::place::Place;
 use crate::domain::status::{Kind, Status, StatusKey};
+use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 
 /// Returns the rank of a status, or `None` if it does not contribute.
@@ -29,18 +30,30 @@ pub(super) fn status_rank(
     }
     Some(Rank {
         precedence: details.precedence,
-        severity: head.config.policy.severity(level),
         priority: details.priority,
-        leads: head.leader() == Some(&key.unit),
-        key: key.clone(),
         place: status.place,
-        since: status.since,
-        origin: Origin::Reported(key.kind),
-        level,
         asks: !details.action.is_empty(),
         flaps: status.flapping().is_some(),
-        fault: None,
+        ..rank(head, key.clone(), Origin::Reported(key.kind), level, status.since)
     })
+}
+
+/// Returns the rank of a contribution that has nothing beyond its level and its start.
+fn rank(head: &Head, key: Arc<StatusKey>, origin: Origin, level: Level, since: Timestamp) -> Rank {
+    Rank {
+        precedence: 0,
+        severity: head.config.policy.severity(level),
+        priority: 0,
+        leads: head.leader() == Some(&key.unit),
+        key,
+        place: Place::NONE,
+        since,
+        origin,
+        level,
+        asks: false,
+        flaps: false,
+        fault: None,
+    }
 }
 
 /// Returns the contribution of a lost or uncertain unit beside its statuses. An uncertain unit is
@@ -50,20 +63,7 @@ fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Rank> {
         Some(since) => (since, Level::Waiting, Origin::Uncertain),
         None => (unit.lost_since?, head.config.lost_units.level()?, Origin::Lost),
     };
-    Some(Rank {
-        precedence: 0,
-        severity: head.config.policy.severity(level),
-        priority: 0,
-        leads: head.leader() == Some(name),
-        key: Arc::new(StatusKey::first_of(name)),
-        place: Place::NONE,
-        since,
-        origin,
-        level,
-        asks: false,
-        flaps: false,
-        fault: None,
-    })
+    Some(rank(head, Arc::new(StatusKey::first_of(name)), origin, level, since))
 }
 
 /// Returns the contribution of the leader's status, if its mode is contribute.
@@ -72,25 +72,16 @@ fn application_rank(head: &Head) -> Option<Rank> {
     if status.mode == Mode::Override {
         return None;
     }
+    let key = pushed(&UnitName::application(), PartName::default(), PartName::default());
     Some(Rank {
-        precedence: 0,
-        severity: head.config.policy.severity(status.level),
-        priority: 0,
-        leads: false,
-        key: Arc::new(StatusKey::new(
-            UnitName::application(),
-            PartName::default(),
-            PartName::default(),
-            Kind::Push,
-        )),
-        place: Place::NONE,
-        since: status.since,
-        origin: Origin::Leader,
-        level: status.level,
         asks: !status.action.is_empty(),
-        flaps: false,
-        fault: None,
+        ..rank(head, key, Origin::Leader, status.level, status.since)
     })
+}
+
+/// Returns the key of a contribution that is not a status, as if it was pushed.
+fn pushed(unit: &UnitName, component: PartName, key: PartName) -> Arc<StatusKey> {
+    Arc::new(StatusKey::new(unit.clone(), component, key, Kind::Push))
 }
 
 /// Returns the contributions of a unit beside its statuses and faults: its silence, and its latest
@@ -106,24 +97,11 @@ pub(super) fn unit_ranks(head: &Head, name: &UnitName, unit: &Unit) -> impl Iter
 /// Returns the contribution of the latest operation of a unit, or with `""` of the application.
 fn operation_rank(head: &Head, unit: &UnitName, status: &OperationStatus) -> Rank {
     let succeeded = status.level == Level::Active;
+    let key = pushed(unit, PartName::operation(), status.id.as_key());
     Rank {
         precedence: if succeeded { SUCCESS_PRECEDENCE } else { 0 },
-        severity: head.config.policy.severity(status.level),
-        priority: 0,
-        leads: head.leader() == Some(unit),
-        key: Arc::new(StatusKey::new(
-            unit.clone(),
-            PartName::operation(),
-            status.id.as_key(),
-            Kind::Push,
-        )),
-        place: Place::NONE,
-        since: status.since,
-        origin: Origin::Operation,
-        level: status.level,
         asks: !status.action.is_empty(),
-        flaps: false,
-        fault: None,
+        ..rank(head, key, Origin::Operation, status.level, status.since)
     }
 }
 
@@ -147,24 +125,11 @@ pub(in crate::domain) fn fault_rank(
     if level != Level::Error && !unit.is_none_or(Unit::is_believed) {
         return None;
     }
+    let name = pushed(&key.unit, key.component.clone(), PartName::default());
     Some(Rank {
-        precedence: 0,
-        severity: head.config.policy.severity(level),
-        priority: 0,
-        leads: head.leader() == Some(&key.unit),
-        key: Arc::new(StatusKey::new(
-            key.unit.clone(),
-            key.component.clone(),
-            PartName::default(),
-            Kind::Push,
-        )),
-        place: Place::NONE,
-        since: fault.since,
-        origin: Origin::Fault,
-        level,
         asks: !fault.action().is_empty(),
-        flaps: false,
         fault: Some(key.clone()),
+        ..rank(head, name, Origin::Fault, level, fault.since)
     })
 }
 
