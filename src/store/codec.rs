@@ -76,14 +76,20 @@ pub(super) fn encode<T: Serialize + ?Sized>(record: &T) -> Vec<u8> {
 
 /// Returns a write as bytes, or `None` if it removes the record.
 pub(super) fn encode_write(write: &Write) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(RECORD_BYTES);
+    append_write(&mut bytes, write).then_some(bytes)
+}
+
+/// Appends a write as bytes, and returns `true`. Appends nothing if it removes the record.
+pub(super) fn append_write(bytes: &mut Vec<u8>, write: &Write) -> bool {
     match write {
-        Write::Unit(_, unit) => unit.as_ref().map(encode),
-        Write::Status(_, status) => status.as_deref().map(encode),
-        Write::Fault(_, fault) => fault.as_deref().map(encode),
-        Write::Request(_, answer) => answer.as_ref().map(encode),
-        Write::Operation(_, operation) => operation.as_deref().map(encode),
-        Write::Payload(_, payload) => payload.as_ref().map(encode),
-        Write::Data(_, value) => value.as_ref().map(encode),
+        Write::Unit(_, unit) => append_some(bytes, unit.as_ref()),
+        Write::Status(_, status) => append_some(bytes, status.as_deref()),
+        Write::Fault(_, fault) => append_some(bytes, fault.as_deref()),
+        Write::Request(_, answer) => append_some(bytes, answer.as_ref()),
+        Write::Operation(_, operation) => append_some(bytes, operation.as_deref()),
+        Write::Payload(_, payload) => append_some(bytes, payload.as_ref()),
+        Write::Data(_, value) => append_some(bytes, value.as_ref()),
     }
 }
 
@@ -111,13 +117,23 @@ fn add<K, V: DeserializeOwned>(
     Ok(())
 }
 
+fn append_some<T: Serialize>(bytes: &mut Vec<u8>, record: Option<&T>) -> bool {
+    record.map(|record| append(bytes, record)).is_some()
+}
+
 /// Returns a record as bytes, with capacity for `size` bytes.
 pub(super) fn encode_sized<T: Serialize + ?Sized>(record: &T, size: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size);
-    bytes.resize(BODY, 0);
-    write_body(&mut bytes, record);
-    seal(&mut bytes);
+    append(&mut bytes, record);
     bytes
+}
+
+/// Appends a record as bytes.
+pub(super) fn append<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, record: &T) {
+    let start = bytes.len();
+    bytes.resize(start + BODY, 0);
+    write_body(bytes, record);
+    seal(&mut bytes[start..]);
 }
 
 /// Returns the record in the bytes, or what is wrong with them.

@@ -85,7 +85,7 @@ impl Key {
             Key::Head(app) => return prefix(app, 0),
             Key::Event(app, number) => {
                 let mut bytes = prefix(app, 8);
-                bytes.extend_from_slice(&number.to_be_bytes());
+                append_event(&mut bytes, *number);
                 return bytes;
             }
             Key::Unit(app, unit) => (app, Write::Unit(unit.clone(), None)),
@@ -183,15 +183,20 @@ pub(super) fn range_of_prefix(prefix: &[u8]) -> Range<Vec<u8>> {
 /// Returns the key of a write in `records`.
 pub(super) fn key_of(app: &AppName, write: &Write) -> Vec<u8> {
     let mut bytes = prefix(app, FIELD_BYTES);
-    push_field(&mut bytes, write);
+    append_field(&mut bytes, write);
     bytes
+}
+
+/// Appends the number of an event, which completes its key after the prefix of its application.
+pub(super) fn append_event(bytes: &mut Vec<u8>, number: u64) {
+    bytes.extend_from_slice(&number.to_be_bytes());
 }
 
 /// Returns the key without its application, for a store where each application has a place of its
 /// own.
 pub(super) fn field_of(write: &Write) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(FIELD_BYTES);
-    push_field(&mut bytes, write);
+    append_field(&mut bytes, write);
     bytes
 }
 
@@ -200,7 +205,8 @@ pub(super) fn is_status(field: &[u8]) -> bool {
     field.first() == Some(&STATUS)
 }
 
-fn push_field(bytes: &mut Vec<u8>, write: &Write) {
+/// Appends the key of a write without its application.
+pub(super) fn append_field(bytes: &mut Vec<u8>, write: &Write) {
     match write {
         Write::Unit(unit, _) => push(bytes, UNIT, [], unit.as_str()),
         Write::Status(key, _) => {

@@ -11,9 +11,9 @@ use crate::domain::transition::Transition;
 use crate::store::Retention;
 use crate::store::codec::{self, HeadRecord};
 use crate::store::heads::HeadStep;
-use crate::store::key::{Key, key_of, prefix_of};
+use crate::store::key::{append_event, append_field, prefix_of};
 
-use super::op::{Op, Place, Trim};
+use super::op::{self, Op, Place, Trim};
 
 /// An encoded transition.
 pub(super) struct Batch {
@@ -31,16 +31,25 @@ impl Batch {
     pub(super) fn encode(transition: &Transition) -> Batch {
         let Transition { app, writes, events, .. } = transition;
         let mut ops = Vec::with_capacity(2 * codec::RECORD_BYTES * (writes.len() + events.len()));
+        let prefix = prefix_of(app);
         for write in writes {
-            let key = key_of(app, write);
-            match codec::encode_write(write) {
-                Some(record) => Op::Put(Place::Records, &key, &record).write(&mut ops),
-                None => Op::Remove(Place::Records, &key).write(&mut ops),
-            }
+            let key = |bytes: &mut Vec<u8>| {
+                bytes.extend_from_slice(&prefix);
+                append_field(bytes, write);
+            };
+            let record = |bytes: &mut Vec<u8>| codec::append_write(bytes, write);
+            op::append(&mut ops, Place::Records, key, record);
         }
         for (number, event) in (transition.first_event()..).zip(events) {
-            let key = Key::Event(app.clone(), number).to_bytes();
-            Op::Put(Place::Events, &key, &codec::encode(event)).write(&mut ops);
+            let key = |bytes: &mut Vec<u8>| {
+                bytes.extend_from_slice(&prefix);
+                append_event(bytes, number);
+            };
+            let record = |bytes: &mut Vec<u8>| {
+                codec::append(bytes, event);
+                true
+            };
+            op::append(&mut ops, Place::Events, key, record);
         }
         Batch {
             app: app.clone(),

@@ -6,7 +6,7 @@
 use crate::domain::time::Timestamp;
 
 /// A table of the database. The numbers are on disk, so they must not change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     Meta = 0,
     Heads = 1,
@@ -60,15 +60,39 @@ impl Op<'_> {
     }
 }
 
+/// Appends an operation that sets a key to a value, which the functions append. If `value` returns
+/// `false`, the operation removes the key.
+pub(super) fn append(
+    bytes: &mut Vec<u8>,
+    place: Place,
+    key: impl FnOnce(&mut Vec<u8>),
+    value: impl FnOnce(&mut Vec<u8>) -> bool,
+) {
+    let start = bytes.len();
+    bytes.push(PUT | place as u8);
+    append_part(bytes, key);
+    if !append_part(bytes, value) {
+        bytes[start] = REMOVE | place as u8;
+    }
+}
+
 /// # Panics
 ///
 /// With a key or value of 4 GiB, which no limit allows.
+fn append_part<T>(bytes: &mut Vec<u8>, part: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0; size_of::<u32>()]);
+    let appended = part(bytes);
+    let length = bytes.len() - start - size_of::<u32>();
+    let length = u32::try_from(length).expect("records are smaller than 4 GiB");
+    bytes[start..][..size_of::<u32>()].copy_from_slice(&length.to_le_bytes());
+    appended
+}
+
 fn write(bytes: &mut Vec<u8>, tag: u8, key: &[u8], value: &[u8]) {
     bytes.push(tag);
     for part in [key, value] {
-        let length = u32::try_from(part.len()).expect("records are smaller than 4 GiB");
-        bytes.extend_from_slice(&length.to_le_bytes());
-        bytes.extend_from_slice(part);
+        append_part(bytes, |bytes| bytes.extend_from_slice(part));
     }
 }
 
@@ -126,6 +150,20 @@ fn split_part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_appended_operation_is_one_with_key_and_value() {
+        let key = |bytes: &mut Vec<u8>| bytes.extend_from_slice(b"key");
+        let mut bytes = b"before".to_vec();
+        append(&mut bytes, Place::Records, key, |bytes| {
+            bytes.extend_from_slice(b"value");
+            true
+        });
+        append(&mut bytes, Place::Events, key, |_| false);
+        let read: Vec<Op<'_>> = Ops::new(&bytes[b"before".len()..]).collect();
+        let put = Op::Put(Place::Records, b"key", b"value");
+        assert_eq!(read, [put, Op::Remove(Place::Events, b"key")]);
+    }
 
     #[test]
     fn operations_are_read_as_written() {
