@@ -51,6 +51,7 @@ mod file;
 mod header;
 mod limits;
 mod log;
+mod newest;
 mod op;
 mod read;
 mod recover;

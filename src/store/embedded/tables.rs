@@ -8,6 +8,7 @@ use crate::store::key::{
     EVENTS, HEADS, Key, META, META_APPLIED, META_FORMAT, META_STORE, RECORDS, range_of_prefix,
 };
 
+use super::newest::Newest;
 use super::op::{Op, Ops, Place, Trim};
 
 type Bytes<'txn> = Table<'txn, &'static [u8], &'static [u8]>;
@@ -31,28 +32,44 @@ impl<'txn> Tables<'txn> {
         })
     }
 
-    /// Applies the operations of a group.
-    pub(super) fn apply(&mut self, group: &[u8]) -> Result<(), redb::Error> {
-        let mut ops = Ops::new(group);
-        for op in ops.by_ref() {
-            match op {
-                Op::Put(place, key, value) => drop(self.table(place).insert(key, value)?),
-                Op::Remove(place, key) => drop(self.table(place).remove(key)?),
-                Op::Clear(place, prefix) => {
-                    let whole = range_of_prefix(prefix);
-                    self.table(place).retain_in(&*whole.start..&*whole.end, |_, _| false)?;
+    /// Applies the operations of groups, in order.
+    pub(super) fn apply<'a>(
+        &mut self,
+        groups: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<(), redb::Error> {
+        let mut newest = Newest::default();
+        for group in groups {
+            let mut ops = Ops::new(group);
+            for op in ops.by_ref() {
+                match op {
+                    Op::Put(place, key, value) => newest.put(place, key, Some(value)),
+                    Op::Remove(place, key) => newest.put(place, key, None),
+                    Op::Trim(trim) => newest.trim(trim),
+                    Op::Clear(place, prefix) => {
+                        self.write(std::mem::take(&mut newest))?;
+                        let whole = range_of_prefix(prefix);
+                        self.table(place).retain_in(&*whole.start..&*whole.end, |_, _| false)?;
+                    }
                 }
-                Op::Trim(trim) => self.trim(trim)?,
+            }
+            if let [tag, ..] = ops.rest() {
+                // The checksum of the group was right, so a newer version wrote it.
+                let reason = format!("operation {tag:#04x} in the log is not known");
+                return Err(redb::Error::Corrupted(reason));
             }
         }
-        match ops.rest() {
-            [] => Ok(()),
-            // The checksum of the group was right, so a newer version wrote it.
-            rest => {
-                let reason = format!("operation {:#04x} in the log is not known", rest[0]);
-                Err(redb::Error::Corrupted(reason))
+        self.write(newest)
+    }
+
+    fn write(&mut self, newest: Newest<'_>) -> Result<(), redb::Error> {
+        let (values, mut trims) = newest.into_parts();
+        for (place, key, value) in values {
+            match value {
+                Some(value) => drop(self.table(place).insert(key, value)?),
+                None => drop(self.table(place).remove(key)?),
             }
         }
+        trims.try_for_each(|trim| self.trim(trim))
     }
 
     /// Writes the record of the store as a whole.
@@ -127,9 +144,7 @@ pub(super) fn apply_groups<'a>(
     txn.set_durability(if is_durable { Durability::Immediate } else { Durability::None })?;
     {
         let mut tables = Tables::open(&txn)?;
-        for group in groups {
-            tables.apply(group)?;
-        }
+        tables.apply(groups)?;
         tables.write_applied(last)?;
     }
     Ok(txn.commit()?)
