@@ -30,11 +30,17 @@ pub(super) fn status_rank(
     }
     Some(Rank {
         precedence: details.precedence,
+        severity: head.config.policy.severity(level),
         priority: details.priority,
+        leads: head.leader() == Some(&key.unit),
+        key: key.clone(),
         place: status.place,
+        since: status.since,
+        origin: Origin::Reported(key.kind),
+        level,
         asks: !details.action.is_empty(),
         flaps: status.flapping().is_some(),
-        ..rank(head, key.clone(), Origin::Reported(key.kind), level, status.since)
+        fault: None,
     })
 }
 

@@ -194,8 +194,11 @@ impl Session {
         chunk: Vec<Inbound<R>>,
         outbound: &mpsc::Sender<Outbound<R>>,
     ) -> Result<(), End<R>> {
-        let mut requests = Vec::new();
-        let mut asked = Vec::new();
+        // None for a heartbeat on its own, and most often as many as there are messages.
+        let is_command = |inbound: &&Inbound<R>| matches!(inbound, Inbound::Command { .. });
+        let commands = chunk.iter().filter(is_command).count();
+        let mut requests = Vec::with_capacity(commands);
+        let mut asked = Vec::with_capacity(commands);
         let mut last_seq = None;
         let mut end = None;
         for inbound in chunk {
@@ -207,7 +210,8 @@ impl Session {
                     if claims || matches!(command, Command::StepBack(_)) {
                         self.entry.update(|updates| updates.news.wish(claims));
                     }
-                    asked.push(Asked { seq, question, claims, error: reported(&command) });
+                    let error = reported(&command).map(Box::new);
+                    asked.push(Asked { seq, question, claims, error });
                     requests.push(Request { id: None, command });
                 }
                 Inbound::Refused { seq, refusal } => {
@@ -229,7 +233,7 @@ impl Session {
         for (asked, outcome) in asked.into_iter().zip(self.commit(requests).await) {
             if let Some(at) = self.answer(outbound, &asked, outcome).await? {
                 revision = revision.max(at);
-                errors.extend(asked.error.map(|(key, finding)| (asked.seq, key, finding)));
+                errors.extend(asked.error.map(|error| (asked.seq, error)));
             }
         }
         self.send_verdicts(outbound, errors, revision).await?;
@@ -283,20 +287,23 @@ impl Session {
     async fn send_verdicts<R>(
         &mut self,
         outbound: &mpsc::Sender<Outbound<R>>,
-        errors: Vec<(u64, FaultKey, Finding)>,
+        errors: Vec<(u64, Box<(FaultKey, Finding)>)>,
         revision: Revision,
     ) -> Result<(), End<R>> {
         if errors.is_empty() {
             return Ok(());
         }
         let find = |state: &AppState| {
-            let fault = |(_, key, _): &(u64, FaultKey, Finding)| state.faults().get(key).cloned();
-            errors.iter().map(fault).collect::<Vec<_>>()
+            errors
+                .iter()
+                .map(|(_, error)| state.faults().get(&error.0).cloned())
+                .collect::<Vec<_>>()
         };
         let found = self.inner.aggregator.read(&self.entry.app, revision, find).await;
         // The finding is known even if the state cannot be read.
         let found = found.unwrap_or_else(|_| vec![None; errors.len()]);
-        for ((seq, _, finding), fault) in errors.into_iter().zip(found) {
+        for ((seq, error), fault) in errors.into_iter().zip(found) {
+            let finding = error.1;
             self.tell(outbound, Outbound::Verdict { seq, finding, fault }).await?;
         }
         Ok(())
@@ -367,8 +374,8 @@ struct Asked {
     question: Option<u64>,
     /// Whether it is a claim of leadership.
     claims: bool,
-    /// The error that it reports, which a verdict answers.
-    error: Option<(FaultKey, Finding)>,
+    /// The error that it reports, which a verdict answers. Boxed: most commands report none.
+    error: Option<Box<(FaultKey, Finding)>>,
 }
 
 /// Returns the key of the fault that a reported error belongs to, and the finding.
