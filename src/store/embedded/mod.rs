@@ -48,6 +48,7 @@ mod applier;
 mod batch;
 pub mod doctor;
 mod file;
+mod group;
 mod header;
 mod limits;
 mod log;

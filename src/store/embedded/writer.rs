@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use redb::Database;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -21,18 +21,7 @@ use super::batch::Batch;
 use super::file::{Location, Opened, panic_text, write_meta};
 use super::log::{Group, Log};
 use super::op::{Op, Place};
-use super::{Published, Shared};
-
-/// The maximum number of transitions in one group. A longer group delays each of them more than it
-/// saves.
-const GROUP_MAX: usize = 256;
-
-/// The maximum time for which a group waits until it has as many transitions as the last one. A
-/// sync writes whole pages, so two transitions in a group cost the disk as much as one.
-const COMPANY_WAIT: Duration = Duration::from_micros(300);
-/// A group of this length does not wait: it fills a page, and each transition that it waits for
-/// wakes the thread.
-const COMPANY_MAX: usize = 8;
+use super::{Published, Shared, group};
 
 /// A queued transition with the channel of its caller.
 pub(super) struct Job {
@@ -122,26 +111,9 @@ impl Writer {
             Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
             Err(RecvTimeoutError::Disconnected) => return None,
         };
-        let mut group = vec![first];
-        self.await_company(&mut group);
+        let group = group::gather(first, &self.queue, self.last_length, group::WAIT);
         self.last_length = group.len();
         Some(group)
-    }
-
-    /// Adds what is queued to a group. A group that is shorter than the last one waits for the
-    /// other callers of that one. A caller on its own does not wait.
-    fn await_company(&self, group: &mut Vec<Job>) {
-        let until = Instant::now() + COMPANY_WAIT;
-        loop {
-            group.extend(self.queue.try_iter().take(GROUP_MAX - group.len()));
-            if self.last_length.min(COMPANY_MAX) <= group.len() {
-                return;
-            }
-            match self.queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(job) => group.push(job),
-                Err(_) => return,
-            }
-        }
     }
 
     fn commit(&mut self, group: Vec<Job>) {
