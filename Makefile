@@ -27,6 +27,7 @@ check: tools fmt-check proto chart deny clippy test mutator doc book ## The gate
 
 check-long: tools ## The soaks, the simulation, the models, the planted faults, the mutants, the fuzz targets, the chart on a kube-apiserver, the packages; hours
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
+	BELLWETHER_LOAD_SECONDS=3600 $(CARGO) test --locked --test it -- bounded_files:: --nocapture
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 	BELLWETHER_EACH_STEP=1 $(CARGO) test --locked --lib -- a_crash_between_two_steps
 	$(MAKE) simulate ARGS="--seeds 200 --minutes 10 --twice"

@@ -65,7 +65,9 @@ pub async fn write_until_killed(
         // A third of the writers share one application: group commit across and within
         // applications.
         let application = format!("app{}", writer % 3);
-        let report = mk_report(&application, &unit, Level::Active, &format!("{n}"));
+        // Each change of the level is an event of the history.
+        let level = if n % 2 == 0 { Level::Waiting } else { Level::Active };
+        let report = mk_report(&application, &unit, level, &format!("{n}"));
         match reports.report_status(report).await {
             Ok(_) => acknowledged.lock().unwrap().insert(unit.clone(), n),
             Err(_) => return,

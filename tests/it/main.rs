@@ -19,6 +19,7 @@ mod testing;
 mod attend;
 mod bad_frames;
 mod bad_input;
+mod bounded_files;
 mod cli;
 mod cli_commands;
 mod cli_contexts;
