@@ -44,6 +44,17 @@ fn a_deletion_is_the_last_update_of_an_application() {
 }
 
 #[test]
+fn a_deleted_application_keeps_the_size_of_its_history() {
+    let mut case = Case::new();
+    case.run(push("web/0", Level::Active, None));
+    let counted = |case: &Case| case.state.head().kept.unwrap().history_bytes;
+    let before = counted(&case);
+    assert!(0 < before);
+    delete_all(&mut case);
+    assert!(before <= counted(&case), "{before} {}", counted(&case));
+}
+
+#[test]
 fn a_deleted_application_keeps_its_open_operations_alone_and_counts_them() {
     let mut case = Case::new();
     operate(&mut case, "done", OperationAction::Begin(new_operation().into()));

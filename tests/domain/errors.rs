@@ -189,6 +189,44 @@ fn a_worker_is_asked_to_retry_within_its_limit_of_callbacks() {
 }
 
 #[test]
+fn a_new_session_plans_the_retries_that_are_not_planned() {
+    let connect_again = || Command::Connect(newcomer("web/0", None), session(1));
+    let asked = |case: &Case, target: &str| fault(case, target).unwrap().ask_time;
+    // Planned already: it keeps its place in a second that is full.
+    let mut case = Case::new();
+    case.limits.faults.retries_per_second_max = 1;
+    case.run(connect());
+    case.run(error("peer", Class::Dependency, Some(5000)));
+    case.at(3).run(connect_again());
+    assert_eq!(asked(&case, "peer"), Some(time(6)));
+    // Held: it waits for an operator.
+    let mut case = Case::new();
+    case.run(connect());
+    case.run(error("disk", Class::Blocked, Some(5000)));
+    case.run(connect_again());
+    assert_eq!(asked(&case, "disk"), None);
+    // No session was there to be asked.
+    let unasked = || {
+        let mut case = Case::new();
+        case.run(error("peer", Class::Dependency, Some(5000)));
+        case.at(6).pass();
+        assert_eq!(asked(&case, "peer"), None);
+        case
+    };
+    let mut case = unasked();
+    case.at(7).run(connect());
+    assert_eq!(asked(&case, "peer"), Some(time(7)));
+    // It ended in the same commit.
+    let mut case = unasked();
+    case.at(7).commit(|draft| {
+        for command in [resolve(reporter("web/0"), ""), connect()] {
+            apply(draft, &Request { id: None, command }).unwrap();
+        }
+    });
+    assert_eq!(fault(&case, "peer"), None);
+}
+
+#[test]
 fn the_open_errors_of_a_unit_are_bounded() {
     let mut case = Case::new();
     case.limits = Limits { faults_per_unit_max: 2, ..Limits::default() };

@@ -30,6 +30,7 @@ mod incarnations;
 mod lapses;
 mod leases;
 mod lifecycle;
+mod losses;
 mod model;
 mod operations;
 mod passing;

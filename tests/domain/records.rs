@@ -6,17 +6,22 @@ use std::time::Duration;
 
 use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::command::{Command, NewStatus};
-use bellwether::domain::history::Cause;
+use bellwether::domain::history::{Cause, Subject};
 use bellwether::domain::level::Level;
+use bellwether::domain::name::OperationId;
+use bellwether::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use bellwether::domain::policy::{Config, ConfigPatch, Latch, Policy, Scope};
 use bellwether::domain::replay::Records;
 use bellwether::domain::status::report::{Details, Report, advice};
 use bellwether::domain::status::{Freshness, Kind};
 use bellwether::domain::summary::Totals;
+use bellwether::domain::unit::silence::lose_unit;
 use bellwether::domain::usage::Usage;
 use serde_json::{Value, json};
 
-use crate::case::{Case, configure, new_status, part, pull, push, reporter, seconds, time, unit};
+use crate::case::{
+    Case, configure, new_operation, new_status, part, pull, push, reporter, seconds, time, unit,
+};
 use crate::world::app_name;
 
 #[test]
@@ -220,6 +225,28 @@ fn an_event_has_the_reason_and_says_whether_the_status_is_stale() {
     assert_eq!(case.state.head().kept.unwrap().history_bytes, bytes as u64);
     case.at(12).pass();
     assert_eq!(events(&case)[0], (true, full(), Freshness::Stale));
+}
+
+#[test]
+fn an_event_names_its_subject() {
+    let subjects = |case: &Case| {
+        let events = case.last.as_ref().unwrap().events.iter();
+        events.filter_map(|event| event.subject.clone()).collect::<Vec<_>>()
+    };
+    let web = || Subject { unit: unit("web/0"), ..Subject::default() };
+    let mut case = Case::new();
+    let status = new_status("disk", Level::Blocked, None);
+    case.run(Command::Report(reporter("web/0"), Kind::Push, status));
+    let status = Subject { key: part("disk"), kind: Some(Kind::Push), ..web() };
+    assert_eq!(subjects(&case), [status]);
+    let (id, by) = (OperationId::new("upgrade").unwrap(), unit("web/0"));
+    let operation = NewOperation { unit: unit("web/0"), ..new_operation() };
+    let action = OperationAction::Begin(operation.into());
+    case.run(Command::Operate(OperationCommand { id, by, action }));
+    let operation = Subject { component: part("operation"), key: part("upgrade"), ..web() };
+    assert!(subjects(&case).contains(&operation), "{:?}", subjects(&case));
+    case.commit(|draft| lose_unit(draft, &unit("web/0")));
+    assert!(subjects(&case).contains(&web()), "{:?}", subjects(&case));
 }
 
 /// The summary has another event if the words of its message are others.
