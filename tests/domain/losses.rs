@@ -1,4 +1,4 @@
-//! Single cases of a loss of the newest writes: what an application shows before its units are marked.
+//! Single cases of a loss: what an application shows before its units are marked.
 
 use bellwether::domain::command::Command;
 use bellwether::domain::data_loss::uncertain_head;

@@ -11,7 +11,7 @@ use bellwether::domain::limits::{
 use bellwether::domain::name::{OperationId, PartName};
 use bellwether::domain::operation::command::{NewOperation, OperationAction, PayloadState};
 use bellwether::domain::operation::refused::Refused;
-use bellwether::domain::operation::{Kind, Operation, State};
+use bellwether::domain::operation::{Kind, Operation, Payload, State};
 use bellwether::domain::quota::LimitExceeded;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
@@ -54,6 +54,19 @@ fn a_repeated_begin_has_the_answer_of_the_first() {
     let mut case = begun_as("web/0", new_operation());
     let again = call(&mut case, "web/1", begin("")).unwrap();
     assert_eq!((again.changed, again.fence), (false, 1));
+}
+
+#[test]
+fn a_begun_operation_has_what_its_caller_gave_and_the_time() {
+    let payload = Payload { uri: "https://b.example/v2".into(), ..Payload::default() };
+    let new = NewOperation { kind: Kind::Rollback, payload, ..new_operation() };
+    let mut case = Case::new();
+    call(case.at(7), "web/0", OperationAction::Begin(new.clone().into())).unwrap();
+    let operation = operation(&case);
+    assert_eq!((operation.create_time, operation.update_time), (time(7), time(7)));
+    assert_eq!((operation.kind, &operation.payload), (new.kind, &new.payload));
+    assert_eq!(operation.from_version, new.from_version);
+    assert_eq!(operation.target_version, new.target_version);
 }
 
 #[test]
@@ -160,6 +173,26 @@ fn a_removed_unit_takes_its_finished_operations_along_but_leaves_what_refuses_la
     case.at(30).run(push("web/0", Level::Active, None));
     case.run(remove());
     assert_eq!(known(&case), ["all", "open"]);
+}
+
+#[test]
+fn records_of_a_removed_unit_do_not_hide_the_operation_of_the_application() {
+    let mut case = Case::new();
+    case.run(push("web/0", Level::Active, None));
+    call_on(&mut case, "open", "web/0", begin("web/0")).unwrap();
+    let lasting = |of| NewOperation { unit: unit(of), deadline: None, ..new_operation() };
+    let begin_lasting = |of| OperationAction::Begin(lasting(of).into());
+    call_on(&mut case, "all", "web/1", begin_lasting("")).unwrap();
+    let shown = |case: &Case| case.state.head().operation.as_ref().unwrap().id.clone();
+    case.run(Command::RemoveUnit(unit("web/0")));
+    assert_eq!(known(&case), ["all", "open"]);
+    assert_eq!(shown(&case).as_str(), "all");
+    // The record that refuses late calls is forgotten when another one is finished.
+    case.at(1 + OPERATION_KEPT.as_secs());
+    call_on(&mut case, "other", "web/1", begin_lasting("web/1")).unwrap();
+    call_on(&mut case, "other", "web/1", complete(1)).unwrap();
+    assert_eq!(known(&case), ["other", "all"]);
+    assert_eq!(shown(&case).as_str(), "all");
 }
 
 #[test]
