@@ -38,6 +38,17 @@ fn an_operation_fails_just_after_its_deadline() {
     assert_eq!((operation.state, operation.reason), (State::Failed, Reason::DeadlineExceeded));
 }
 
+/// Its holder goes on after the deadline; the end of the lease is then no interruption too many.
+#[test]
+fn an_operation_that_is_late_fails_for_its_deadline_when_its_lease_lapses() {
+    let case = begun_as("web/0", NewOperation { deadline: Some(time(5)), ..new_operation() });
+    let mut operation = operation(&case).clone();
+    operation.lapse(&id(), time(6));
+    assert_eq!((operation.state, operation.deadline_exceeded), (State::Running, true));
+    operation.lapse(&id(), time(11));
+    assert_eq!((operation.state, operation.reason), (State::Failed, Reason::DeadlineExceeded));
+}
+
 #[test]
 fn an_operation_waits_for_a_worker_from_its_begin_on() {
     let without_deadline = || NewOperation { deadline: None, ..new_operation() };
