@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::cli::span;
 use crate::proto::v1::{ApplicationConfig, Damping, Latch};
 
-/// The good pulls that a latch may wait for.
+/// The limits for the number of good pulls that end a latch.
 const GOOD_COUNT: RangeInclusive<i32> = 2..=100;
 
 /// The word for the statuses of a unit as a whole.

@@ -51,7 +51,8 @@ pub struct Args {
     pub hook: HookArgs,
 }
 
-/// Bytes of detail that are read from stdin; the server refuses more.
+/// The number of bytes of a detail to read from stdin: one more than the server accepts, so that
+/// the server refuses a longer detail.
 const DETAIL_BYTES_MAX: u64 = 65_537;
 
 /// Reports the error, and prints the verdict.

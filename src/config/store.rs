@@ -8,8 +8,8 @@ use super::{Error, File};
 use crate::store::redis::durability::Durability;
 use crate::store::redis::link::{Secret, Target, TlsFiles};
 
-/// The variable with the password of a Redis. There is no such flag: every user of a machine can
-/// read a command line.
+/// The variable with the password of Redis. No flag takes the password, because every user of a
+/// machine can read all command lines.
 const PASSWORD: &str = "BELLWETHER_STORE_PASSWORD";
 
 /// Flags that choose the storage backend, for commands that need no other settings. Each is also a
@@ -73,7 +73,7 @@ pub const PASSWORD_SHOWN: &str = "the command line shows the password of the sto
     of this machine; give the URL by BELLWETHER_STORE, or the password by --store-password-file or \
     BELLWETHER_STORE_PASSWORD";
 
-/// Whether a command line has the URL of a store with a password in it.
+/// Returns whether a command line has the URL of a store with a password in it.
 pub fn shows_password(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
     arguments.into_iter().any(|argument| {
         let text = argument.to_string_lossy();
@@ -143,8 +143,7 @@ fn with_password(
     }
 }
 
-/// Returns the given store if it cannot hold a password, else `***`: a URL with a mistake may hold
-/// one.
+/// Returns the given store, or `***` if it may contain a password, as an invalid URL may.
 fn shown(given: &str) -> String {
     let is_word = given.len() <= 32 && given.bytes().all(|b| b.is_ascii_alphanumeric());
     if is_word { given.to_string() } else { Secret::from(given).to_string() }

@@ -17,11 +17,12 @@ pub trait Handler: Clone {
     /// Returns whether this handler serves the method of a path.
     fn serves(path: &str) -> bool;
 
-    /// Serves a call of such a method. A message may have at most `bytes_max` bytes.
+    /// Serves a call of a method that this handler serves. A message may have at most `bytes_max`
+    /// bytes.
     fn serve(self, request: http::Request<Body>, bytes_max: usize) -> Answering;
 }
 
-/// Passes the methods that `H` serves to it, and every other call to `inner`.
+/// Passes a call to `H` if `H` serves its method, and to `inner` otherwise.
 #[derive(Clone)]
 pub struct Route<S, H> {
     inner: S,

@@ -29,8 +29,8 @@ impl Codec {
         }
     }
 
-    /// Decodes a request to binary proto. A field that the message does not have is refused by its
-    /// name: a typing error must not look like success.
+    /// Decodes a request to binary proto. An unknown field is an error that names the field, so
+    /// that a typing error does not look like success.
     pub fn decode(self, message: &MessageDescriptor, bytes: Bytes) -> Result<Bytes, Status> {
         if self == Codec::Proto {
             return Ok(bytes);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use prost_reflect::prost_types::method_options::IdempotencyLevel;
 use prost_reflect::{DescriptorError, DescriptorPool, MessageDescriptor, MethodDescriptor};
 
-/// Collects the files of several descriptor sets. A type may be in two of them under two names of
-/// its file, as `google.rpc.Status` is; the first one counts.
+/// Collects the files of several descriptor sets. Two sets may contain the same type in files of
+/// different names, as with `google.rpc.Status`. The file of the first set is used.
 ///
 /// # Errors
 /// If a set does not decode, or lacks a file that it imports.

@@ -59,7 +59,7 @@ pub(super) struct Session<'a> {
     incoming: Streaming<ConnectResponse>,
     incarnation: u64,
     heartbeat: Duration,
-    /// Set while the unit leads: the longest interval between heartbeats.
+    /// The longest interval between heartbeats while the unit leads; `None`: it does not lead.
     leads: Option<Duration>,
     /// The last leadership message of this session, if any.
     asked_to_lead: Option<bool>,
@@ -68,7 +68,7 @@ pub(super) struct Session<'a> {
     clock: (SystemTime, Instant),
     said_at: Instant,
     contact_at: Instant,
-    /// Since when the server owes an answer, if it does.
+    /// When the first message was sent since all earlier ones were acknowledged.
     owed_at: Instant,
     /// Nothing is sent before this instant: the server refused temporarily.
     resting: Option<Instant>,
@@ -89,7 +89,7 @@ enum Next {
     /// There may be something to send.
     Changed,
     Rested,
-    /// The server owes an answer for too long.
+    /// An acknowledgement is missing for too long.
     Silent,
     Drained(Instant),
     Stop(Stop),
@@ -308,7 +308,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns when to give up the server, if it owes an answer.
+    /// Returns when the server counts as gone, if a message has no acknowledgement.
     fn silent_at(&self) -> Option<Instant> {
         let owes = 0 < self.shared.outbox().sent_count();
         owes.then(|| self.contact_at.max(self.owed_at) + SILENCE_MAX)
@@ -435,7 +435,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Returns whether the same message may be accepted later; a limit that is reached stays reached.
+/// Returns whether the server may accept the same message later, without a change of its limits.
 fn is_passing(refusal: &Refusal) -> bool {
     use tonic::Code::*;
     refusal.reason == "RATE_LIMITED"
