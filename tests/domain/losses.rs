@@ -27,7 +27,7 @@ fn the_head_after_a_loss_is_waiting_and_counts_its_units() {
         ..Summary::default()
     };
     assert_eq!(*shown.summary, expected);
-    // It goes on from the time since when it waits.
+    // A second loss keeps the time since when it waits.
     assert_eq!(uncertain_head(shown, 2, 0, time(10)).summary.since, time(9));
     // A status of the leader in place of the units, and an application without units, stay.
     let claim = Claim { unit: unit("web/0"), lease_epoch: 1, decided_outside: false };

@@ -1,4 +1,4 @@
-//! Which queued commits are written together, as a group with one sync.
+//! Collects queued commits into groups. Each group is written with one sync.
 
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
