@@ -7,7 +7,7 @@ ARGS ?=
 MUTATOR_TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/mutator
 
 .PHONY: help run test check check-long linearizability fix bench profile bench-core graph instructions tools fmt-check \
-	clippy doc proto chart deny advisories release packages-test book pictures simulate fuzz model planted-faults \
+	clippy doc proto chart deny advisories release packages-test book pictures simulate fuzz load model planted-faults \
 	mutants mutator
 
 help: ## List the targets
@@ -27,7 +27,7 @@ check: tools fmt-check proto chart deny clippy test mutator doc book ## The gate
 
 check-long: tools ## The soaks, the simulation, the models, the planted faults, the mutants, the fuzz targets, the chart on a kube-apiserver, the packages; hours
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
-	BELLWETHER_LOAD_SECONDS=3600 $(CARGO) test --locked --test it -- bounded_files:: --nocapture
+	$(MAKE) load
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 	BELLWETHER_EACH_STEP=1 $(CARGO) test --locked --lib -- a_crash_between_two_steps
 	$(MAKE) simulate ARGS="--seeds 200 --minutes 10 --twice"
@@ -54,6 +54,9 @@ model: ## Explore every order of events of the commit protocol and of leases, wi
 
 fuzz: ## Give any bytes to what reads bytes, guided by coverage, a minute for each target; about 10 minutes
 	tools/fuzz 60
+
+load: tools ## Report to the embedded store for an hour with limits on its files and memory, then kill the server and compare
+	BELLWETHER_LOAD_SECONDS=3600 $(CARGO) test --locked --test it -- bounded_files:: --nocapture
 
 planted-faults: ## Plant the faults of tests/faults one at a time, and print which checker catches each; continues an interrupted run
 	tools/planted-faults $(ARGS)
