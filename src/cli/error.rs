@@ -11,6 +11,7 @@ use crate::cli::render::one_line;
 use crate::cli::span;
 use crate::cli::target::UnitTarget;
 use crate::cli::unit::UnitArgs;
+use crate::domain::limits::INTERNAL_DETAIL_BYTES_MAX;
 use crate::proto::v1::{
     Contribution, ErrorReport, ExplainApplicationRequest, ReportErrorRequest, StatusKind, Verdict,
 };
@@ -53,16 +54,18 @@ pub struct Args {
 
 /// The number of bytes of a detail to read from stdin: one more than the server accepts, so that
 /// the server refuses a longer detail.
-const DETAIL_BYTES_MAX: u64 = 65_537;
+const DETAIL_BYTES_READ: u64 = INTERNAL_DETAIL_BYTES_MAX as u64 + 1;
 
 /// Reports the error, and prints the verdict.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
     let internal_detail = match args.internal_detail.as_str() {
         "-" => {
-            let mut text = String::new();
-            std::io::stdin().lock().take(DETAIL_BYTES_MAX).read_to_string(&mut text)?;
-            text
+            let mut bytes = Vec::new();
+            std::io::stdin().lock().take(DETAIL_BYTES_READ).read_to_end(&mut bytes)?;
+            // The output of a program may have other bytes than UTF-8, and the limit may be within
+            // a character.
+            String::from_utf8_lossy(&bytes).into_owned()
         }
         text => text.to_string(),
     };

@@ -6,15 +6,16 @@ use std::net::TcpListener;
 use std::process::{Output, Stdio};
 
 use crate::cli::{command, json, ok, run};
+use crate::errors;
 use crate::server::{DEADLINE, Server};
 
 /// Runs a command in a hook of `web/0`, with this text on its stdin.
-fn hook(server: &Server, line: &[&str], stdin: &str) -> Output {
+fn hook(server: &Server, line: &[&str], stdin: impl AsRef<[u8]>) -> Output {
     let mut command = command(server, line);
     command.env("JUJU_UNIT_NAME", "web/0").env("JUJU_MODEL_NAME", "prod");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_ref()).unwrap();
     child.wait_with_output().unwrap()
 }
 
@@ -51,6 +52,22 @@ fn a_hook_names_neither_its_unit_nor_its_model() {
     assert!(in_hook(&server, &["why"], "").0.starts_with("web is active"));
     let units = json(&server, &["-n", "prod", "status", "-o", "json"]);
     assert_eq!(units["applications"][0]["name"], "web", "{units}");
+}
+
+#[tokio::test]
+async fn the_detail_of_an_error_is_any_output_of_a_program() {
+    let server = Server::ephemeral();
+    let line =
+        ["-n", "default", "error", "--system", "http", "--code", "503", "--internal-detail", "-"];
+    let output = hook(&server, &line, b"before \xff after");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let faults = errors::faults(&server, true).await;
+    let last = faults[0].last.as_ref().unwrap();
+    assert_eq!(last.internal_detail, "before \u{fffd} after");
+    // The limit is within a character.
+    let output = hook(&server, &line, "\u{20ac}".repeat(30_000));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("65536"), "{err}");
 }
 
 #[test]
