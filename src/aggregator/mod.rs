@@ -54,13 +54,13 @@ use schedule::Schedule;
 pub struct Options {
     /// Limits within one application.
     pub limits: Limits,
-    /// Maximum number of active applications.
+    /// Maximum number of applications, active or not.
     pub applications_max: usize,
     /// Maximum number of applications in one namespace.
     pub applications_per_namespace_max: usize,
-    /// Maximum number of waiting commands for one application.
+    /// Maximum number of requests that wait for one application.
     pub mailbox_max: usize,
-    /// Maximum number of commands in one commit.
+    /// Number of commands at which a commit takes no further request.
     pub batch_max: usize,
     /// How long a command waits for space in the mailbox before it is refused.
     pub mailbox_wait: Duration,

@@ -18,7 +18,8 @@ pub struct Args {
     nagios: bool,
 }
 
-/// Asks the server once. Every failure is UNKNOWN, on stdout: a monitor reads nothing else.
+/// Asks the server once. If the call fails, the line on stdout is UNKNOWN: a monitor reads nothing
+/// else. The exit codes are the numbers of a plugin: 0 ok, 1 warning, 2 critical, 3 unknown.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let (exit, line) = match context.application(&args.application).await {
         Ok(application) => verdict(&application),

@@ -89,7 +89,11 @@ async fn ask(words: &[String], typed: &str, with_units: bool) -> Option<Vec<Stri
     let given = Given {
         context: of(&["--context"], "BELLWETHER_CONTEXT"),
         server: of(&["--server"], "BELLWETHER_SERVER"),
-        namespace: of(&["-n", "--namespace"], "BELLWETHER_NAMESPACE"),
+        // After `log`, -n is --limit.
+        namespace: match words.iter().any(|word| word == "log") {
+            true => of(&["--namespace"], "BELLWETHER_NAMESPACE"),
+            false => of(&["-n", "--namespace"], "BELLWETHER_NAMESPACE"),
+        },
         security: Security::from_env(),
     };
     let context = given.with_context().ok()?.settings(None, PATIENCE);

@@ -51,7 +51,7 @@ pub struct Context {
     pub namespace: Option<String>,
     /// The format of data.
     pub output: Output,
-    /// Whether the format was given, and is not the default.
+    /// Whether the command line gave the format.
     pub output_given: bool,
     /// How long to wait for the answer to a call.
     pub request_timeout: Duration,

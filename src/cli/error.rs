@@ -39,7 +39,7 @@ pub struct Args {
     /// The generation of its configuration that the work was for
     #[arg(long, default_value = "", hide_default_value = true)]
     generation: String,
-    /// The shortest wait that is useful: no next attempt is planned earlier; in a hook its interval
+    /// The server plans no attempt earlier than this; in a hook, give the interval of the hook
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     shortest_wait: Option<Duration>,
     /// Incarnation of the reporting unit

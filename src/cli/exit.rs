@@ -9,7 +9,7 @@ use tonic::Code;
 /// The table of codes that `--help` shows.
 pub const EXIT_CODES: &str = "\
 Exit codes:
-  0    ok; status --exit-status: all active
+  0    ok; status --exit-status: all active or terminated
   1    failed, or refused; health: not serving
   2    wrong usage
   3    not found; resolve: no such error is open, but others are

@@ -7,7 +7,7 @@ use crate::cli::exit::Exit;
 use crate::proto::health::HealthCheckRequest;
 use crate::proto::health::health_check_response::ServingStatus;
 
-/// Say whether the server serves, or an application is well; exits with 0 if so, else with 1
+/// Say whether the server serves, or an application is well; exits with 0 if so, with 1 if not
 #[derive(clap::Args)]
 pub struct Args {
     /// The application; without it the server itself

@@ -70,7 +70,7 @@ Example:
 Fields: component, key, level, message, shortMessage, reason, check, action, priority,
 precedence, labels, ttl (\"90s\"), observeTime";
 
-/// Bytes of a set that are read; the server refuses more by default.
+/// Maximum bytes of the JSON text of a set.
 const SET_BYTES_MAX: u64 = 4 << 20;
 
 /// Replaces the set, and prints what changed.

@@ -69,7 +69,7 @@ pub struct Args {
     /// How long the status is valid without a repeat: 90s, 5m
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     ttl: Option<Duration>,
-    /// Cut a message, check or action that is too long, instead of failing
+    /// Cut a message, short message, check or action that is too long, instead of failing
     #[arg(long)]
     cut_long_texts: bool,
     /// Incarnation of the reporting unit

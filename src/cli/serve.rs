@@ -66,7 +66,7 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
         let (stop, stop_now) = stop_signals().context("listen for signals")?;
         let store = config.store.clone();
         let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
-        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        let schemes = schemes(&config);
         let is_open = !config.callers.are_known(config.tls.as_ref());
         let manager = Notifier::from_env();
         // A service manager may send SIGHUP as its reload, with files or without.
@@ -85,13 +85,13 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
             print(&format!("{}\n", serde_json::to_string(&addresses)?))?;
         } else if !manager.is_managed() {
             // The journal of a service manager has no reader who tries commands.
-            say_lines(&welcome(&program(), &addresses, &store, scheme));
+            say_lines(&welcome(&program(), &addresses, &store, schemes));
         }
         if is_open {
             log_open(&addresses);
         }
         tracing::info!(version, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
-        manager.ready(&format!("serving {scheme}://{}", addresses.grpc));
+        manager.ready(&format!("serving {}://{}", schemes[0], addresses.grpc));
         let stopped = async {
             stop.cancelled_owned().await;
             manager.stopping();
@@ -224,7 +224,20 @@ fn program_in(own: &Path, folder: &Path, path: &OsStr) -> String {
     }
 }
 
-fn welcome(program: &str, addresses: &Addresses, store: &StoreChoice, scheme: &str) -> String {
+/// Returns the schemes of gRPC and of the metrics.
+fn schemes(config: &Config) -> [&'static str; 2] {
+    let scheme = |has_tls| if has_tls { "https" } else { "http" };
+    let tls = config.tls.as_ref();
+    [scheme(tls.is_some()), scheme(tls.is_some_and(|tls| tls.with_ops))]
+}
+
+/// Returns the first lines for a person. The schemes are those of gRPC and of the metrics.
+fn welcome(
+    program: &str,
+    addresses: &Addresses,
+    store: &StoreChoice,
+    [scheme, ops_scheme]: [&str; 2],
+) -> String {
     let Addresses { grpc, ops } = addresses;
     let kept = match store {
         StoreChoice::Memory => "in memory, until it ends".to_string(),
@@ -237,9 +250,9 @@ fn welcome(program: &str, addresses: &Addresses, store: &StoreChoice, scheme: &s
     };
     format!(
         "bellwether {} is up\n\
-         \n  gRPC     {scheme}://{grpc}   (reflection, grpc.health.v1)\
+         \n  gRPC     {scheme}://{grpc}   (grpc.health.v1)\
          \n  page     {scheme}://{grpc}/   (in a browser; JSON by curl)\
-         \n  metrics  http://{ops}/metrics   (/livez, /readyz)\
+         \n  metrics  {ops_scheme}://{ops}/metrics   (/livez, /readyz)\
          \n  kept     {kept}\n\
          \nTry in another terminal:\n\
          \n  {program}{server} report web/0 --level blocked -m \"add a database relation\" \\\
@@ -258,14 +271,15 @@ mod tests {
     fn the_next_command_names_the_server_only_where_it_must() {
         let mut addresses =
             Addresses { grpc: ([127, 0, 0, 1], 50051).into(), ops: ([127, 0, 0, 1], 9090).into() };
-        let usual = welcome("bellwether", &addresses, &StoreChoice::Memory, "http");
+        let usual = welcome("bellwether", &addresses, &StoreChoice::Memory, ["http", "http"]);
         assert!(usual.contains("  bellwether status\n"), "{usual}");
         assert!(usual.contains("http://127.0.0.1:50051"), "{usual}");
         addresses.grpc.set_port(4242);
         let store = StoreChoice::Embedded("data".into());
-        let other = welcome("bellwether", &addresses, &store, "http");
+        let other = welcome("bellwether", &addresses, &store, ["http", "https"]);
         assert!(other.contains("bellwether --server http://127.0.0.1:4242 status"), "{other}");
         assert!(other.contains("kept     in data"), "{other}");
+        assert!(other.contains("https://127.0.0.1:9090/metrics"), "{other}");
     }
 
     #[test]

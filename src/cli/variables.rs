@@ -17,8 +17,13 @@ pub(super) const OWN: &[(&str, &str)] = &[
          `RUST_LOG` is read. Default: `info`.",
     ),
     ("BELLWETHER_STORE_PASSWORD", "The password of Redis."),
-    ("BELLWETHER_APPLICATION", "Set by `watch --exec`: the name of the application."),
-    ("BELLWETHER_EVENT", "Set by `watch --exec`: `upserted` or `removed`."),
+    ("BELLWETHER_APPLICATION", "Set by `watch --exec` and `attend --exec`: the application."),
+    ("BELLWETHER_UNIT", "Set by `attend --exec`: the unit."),
+    (
+        "BELLWETHER_EVENT",
+        "Set by `watch --exec`: `upserted` or `removed`. Set by `attend --exec`: the event, such \
+         as `retry-due`.",
+    ),
     ("BELLWETHER_LEVEL", "Set by `watch --exec`: the new level."),
     ("BELLWETHER_LEVEL_FROM", "Set by `watch --exec`: the level before, if it has changed."),
     ("BELLWETHER_MESSAGE", "Set by `watch --exec`: the message, on one line."),

@@ -46,7 +46,7 @@ pub struct Head {
     pub config: Arc<Config>,
     /// The status that the leader set for the application as a whole.
     pub application_status: Option<ApplicationStatus>,
-    /// Epoch of the lease; grows at each change of leader.
+    /// Epoch of the lease; grows with each grant.
     pub lease_epoch: u64,
     /// The derived status, kept here so that lists need no other record.
     pub summary: Arc<Summary>,
@@ -54,7 +54,8 @@ pub struct Head {
     pub next_due: Option<Timestamp>,
     /// Number of the next event in the history.
     pub next_event: u64,
-    /// True after a deletion: only the revision and the records that fence late requests remain.
+    /// True for an unknown or a deleted application. After a deletion remain: the counts that must
+    /// not go back, the usage, and the records that fence late requests.
     pub deleted: bool,
     /// The loss count of the store when this application's units were last marked uncertain.
     #[serde(default)]
@@ -62,9 +63,9 @@ pub struct Head {
     /// Number of open sessions by the replica that holds the server side.
     #[serde(default)]
     pub sessions: BTreeMap<ReplicaId, u32>,
-    /// Number of quiet commits: commits that write records but do not move the revision. A commit
-    /// compares this count as it compares the revision, so a replica that has not received a quiet
-    /// commit cannot overwrite it.
+    /// Number of the quiet commits that write damped statuses or operations. Written repeats and
+    /// contacts are not counted. A commit compares this count as it compares the revision, so a
+    /// replica that has not received a counted quiet commit cannot overwrite it.
     #[serde(default)]
     pub quiet_commits: u64,
     /// The status that the latest operation contributes.

@@ -22,8 +22,8 @@ use crate::service::{collect, faults};
 const AS_OF: &str = "bellwether-as-of";
 
 impl Handlers {
-    /// Wraps the answer to a read. While the store is unreachable, the metadata has the time since
-    /// when.
+    /// Wraps the answer to a read. While the store is unreachable, the metadata has the time at
+    /// which the outage began.
     fn as_of<T>(&self, message: T) -> Response<T> {
         let mut response = Response::new(message);
         let since = self.aggregator.away_since().map(|at| convert::timestamp(at).to_string());

@@ -120,10 +120,13 @@ impl Health for Handlers {
         }
         let bytes: usize = entries.iter().map(|e| e.app.to_string().len() + ENTRY_BYTES).sum();
         if LIST_BYTES_MAX < bytes {
-            return Err(Status::resource_exhausted(format!(
+            let text = format!(
                 "the names of the applications have more than {LIST_BYTES_MAX} bytes; ask for \
                  applications one by one"
-            )));
+            );
+            let problem = ApiError::new(Reason::LimitExceeded, text);
+            let problem = problem.with("limit", "health_list_bytes_max");
+            return Err(problem.with("max", LIST_BYTES_MAX).into());
         }
         let applications = entries.iter().map(|e| (e.app.to_string(), response(serving(&e.head))));
         let server = (String::new(), response(self.own_health()));

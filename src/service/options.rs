@@ -48,7 +48,7 @@ pub struct Options {
     pub incomplete_bytes_per_peer_max: usize,
     /// Bytes of incomplete requests in total.
     pub incomplete_bytes_max: usize,
-    /// Reads that wait for a revision of one application, at the same time.
+    /// Reads of one application that wait for a revision, at the same time.
     pub waiting_reads_max: usize,
     /// Whether the server serves gRPC reflection and the descriptor set.
     pub reflection: bool,
@@ -56,20 +56,19 @@ pub struct Options {
     pub origins: web::Origins,
 }
 
-/// One peer may have this part of the connections: only eight peers together can use all.
+/// The maximum of connections of one peer is the total divided by this number.
 pub const CONNECTION_SHARE: usize = 8;
-/// One peer may have this part of the watches and of the sessions: these often come through few
-/// proxies.
+/// The maximum of watches and of sessions of one peer is the total divided by this number. It is
+/// larger than that of connections, because watches and sessions often come through few proxies.
 pub const STREAM_SHARE: usize = 4;
 
 impl Default for Options {
-    /// Returns the defaults. A large request fits the fullest pull set that a unit may have, at a
-    /// few hundred bytes for each status; a small one fits a status with every text at its limit.
-    /// Ten thousand watches cost about as many megabytes as a browser tab. A handshake is one
-    /// packet, so 1,024 unfinished ones are an attack. 5 s and 10 s are longer than any working
-    /// network needs. Connections have no maximum age: a stream outlives the maximum age of its
-    /// connection, so its client would hold two connections. Keep-alive detects silent peers, and
-    /// idle connections end for new ones.
+    /// Returns the defaults. The fullest pull set of a unit fits into a large request, at a few
+    /// hundred bytes for each status; a status with every text at its limit fits into a small one.
+    /// A handshake is one packet, so more than 1,024 unfinished ones are an attack. The time limits
+    /// of 5 s and 10 s are longer than any working network needs. Connections have no maximum age:
+    /// a stream outlives the maximum age of its connection, so its client would hold two
+    /// connections. Keep-alive detects silent peers, and idle connections end for new ones.
     fn default() -> Options {
         let (connections_max, watch_streams_max) = (10_000, 20_000);
         Options {

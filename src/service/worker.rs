@@ -182,8 +182,8 @@ async fn serve(
     ended.map_err(Status::from).and_then(|()| unread.into_inner().map_or(Ok(()), Err))
 }
 
-/// Counts a message against the rate of reports, and returns its refusal above that. A heartbeat
-/// and a farewell always pass.
+/// Counts a message against the rate of reports, and returns its refusal above that. `hello`,
+/// `stopping`, `goodbye` and heartbeats always pass.
 fn refused(account: Option<&Account>, received: &Received) -> Option<Inbound<ApiError>> {
     let seq = match received {
         Received::Plain(report) => report.seq,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::domain::app::AppState;
 use crate::domain::name::AppName;
@@ -26,9 +27,12 @@ const ASSERTS_MAX: usize = 64;
 /// Does the periodic work until the sessions have closed.
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut collects = Collects::default();
+    // One timer for all rounds: frequent chores must not postpone a round.
+    let mut rounds = interval_at(Instant::now() + ROUND, ROUND);
+    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            () = tokio::time::sleep(ROUND) => {
+            _ = rounds.tick() => {
                 inner.judge_disconnects().await;
                 inner.close_orphans().await;
                 collects.round(&inner);

@@ -3,7 +3,7 @@
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::command::{Command, NewStatus};
-use bellwether::domain::history::{Cause, Change};
+use bellwether::domain::history::{Cause, Change, StatusEvent};
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
 use bellwether::domain::level::Level;
@@ -328,6 +328,24 @@ fn a_status_that_the_leader_keeps_begins_with_its_level_and_ends_with_the_epoch(
     let events = &case.last.as_ref().unwrap().events;
     let gone = events.iter().find(|event| event.cause == Cause::LeaderEnded).unwrap();
     assert_eq!((gone.from, gone.to), (Some(Level::Active), None));
+}
+
+#[test]
+fn a_status_that_ends_with_its_lease_is_removed_once_by_the_next_set() {
+    let mut case = Case::new();
+    let drop_leader_status = Some(true);
+    case.run(configure(ConfigPatch { drop_leader_status, ..ConfigPatch::default() }));
+    case.run(claim_for("web/0", Some(1000)));
+    let set = vec![new_status("", Level::Blocked, None)];
+    case.run(Command::ReplaceApplicationStatuses(led_by("web/0", 1), None, set));
+    let other = Claim { unit: unit("web/1"), lease_epoch: 0, decided_outside: true };
+    let told = case.run(Command::ReplaceApplicationStatuses(other, None, Vec::new()));
+    assert_eq!(case.status("", "", Kind::Pull), None);
+    assert_eq!((told.changed, told.removed), (true, 0), "the end of the lease removed it");
+    let events = &case.last.as_ref().unwrap().events;
+    let of_status = |event: &&StatusEvent| event.subject.is_some() && event.from.is_some();
+    assert!(events.iter().all(|event| event.cause != Cause::LeaderCleared), "{events:?}");
+    assert_eq!(events.iter().filter(of_status).count(), 1, "{events:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json as literal};
 
 use crate::server::{BINARY, Server};
 
@@ -139,6 +139,21 @@ fn wait_ends_when_the_level_comes() {
     assert!(first.contains("maintenance"), "{first}");
     ok(&server, &["report", "web/0", "--level", "active"]);
     assert_eq!(waiting.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn the_overview_of_all_namespaces_follows_one_name() {
+    let server = Server::ephemeral();
+    ok(&server, &["-n", "prod", "report", "web/0", "--level", "blocked"]);
+    ok(&server, &["-n", "prod", "report", "db/0", "--level", "active"]);
+    let mut command = command(&server, &["status", "web", "-A", "--watch", "-o", "json"]);
+    let mut watching = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let out = BufReader::new(watching.0.stdout.take().unwrap());
+    let mut documents = serde_json::Deserializer::from_reader(out).into_iter::<Value>();
+    let view = documents.next().expect("a view").unwrap();
+    let names: Vec<_> = view["applications"].as_array().unwrap().iter().collect();
+    assert_eq!(names.len(), 1, "{view}");
+    assert_eq!((&names[0]["namespace"], &names[0]["name"]), (&literal!("prod"), &literal!("web")));
 }
 
 #[test]

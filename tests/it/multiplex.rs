@@ -313,3 +313,22 @@ async fn a_stream_has_so_many_watches_and_no_more() {
     many.create(10_000, &all());
     assert!(matches!(many.event(10_000).await.event, Some(Event::SnapshotComplete(_))));
 }
+
+#[tokio::test]
+async fn a_watch_begins_again_right_after_its_end() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    reports.report_status(mk_report("web", "u/0", Level::Active, "")).await.unwrap();
+    let mut many = Many::open(&server).await;
+    // Sent together, so that the server reads them together.
+    for id in (1..100).step_by(2) {
+        many.create(id, &only("web"));
+        many.cancel(id);
+        many.create(id + 1, &only("web"));
+    }
+    for id in (2..=100).step_by(2) {
+        let mut copy = Copy::default();
+        let read = many.read_to_bookmark(id, &mut copy);
+        tokio::time::timeout(DEADLINE, read).await.expect("a bookmark in time");
+    }
+}

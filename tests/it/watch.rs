@@ -291,3 +291,19 @@ async fn one_client_cannot_fill_the_server_with_filters() {
     eventually("there is room again", async || client.watch_applications(again.clone()).await.ok())
         .await;
 }
+
+#[tokio::test]
+async fn a_refused_watch_of_the_client_is_refused_again() {
+    let server = Server::ephemeral();
+    let client = bellwether_client::Client::connect(&server.url()).await.unwrap();
+    let request = v1::WatchApplicationsRequest {
+        namespace: "-".into(),
+        applications: vec!["web".into()],
+        ..v1::WatchApplicationsRequest::default()
+    };
+    let mut watch = bellwether_client::Watch::new(&client, request);
+    for _ in 0..2 {
+        let error = watch.next().await.unwrap_err();
+        assert_eq!(error.reason(), Some("INVALID_VALUE"), "{error}");
+    }
+}

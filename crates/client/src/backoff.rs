@@ -4,8 +4,8 @@ use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(100);
 
-/// Upper limit of a pause that a server asks for: no server means more, and an instant must be able
-/// to hold the sum.
+/// Upper limit of a pause that a server asks for: a longer one is a mistake, and the sum of an
+/// instant and a very long pause would overflow.
 const ASKED_MAX: Duration = Duration::from_secs(3600);
 
 /// A pause that doubles from 100 ms to a maximum, with jitter, so that the clients of a lost server

@@ -22,7 +22,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// A call that takes longer than this has met a fault, not load: commits take milliseconds.
 const CALL_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Detects a peer that vanished, well before a watch times out after 15 s.
+/// Detects a peer that vanished within 14 s, before a watch times out after 15 s.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(4);
 

@@ -114,9 +114,9 @@ impl OperationLease {
         OperationLease { client: client.clone(), operation, shared, lost, heartbeats }
     }
 
-    /// Returns the operation as of its begin or acquisition: target, payload, checkpoint, fence. In
-    /// state VERIFYING first check how far the last holder came, and report it with
-    /// [`verify`](OperationLease::verify).
+    /// Returns the operation as of its begin, acquisition or verification: target, payload,
+    /// checkpoint, fence. In state VERIFYING first check how far the last holder came, and report
+    /// it with [`verify`](OperationLease::verify).
     pub fn operation(&self) -> &v1::Operation {
         &self.operation
     }
@@ -137,8 +137,10 @@ impl OperationLease {
         lost.ok().and_then(|lost| lost.clone()).unwrap_or(Lost::Silence)
     }
 
-    /// Reports how far the last holder came. Returns `true` if the work continues, `false` if
-    /// nothing is left to do.
+    /// Reports how far the last holder came. Returns `true` if the work continues. Returns `false`
+    /// if the operation has succeeded, or is blocked: with `Observed::Undetermined`, an operation
+    /// that is not deterministic waits for an operator. [`operation`](OperationLease::operation)
+    /// has the new state.
     ///
     /// # Errors
     /// Those of the contract.

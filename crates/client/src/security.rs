@@ -1,5 +1,7 @@
-//! How a client proves who it is, and which servers it trusts: files that are read again at each
-//! connection, so that they may be replaced at any time.
+//! How a client proves who it is, and which servers it trusts: files that may be replaced at any
+//! time. A [`Watch`](crate::Watch) and a [`Worker`](crate::Worker) read the certificates again for
+//! each new connection; a [`Client`](crate::Client) keeps those of its start. A token that was read
+//! more than 10 s ago is read again at the next call.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -116,7 +118,12 @@ impl TokenSource {
         if let Some((_, value)) = held.as_ref().filter(|(at, _)| at.elapsed() < TOKEN_AGE_MAX) {
             return Ok(value.clone());
         }
-        let text = read(&self.path)?;
+        let text = match (read(&self.path), held.as_ref()) {
+            (Ok(text), _) => text,
+            // The file may be missing while it is replaced, and the last token is valid for longer.
+            (Err(_), Some((_, value))) => return Ok(value.clone()),
+            (Err(error), None) => return Err(error),
+        };
         let text = String::from_utf8_lossy(&text);
         let mut value: MetadataValue<Ascii> = format!("Bearer {}", text.trim())
             .parse()

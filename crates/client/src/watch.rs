@@ -33,7 +33,8 @@ pub enum Event {
         /// Name.
         name: String,
     },
-    /// The watcher is current: after the snapshot, and again after each [`Event::Disconnected`].
+    /// The watcher is current: after each snapshot, and after each resumption. The watch starts a
+    /// new snapshot without an [`Event::Disconnected`] if its copy or its token is out of date.
     Current,
     /// The connection is lost. The next call of [`Watch::next`] makes a new one after `pause`.
     Disconnected {
@@ -78,7 +79,8 @@ impl Watch {
     /// Returns the next event. Cancel safe.
     ///
     /// # Errors
-    /// Only errors that a retry cannot heal: an invalid filter, or missing rights.
+    /// Only errors that a retry cannot heal: an invalid filter, refused credentials, or missing
+    /// rights.
     pub async fn next(&mut self) -> Result<Event, Error> {
         loop {
             if let Some(event) = self.received.pop_front() {
@@ -94,7 +96,11 @@ impl Watch {
                     let pause = self.disconnect(error.retry_after());
                     self.received.push_back(Event::Disconnected { error, pause });
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // A future that has ended must not be polled: the next call opens a new stream.
+                    self.link = Link::Waiting(Instant::now() + self.backoff.pause(None));
+                    return Err(error);
+                }
             }
         }
     }

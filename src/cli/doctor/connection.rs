@@ -26,7 +26,7 @@ fn failed(error: &anyhow::Error) -> Finding {
         Some(Error::Handshake { sentence, detail, .. }) => Finding::error(
             "connection",
             format!("no TLS with the server ({detail})"),
-            "nobody can call this server so",
+            "no client can call this server over TLS in this way",
         )
         .advise(sentence),
         _ => Finding::error("connection", format!("{error:#}"), "this command cannot call it")

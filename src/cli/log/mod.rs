@@ -65,7 +65,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         return Ok(());
     }
     if answer.events.is_empty() {
-        say(&format!("nothing has happened to {}", args.target));
+        say(&format!("there are no such events of {}", args.target));
     } else {
         let wide = context.output == Output::Wide;
         let now = Timestamp::now();

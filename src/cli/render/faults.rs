@@ -20,6 +20,8 @@ pub fn lines(
         errors.push(format!("and {} more", why.fault_count - listed));
     }
     let holds = why.holds.iter().map(|hold| held(application, hold, now, hint));
+    let rest = Some(why.holds_rest_count).filter(|rest| 0 < *rest);
+    let holds = holds.chain(rest.map(|rest| format!("and {rest} more")));
     beneath("errors", errors).chain(beneath("held", holds)).collect()
 }
 

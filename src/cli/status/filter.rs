@@ -18,7 +18,7 @@ pub struct Filter {
 
 impl Filter {
     /// Parses `web`, `web/0` and `blocked`. A word that is a level is never an application. With
-    /// `problems` the filter selects only what is not active, or silent.
+    /// `problems` the filter selects only what is silent, or neither active nor terminated.
     ///
     /// # Errors
     /// If a word is not one of the three.

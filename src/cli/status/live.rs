@@ -43,9 +43,11 @@ struct Live<'a> {
 
 /// Shows the overview until interrupted.
 pub async fn run(client: &Client, query: &Query) -> anyhow::Result<Exit> {
+    // The server refuses names together with all namespaces; the filter selects by name then.
+    let names = query.filter.names().filter(|_| query.namespace != "-");
     let request = WatchApplicationsRequest {
         namespace: query.namespace.clone(),
-        applications: query.filter.names().unwrap_or_default(),
+        applications: names.unwrap_or_default(),
         ..WatchApplicationsRequest::default()
     };
     let mut watch = Watch::new(client, request);

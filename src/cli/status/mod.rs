@@ -28,10 +28,10 @@ pub struct Args {
     /// Stay and show each change
     #[arg(short, long)]
     watch: bool,
-    /// Exit with 10 to 13 unless all is active
+    /// Exit with 10 to 13 unless all is active or terminated
     #[arg(long, conflicts_with = "watch")]
     exit_status: bool,
-    /// Only applications and units that are not active, or silent
+    /// Only applications and units that are silent, or neither active nor terminated
     #[arg(long)]
     problems: bool,
     /// The order of the applications
@@ -118,7 +118,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 /// Returns a message for an empty overview. `others` are namespaces that have applications.
 fn nothing_there(context: &Context, query: &Query, others: &[String]) -> String {
     if query.filter.problems {
-        return "no problems: all is active".to_string();
+        return "no problems".to_string();
     }
     if !query.filter.is_empty() {
         return "nothing matches".to_string();

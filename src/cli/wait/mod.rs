@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long = "for", value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
     #[arg(default_value = "active")]
     levels: Vec<LevelWord>,
-    /// Give up after this long, with exit code 124
+    /// Give up after this long, with exit code 124; with 5 if the server never answered
     #[arg(long, value_name = "SPAN", value_parser = span::parse, default_value = "10m")]
     timeout: Duration,
     /// How long the level must hold

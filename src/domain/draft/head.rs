@@ -58,7 +58,7 @@ impl<'a> HeadDraft<'a> {
         self.visible
     }
 
-    /// Returns the revision that the draft will have if it changes a visible value.
+    /// Returns the revision of the draft so far: the next one once a visible value has changed.
     pub(in crate::domain) fn next_revision(&self) -> Revision {
         match self.visible {
             true => self.base.revision.next(),

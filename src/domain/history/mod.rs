@@ -66,7 +66,7 @@ pub enum Cause {
     LeaderReleased,
     /// A unit leads no longer: it did not renew its lease.
     LeaderExpired,
-    /// A former leader set the status.
+    /// The lease of the leader that set the status ended.
     LeaderEnded,
     /// The worker of a unit announced that it stops.
     UnitStopping,

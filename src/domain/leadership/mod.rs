@@ -1,5 +1,4 @@
-//! Leadership: one lease for each application, with an epoch that grows at each change of its
-//! holder.
+//! Leadership: one lease for each application, with an epoch that grows with each grant.
 //!
 //! A lease ends at a time that every check compares, or lasts as long as the session of its holder:
 //! a connected leader renews it without a write. Candidates wait in the order of their requests;

@@ -14,11 +14,13 @@ pub(in crate::domain) fn remove_own(
     keys: BTreeSet<Arc<StatusKey>>,
     cause: Cause,
 ) -> u32 {
-    let removed = keys.len() as u32;
+    let mut removed = 0;
     for key in keys {
-        let old = draft.status(&key).cloned();
-        draft.log_status(&key, old.as_deref(), None, cause);
+        // The end of a lease in the same command may have removed the status.
+        let Some(old) = draft.status(&key).cloned() else { continue };
+        draft.log_status(&key, Some(&old), None, cause);
         draft.put_status(key, None);
+        removed += 1;
     }
     removed
 }

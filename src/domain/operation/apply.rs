@@ -39,7 +39,7 @@ pub(in crate::domain) fn operate(
     }
     let known = draft.operations.get(&command.id).cloned();
     let known = known.filter(|o| {
-        // An operation that was removed with its application may be begun again.
+        // An operation that was removed with its application or unit may be begun again.
         !(matches!(command.action, OperationAction::Begin(_)) && o.reason == Reason::Orphaned)
     });
     let effect = match (&command.action, known) {

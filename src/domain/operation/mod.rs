@@ -122,7 +122,7 @@ pub enum Reason {
     PayloadChanged,
     /// Its payload is missing or unreadable.
     Unrecoverable,
-    /// Its application was removed.
+    /// Its application or its unit was removed.
     Orphaned,
     /// The store may have lost its last writes.
     Doubted,

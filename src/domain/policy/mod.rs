@@ -198,7 +198,7 @@ pub struct Config {
     /// The damped components and the thresholds.
     #[serde(default)]
     pub damping: Damping,
-    /// Length of the lease of a leader that is not connected.
+    /// Length of the lease of a leader, unless its claim gives one.
     #[serde(default = "lease_duration_default")]
     pub lease_duration: Duration,
     /// Whether the leader's status of the application ends with its lease.

@@ -268,7 +268,7 @@ pub struct Topic {
     pub target: Box<str>,
 }
 
-/// A callback that a worker requested.
+/// A callback: one that the worker requested, or a retry that the server planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Callback {
     /// When the worker is notified.

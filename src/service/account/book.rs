@@ -23,7 +23,8 @@ const LOG_PERIOD: Duration = Duration::from_secs(10);
 /// How long a caller waits for its own calls to end.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Renewals and health checks may use this part of the calls above the limit.
+/// Renewals and health checks may exceed the limit of open calls by the limit divided by this
+/// number.
 const RESERVE: usize = 8;
 
 /// The account of one caller.

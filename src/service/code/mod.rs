@@ -82,7 +82,7 @@ reasons! {
     UnitNotFound = NotFound "UNIT_NOT_FOUND";
     /// The request would exceed a limit.
     LimitExceeded = ResourceExhausted "LIMIT_EXCEEDED";
-    /// Too many requests at the same time.
+    /// A rate, a number of calls at the same time, or a budget of bytes is at its limit.
     RateLimited = ResourceExhausted "RATE_LIMITED";
     /// Too many streams are open.
     TooManyStreams = ResourceExhausted "TOO_MANY_STREAMS";
@@ -98,7 +98,7 @@ reasons! {
     ResumeFirst = FailedPrecondition "RESUME_FIRST";
     /// The state of the operation does not allow the call.
     OperationState = FailedPrecondition "OPERATION_STATE";
-    /// A newer incarnation of the unit has reported.
+    /// The caller is not the current incarnation or session of its unit, or the unit was removed.
     StaleIncarnation = Aborted "STALE_INCARNATION";
     /// The token is too old, or of another store.
     ResumeTokenExpired = OutOfRange "RESUME_TOKEN_EXPIRED";

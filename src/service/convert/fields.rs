@@ -370,7 +370,7 @@ impl Fields {
         let given = prost_types::Duration { seconds, ..given };
         let read = Duration::try_from(given).ok().filter(|read| (min..=max).contains(read));
         if read.is_none() {
-            let (min, max) = (min.as_secs(), max.as_secs());
+            let (min, max) = (min.as_secs_f64(), max.as_secs_f64());
             let text = format!("is {given}; give {min} s to {max} s, or nothing");
             self.note(field, Reason::InvalidValue, text)
                 .with("value", given)

@@ -1,5 +1,5 @@
-//! Identity of a request: the application that it is about, and the id, which detects a repeat, and
-//! another request with the same id.
+//! The application of a request, its request id, and the fingerprint that distinguishes a repeat
+//! from another request with the same id.
 
 use std::sync::Arc;
 

@@ -189,7 +189,7 @@ impl Share {
         Ok(())
     }
 
-    /// Returns the part above `count`.
+    /// Gives back the part above `count`.
     pub fn shrink_to(&mut self, count: usize) {
         let less = self.count.saturating_sub(count);
         self.count -= less;

@@ -21,9 +21,9 @@ use super::transport::{self, Transport};
 use crate::security::tls::Tls;
 use crate::service::sparse::Sparse;
 
-/// Pause after the process ran out of files: without it, accepting would use a whole core until a
-/// file is closed.
-const PAUSE_WITHOUT_FILES: Duration = Duration::from_millis(50);
+/// Pause after an accept that failed: if the process has no files left, accepting without a pause
+/// would use a whole core until a file is closed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a connection without calls may take to confirm its end. A call that the client sent
 /// before the GOAWAY is served within this time.
@@ -95,7 +95,7 @@ pub struct Server<S> {
     pub tls: Option<Tls>,
 }
 
-/// Accepts the next connection. Pauses while the process has no files left.
+/// Accepts the next connection. Pauses after each attempt that fails.
 pub async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     static FAILED: std::sync::LazyLock<Sparse> =
         std::sync::LazyLock::new(|| Sparse::new(Duration::from_secs(10)));
@@ -105,10 +105,12 @@ pub async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
             // The client disconnected before the accept, or there are no more files: the next
             // attempt may succeed.
             Err(error) => {
-                if let Some(count) = FAILED.note().filter(|_| is_exhausted(&error)) {
-                    tracing::warn!(%error, count, "accept a connection");
+                if is_exhausted(&error)
+                    && let Some(count) = FAILED.note()
+                {
+                    tracing::warn!(%error, count, "connections are not accepted: no files left");
                 }
-                tokio::time::sleep(PAUSE_WITHOUT_FILES).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }

@@ -1,5 +1,6 @@
-//! The layer that knows who calls: it refuses strangers, and callers without a role for the method,
-//! before a byte of their request is read. It ends the streams of callers whose proof ends.
+//! The layer that identifies callers. It refuses callers that are not known, and those without a
+//! role for the method, before it reads the body of their request. It ends the streams of a caller
+//! whose credentials expire or are revoked.
 //!
 //! ```text
 //!  observe --> guard --> intake --> handler

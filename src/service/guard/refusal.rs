@@ -7,7 +7,6 @@ use crate::security::identity::{Principal, Refusal};
 use crate::security::role::Need;
 use crate::security::role::right::MethodRight;
 use crate::service::code::{ApiError, Reason};
-use crate::service::observe::refusals;
 use crate::service::sparse::Sparse;
 use crate::telemetry::{Metrics, SecurityRefusal};
 
@@ -29,7 +28,6 @@ impl Refusals {
 
     /// Counts a caller that is not known.
     pub(super) fn stranger(&self, peer: Option<IpAddr>, method: &str, why: Refusal) {
-        refusals::note();
         self.metrics.security_refusal(SecurityRefusal::Credentials);
         if let Some(count) = self.strangers.note() {
             let peer = peer.map(tracing::field::display);
@@ -45,7 +43,6 @@ impl Refusals {
         row: &MethodRight,
         need: Option<Need<'_>>,
     ) -> ApiError {
-        refusals::note();
         self.metrics.security_refusal(SecurityRefusal::Rights);
         let method = row.method;
         if let Some(count) = self.denials.note() {
@@ -77,7 +74,7 @@ impl Refusals {
 
 /// Returns the failure of a caller that presents nothing.
 pub(super) fn missing() -> ApiError {
-    let text = "this server wants to know its callers; present a token or a client certificate";
+    let text = "this server requires credentials; present a token or a client certificate";
     ApiError::new(Reason::CredentialsMissing, text)
 }
 

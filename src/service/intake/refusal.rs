@@ -54,9 +54,10 @@ pub(in crate::service) fn unannounced_compression(header: &str) -> Status {
 /// There are too many bytes of incomplete messages.
 pub(super) fn no_room(budget: &Budget) -> Status {
     let text = format!(
-        "{} bytes of incomplete messages are here already, which is the limit ({}); try again",
-        budget.used(),
-        budget.limit
+        "incomplete messages may have {} bytes together ({}), and {} are in use; try again",
+        budget.max,
+        budget.limit,
+        budget.used()
     );
     let problem = ApiError::new(Reason::RateLimited, text);
     problem.with("limit", budget.limit).with("max", budget.max).retry_after(RETRY_AFTER).into()

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 /// The deadline of the caller: an extension of every request with a timeout.
 ///
-/// The layer enforces it until the headers of a response are sent. A handler that streams messages
-/// must enforce it itself.
+/// The layer enforces it until the headers of a response are sent. Watches enforce it themselves.
+/// A watch of the health and the session of a worker last until their client ends them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(pub Instant);
 

@@ -184,6 +184,7 @@ impl Cohorts {
         let ended = cohort.watch_ids.iter().filter(|id| self.by_watch.remove(id).is_some()).count();
         self.watches.0.multiplexed.add_permits(ended);
         self.by_group.retain(|_, other| *other != key);
+        self.begun.retain(|(_, begun)| *begun != key);
         Some(cohort)
     }
 }

@@ -237,8 +237,8 @@ impl Watches {
     }
 }
 
-/// Reserves one more stream of a caller, of an address and of a principal at most these. The error
-/// is about the owner that is at its limit.
+/// Adds one stream to the share of a caller: at most `per_peer_max` of its address, and at most
+/// `per_principal_max` of its principal. The error names the owner that is at its limit.
 pub(super) fn share(
     caller: Option<&Caller>,
     kind: Kind,

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Each translated call is a gRPC call for the layers below, so that their checks, limits and
-//! metrics apply to it. The layer has no code of its own for any method: it reads the descriptors.
+//! metrics apply to it. The translation of a call has no code for single methods: it reads the
+//! descriptors.
 
 mod answer;
 mod body;

@@ -32,7 +32,7 @@ pub(super) struct Stop {
 pub(super) async fn stopped(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
     match stop.wait_for(Option::is_some).await.map(|stop| *stop) {
         Ok(Some(stop)) => stop,
-        // The handle is gone without a request, which its drop does not do.
+        // `Worker::drop` sends a request, so the channel never closes without one.
         Ok(None) | Err(_) => Stop { until: Instant::now(), removed: false },
     }
 }

@@ -55,7 +55,7 @@ pub enum Event {
     Rejected {
         /// The component; empty for the unit as a whole.
         component: String,
-        /// The key of the status; empty for one without, and for a whole set.
+        /// The key of a status, or the target of an error; empty for one without, and for a set.
         key: String,
         /// The reason.
         refusal: Box<Refusal>,

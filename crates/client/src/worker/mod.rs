@@ -258,8 +258,9 @@ impl Worker {
         self.shared.want_to_lead(false);
     }
 
-    /// Returns the epoch of the unit's lease, from the last leadership message: for the writes of a
-    /// leader, which are refused once the lease is lost. 0 if leadership is decided outside.
+    /// Returns the epoch of the unit's lease, from the last leadership message; `None` if the unit
+    /// does not lead by that message. 0 if leadership is decided outside. The server refuses the
+    /// writes of a leader that has lost its lease.
     pub fn lease_epoch(&self) -> Option<u64> {
         self.shared.lease_epoch()
     }

@@ -89,7 +89,7 @@ enum Next {
     /// There may be something to send.
     Changed,
     Rested,
-    /// An acknowledgement is missing for too long.
+    /// An acknowledgement is missing, and the server has sent no message for too long.
     Silent,
     Drained(Instant),
     Stop(Stop),

@@ -38,8 +38,8 @@ pub struct Limits {
 /// Places that are reserved for peers on this machine, so that an operator can always connect.
 const LOCAL_PLACES_MAX: usize = 16;
 
-/// When idle connections are ended, one of this many places is freed at once, so that not every new
-/// connection has to scan all of them.
+/// An eviction ends as many idle connections at once as there are places, divided by this number,
+/// so that few new connections have to scan all of them.
 const CLEARED_SHARE: usize = 512;
 
 /// Shortest time between two log lines about refused connections.

@@ -57,7 +57,9 @@ fn add_lists(html: &mut Html, answer: &v1::ExplainApplicationResponse, leader: &
         contribution(html, beaten, leader);
         html.raw(" <span class=\"note\">").text(&beaten.beaten_by).raw("</span>");
     });
-    html.list("<dt>Held</dt><dd><ul>", &answer.holds, "", |html, hold| {
+    let listed = i32::try_from(answer.holds.len()).unwrap_or(i32::MAX);
+    let rest = parts::rest(&answer.holds, listed.saturating_add(answer.holds_rest_count));
+    html.list("<dt>Held</dt><dd><ul>", &answer.holds, &rest, |html, hold| {
         let place = parts::joined([&hold.unit, &hold.component, &hold.target]);
         html.text(place).raw(": ").text(&hold.reason);
     });
