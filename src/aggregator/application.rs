@@ -24,6 +24,9 @@ use super::{Error, Inner};
 /// Wait between two attempts of due changes at an unavailable store. Reports reach the store often
 /// enough without it.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
+/// The pause before an application with a deadline is loaded again after a failure. Longer, because
+/// many applications may be due while the store is away.
+const LOAD_RETRY: Duration = Duration::from_secs(10);
 
 /// Idle time of a task whose application does not exist: long enough for a burst of reports to
 /// create the application.
@@ -79,6 +82,8 @@ impl Application {
         if let Err(error) = Box::pin(self.load()).await {
             self.shared.progress(Progress::Failed(error.clone()));
             self.retire();
+            let retry = self.inner.store.now().after(LOAD_RETRY);
+            self.inner.schedule.retry(&self.name, retry);
             let mut waiting = Vec::new();
             self.shared.mailbox.take_waiting(usize::MAX, &mut waiting);
             waiting.into_iter().for_each(|work| work.refuse(&error));

@@ -115,6 +115,19 @@ impl Schedule {
         due
     }
 
+    /// Makes an application due again at `at`, if it is due by then: its task could not start, and
+    /// [`take_due`](Schedule::take_due) has taken its deadline.
+    pub(super) fn retry(&self, app: &AppName, at: Timestamp) {
+        let mut entries = lock(&self.entries);
+        let due = entries.known.get_mut(app).and_then(|known| known.due.as_mut());
+        let Some(due) = due.filter(|due| **due <= at) else { return };
+        let old = std::mem::replace(due, at);
+        entries.by_time.remove(&(old, app.clone()));
+        entries.by_time.insert((at, app.clone()));
+        drop(entries);
+        self.earlier.notify_one();
+    }
+
     /// Returns the loss count for an application, and the usage of the others.
     pub(super) fn others(&self, app: &AppName) -> Others {
         let entries = lock(&self.entries);

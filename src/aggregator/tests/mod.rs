@@ -149,6 +149,27 @@ async fn a_restart_grants_one_ttl_and_expires_applications_without_requests() {
     second.drain().await;
 }
 
+/// The sweep finds the due application during the outage, and again after it.
+#[tokio::test(start_paused = true)]
+async fn an_application_that_is_due_during_an_outage_expires_after_it() {
+    let store = mk_store();
+    let app = mk_app("web");
+    let first = start(store.clone());
+    let report = mk_report("web/0", Level::Active, "up", Some(30));
+    first.apply(&app, report).await.unwrap();
+    first.drain().await;
+    store.set_away(true);
+    let second = start(store.clone());
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    store.set_away(false);
+    let back = tokio::time::Instant::now();
+    while store.load(&app).await.unwrap().head.summary.totals.stale_units == 0 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(back.elapsed() < Duration::from_secs(60), "never went stale");
+    }
+    second.drain().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn deletion_keeps_its_place_and_the_count_goes_on() {
     let aggregator = start(mk_store());

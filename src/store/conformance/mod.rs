@@ -79,6 +79,7 @@ pub async fn test_applications<D: Deployment>(make: impl AsyncFn(Retention) -> D
     alone(&make, usual(), replay::what_is_loaded_is_what_was_replayed).await;
     alone(&make, usual(), faults::what_is_open_is_there_after_a_reload).await;
     alone(&make, usual(), quiet::swings_are_kept_and_told_to_nobody).await;
+    alone(&make, usual(), quiet::an_answer_after_a_deletion_keeps_what_outlives_it).await;
     alone(&make, usual(), operations::every_field_of_an_operation_comes_back).await;
     alone(&make, usual(), operations::a_renewed_lease_is_kept).await;
     alone(&make, usual(), operations::a_deletion_leaves_what_was_open_without_its_payload).await;

@@ -10,7 +10,7 @@ use crate::domain::transition::Transition;
 use crate::store::{CommitError, ConflictCause, Store};
 
 use super::deployment::Pair;
-use super::driver::{Driver, Recorder, mk_conflict, mk_reporter, mk_status};
+use super::driver::{Driver, Recorder, mk_conflict, mk_report, mk_reporter, mk_status};
 
 fn configure() -> Command {
     Command::Configure(Box::new(ConfigPatch {
@@ -84,6 +84,28 @@ pub(super) async fn what_was_written_quietly_is_not_undone([one, other]: Pair) {
     assert_eq!(again.state.head().quiet_commits, 3);
     again.run(swing(0)).await;
     again.check().await;
+}
+
+pub(super) async fn an_answer_after_a_deletion_keeps_what_outlives_it(store: Arc<dyn Store>) {
+    let request = |id: &str, command| [Request { id: Some(id.into()), command }];
+    let mut web = Driver::new(&store, "web").await;
+    let first = web.draft_requests(request("first", mk_report("web/0", "here")), store.now());
+    web.commit(first).await.unwrap();
+    web.delete().await;
+    let resolve = Command::ResolveError {
+        reporter: mk_reporter("web/0"),
+        component: None,
+        target: None,
+        generation: String::new().into(),
+    };
+    let second = web.draft_requests(request("second", resolve), store.now());
+    assert!(second.is_durable() && !second.moves_revision() && second.head.deleted);
+    web.commit(second).await.unwrap();
+    let records = store.load(&web.state.name).await.unwrap();
+    let mut ids: Vec<&str> = records.requests.iter().map(|(id, _)| &**id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["first", "second"]);
+    web.check().await;
 }
 
 /// One process answers a request, makes a quiet commit, and moves the revision. With each step one

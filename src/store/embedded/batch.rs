@@ -21,6 +21,9 @@ pub(super) struct Batch {
     pub(super) base: Revision,
     pub(super) head: Arc<Head>,
     time: Timestamp,
+    /// Whether the commit deletes the application. A later commit of the tombstone keeps the
+    /// records that outlive the application.
+    is_deletion: bool,
     head_record: HeadRecord,
     has_events: bool,
     /// The operations on records and events.
@@ -56,6 +59,7 @@ impl Batch {
             base: transition.base,
             head: transition.head.clone(),
             time: transition.time,
+            is_deletion: transition.is_deletion(),
             head_record: HeadRecord::encode(&transition.head),
             has_events: !events.is_empty(),
             ops,
@@ -73,7 +77,7 @@ impl Batch {
         let prefix = prefix_of(&self.app);
         let head = self.head_record.at(step.change.position);
         Op::Put(Place::Heads, &prefix, &head).write(bytes);
-        if self.head.deleted {
+        if self.is_deletion {
             Op::Clear(Place::Records, &prefix).write(bytes);
         }
         bytes.extend_from_slice(&self.ops);

@@ -197,9 +197,9 @@ impl Location {
         let meta = txn.open_table(META).map_err(|e| self.error(e.into()))?;
         let format = meta.get(META_FORMAT).map_err(|e| self.error(e.into()))?;
         let format = format.and_then(|f| Some(u32::from_le_bytes(f.value().try_into().ok()?)));
-        match format {
+        match format.map(|format| format & !WITH_LOG) {
             None => Err(self.damaged("it has no format")),
-            Some(found) if u32::from(FORMAT) < found & !WITH_LOG => {
+            Some(found) if u32::from(FORMAT) < found => {
                 let path = self.file.clone();
                 Err(OpenError::TooNew { path, found, known: FORMAT.into() })
             }

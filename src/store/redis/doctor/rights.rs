@@ -20,6 +20,7 @@ const ON_A_KEY: &[(&str, &str)] = &[
     ("hlen", ""),
     ("hmget", "f"),
     ("hgetall", ""),
+    ("hkeys", ""),
     ("hexists", "f"),
     ("hincrby", "f 1"),
     ("del", ""),
@@ -106,5 +107,27 @@ fn name(line: &str) -> String {
         ["cluster", sub, ..] => format!("cluster|{sub}"),
         [name, ..] => (*name).to_string(),
         [] => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_of_a_script_is_examined() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/redis");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let scripts = files.filter(|path| path.extension().is_some_and(|end| end == "lua"));
+        let mut called = 0;
+        for text in scripts.map(|path| std::fs::read_to_string(path).unwrap()) {
+            for call in text.split("redis.call('").skip(1) {
+                let name = call.split('\'').next().unwrap().to_lowercase();
+                let is_known = ON_A_KEY.iter().any(|(known, _)| *known == name);
+                assert!(is_known || ALONE.contains(&name.as_str()), "{name}");
+                called += 1;
+            }
+        }
+        assert!(20 < called, "{called}");
     }
 }
