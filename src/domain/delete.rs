@@ -114,14 +114,13 @@ fn remembered(state: &AppState, now: Timestamp) -> BTreeMap<Arc<str>, Remembered
     kept
 }
 
-/// Returns the records that outlive the application: one of each open operation, so that its
-/// holder is refused, and its fences are not assigned again.
+/// Returns the records that outlive the application: each operation that is open, or was orphaned
+/// before. So its holder is refused, and its fences are not assigned again.
 fn orphans(operations: &Operations, now: Timestamp) -> Vec<(OperationId, Arc<Operation>)> {
     let nobody = UnitName::application();
     let kept = operations.iter().filter(|(_, o)| o.is_open() || o.reason == Reason::Orphaned);
     let orphan = |(id, operation): (&OperationId, &Arc<Operation>)| {
         let mut operation = (**operation).clone();
-        operation.lapse(id, now);
         if operation.is_open() {
             operation.orphan(Call { id, by: &nobody, now });
         }

@@ -25,7 +25,11 @@ pub fn beaten_by(winner: &Rank, other: &Rank) -> String {
         Some(Criterion::Component) => "later component",
         Some(Criterion::Key) => "later key",
         Some(Criterion::Since) => "newer",
-        Some(Criterion::Kind) | None => "push after pull",
+        Some(Criterion::Kind) | None => match (winner.origin, other.origin) {
+            (Origin::Reported(_), Origin::Reported(_)) => "push after pull",
+            (Origin::Fault, Origin::Fault) => "later target",
+            _ => "later origin",
+        },
     }
     .to_string()
 }

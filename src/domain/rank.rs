@@ -2,8 +2,8 @@
 //!
 //! The first criterion that differs decides: precedence (higher), severity of the level under the
 //! policy, priority (higher), the application itself, the leader's unit, unit in natural order,
-//! place in the unit's set, component, place in the component's set, key, older since. The order of
-//! separate reports does not matter.
+//! place in the unit's set, component, place in the component's set, key, older since, origin. The
+//! order of separate reports does not matter.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub enum Criterion {
     Key,
     /// Older since.
     Since,
-    /// Pull before push.
+    /// Origin: pull before push; faults in the order of their targets.
     Kind,
     /// The application itself before its units.
     Application,

@@ -226,7 +226,7 @@ fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> Strin
             part(&other.key)
         ),
         Criterion::Since => "same in all else; the older level first".to_string(),
-        Criterion::Kind => "same in all else; pull before push".to_string(),
+        Criterion::Kind => "same in all else; pull before push, errors by target".to_string(),
     }
 }
 

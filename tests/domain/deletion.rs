@@ -5,7 +5,7 @@ use bellwether::domain::delete::delete;
 use bellwether::domain::level::Level;
 use bellwether::domain::name::OperationId;
 use bellwether::domain::operation::Reason;
-use bellwether::domain::operation::command::{OperationAction, OperationCommand};
+use bellwether::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use bellwether::domain::status::Kind;
 use bellwether::domain::usage::Kept;
 
@@ -73,4 +73,17 @@ fn a_deleted_application_keeps_its_open_operations_alone_and_counts_them() {
         assert!(0 < counted.record_bytes, "{counted:?}");
         case.run(push("web/1", Level::Active, None));
     }
+}
+
+#[test]
+fn an_operation_that_is_late_when_its_application_is_deleted_is_orphaned() {
+    let mut case = Case::new();
+    operate(&mut case, "open", OperationAction::Begin(new_operation().into()));
+    // After the lease and the deadline, before a commit has found that.
+    delete_all(case.at(1000));
+    let reasons: Vec<_> = case.state.operations().iter().map(|(_, o)| o.reason).collect();
+    assert_eq!(reasons, [Reason::Orphaned]);
+    // It does not block an operation of a new application of the name.
+    let next = NewOperation { deadline: None, ..new_operation() };
+    operate(&mut case, "next", OperationAction::Begin(next.into()));
 }
