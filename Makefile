@@ -78,7 +78,7 @@ fix: ## Format, generate the wire types, apply what clippy knows how to fix, and
 	if [ -x .tools/venv/bin/python ]; then .tools/venv/bin/python tools/chart-readme; fi
 	$(CARGO) clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
 
-bench: tools ## Measure every row of docs/performance.md beside its peer and put the table there; about 15 minutes (ARGS="..." adds flags)
+bench: tools ## Measure every row of docs/performance.md beside its peer and put the table there; about 20 minutes (ARGS="..." adds flags)
 	@tools/install bench
 	$(CARGO) build --locked --profile dist -p bellwether -p bellwether-bench --bins
 	$(CARGO) run --locked --profile dist -p bellwether-bench -- all --page docs/performance.md $(ARGS)

@@ -69,7 +69,7 @@ pub enum Error {
     /// The store could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The files of the TLS are invalid.
+    /// A file of TLS, tokens, roles or issuer keys is invalid.
     #[error(transparent)]
     Security(#[from] security::Error),
     /// The server cannot listen on an address.
@@ -135,7 +135,7 @@ impl App {
         Ok(App { config, grpc, ops, parts, prometheus, tls, hurry: Arc::default() })
     }
 
-    /// Returns a handle: when it is notified, the files of the TLS are read again at once.
+    /// Returns a handle: when it is notified, the server reads all security files again at once.
     pub fn hurry(&self) -> Arc<Notify> {
         self.hurry.clone()
     }

@@ -336,7 +336,8 @@ fn check_roles(tls: Option<&TlsChoice>, callers: &Callers) -> Result<(), Error> 
     }
 }
 
-/// Checks that strangers on other machines can do nothing.
+/// Checks the addresses that other machines can reach: the gRPC port needs TLS and known callers,
+/// the ops port needs TLS.
 fn check_protected(
     grpc: SocketAddr,
     ops: SocketAddr,

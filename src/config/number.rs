@@ -97,7 +97,7 @@ impl FileNumber for Seconds {
     }
 }
 
-/// A time in seconds, without a limit at 0.
+/// A time in seconds; 0 means that there is no limit.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct SecondsOrNone(u64);
 

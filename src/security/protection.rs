@@ -42,7 +42,7 @@ impl Protection {
         self.roles.as_ref().map_or_else(Grants::default, |roles| roles.get().of(principal))
     }
 
-    /// Returns the number of the files in force. It rises with each change.
+    /// Returns a number that rises with each change of the files. It rises with each change.
     pub fn version(&self) -> u64 {
         *self.version.borrow()
     }

@@ -39,7 +39,7 @@ pub trait FileSet: Send + Sync + 'static {
 pub struct Reloaded<S: FileSet> {
     source: S,
     current: RwLock<Arc<S::Value>>,
-    /// Digest of the contents that were last parsed, valid or not; `None` if a file was missing.
+    /// Digest of the contents that were last parsed, valid or not; `None` if they were not read.
     seen: Mutex<Option<[u8; 32]>>,
     is_stale: AtomicBool,
 }

@@ -151,8 +151,8 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     rmp_serde::from_slice(body).map_err(|e| e.to_string())
 }
 
-/// A head as bytes without its position, which is known only when the head is written. All other
-/// work is done before, off the one thread that writes.
+/// A head as bytes without its position, which is known only when the head is written. The writer
+/// thread then adds the position and the checksum.
 pub(super) struct HeadRecord(Vec<u8>);
 
 impl HeadRecord {

@@ -278,7 +278,7 @@ pub trait Observer: Send + Sync {
     /// older cursor must take a new snapshot: it cannot learn which applications were deleted.
     fn on_prune(&self, bucket: Bucket, up_to: Position);
 
-    /// Receives that a bucket may have lost acknowledged writes. Before this call, `changed` has
+    /// Receives that a bucket may have lost acknowledged writes. Before this call, `on_change` has
     /// delivered what the bucket holds now, and a tombstone for each application that is gone.
     /// Positions continue in `epoch`, above those delivered before. The observer may receive the
     /// same data loss more than once.

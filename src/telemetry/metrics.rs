@@ -105,7 +105,7 @@ pub struct FleetCounts {
     pub silent_units: [u64; 3],
     /// Units by their derived level.
     pub units: [u64; LEVELS],
-    /// Stored statuses, by their own level.
+    /// Contributions by level: statuses, errors, operations and overrides.
     pub statuses: [u64; LEVELS],
     /// Open errors.
     pub faults: u64,
@@ -400,7 +400,7 @@ fn fleet(meter: &Meter) -> Fleet {
     let levels = || Level::ALL.map(|level| vec![KeyValue::new("level", level.word())]).to_vec();
     gauge("bellwether.applications", "Applications by level.", levels(), |c| &c.applications);
     gauge("bellwether.units", "Units by level.", levels(), |c| &c.units);
-    gauge("bellwether.statuses", "Statuses kept, by level.", levels(), |c| &c.statuses);
+    gauge("bellwether.statuses", "Contributions by level.", levels(), |c| &c.statuses);
     let silent = ["stale", "lost", "uncertain"].map(|word| vec![KeyValue::new("freshness", word)]);
     let text = "Units that are stale, lost or uncertain.";
     gauge("bellwether.units.silent", text, silent.to_vec(), |c| &c.silent_units);

@@ -44,14 +44,14 @@ pub struct Files {
     pub key: PathBuf,
     /// The authorities of client certificates.
     pub client_ca: Option<PathBuf>,
-    /// Which clients must present a certificate.
+    /// Whether clients present a certificate.
     pub client_certificates: ClientCertificates,
 }
 
 /// The ports with TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Port {
-    /// gRPC: HTTP/2 alone.
+    /// gRPC over HTTP/2, and gRPC-Web and Connect over HTTP/1.1 or HTTP/2.
     Grpc,
     /// Metrics and probes: HTTP/1.1. Probes have no certificates, so none is required here.
     Ops,

@@ -163,8 +163,8 @@ impl Location {
         opened.unwrap_or_else(|panic| Err(self.damaged(&panic_text(&*panic))))
     }
 
-    /// Returns whether redb will use the commit before the newest one. Returns false if the header
-    /// cannot be read: redb refuses such a file itself.
+    /// Returns whether the header shows that redb will use the commit before the newest one. False
+    /// if the header cannot be read: redb refuses such a file itself.
     fn goes_back(&self) -> bool {
         let mut header = [0; HEADER_BYTES];
         let read = File::open(&self.file).and_then(|mut file| file.read_exact(&mut header));

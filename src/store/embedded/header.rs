@@ -1,5 +1,5 @@
-//! Parses the header of redb's file, to see whether a start after a crash uses the commit before
-//! the newest one.
+//! Parses the header of redb's file, to see whether the slot of the newest commit is damaged. A
+//! start after a crash then uses the commit before it.
 //!
 //! The first 64 bytes are the header proper, with the flags in byte 9. Two commit slots of 128
 //! bytes follow; each contains 112 bytes and their XXH3-128. The flags name the slot of the newest
@@ -21,8 +21,9 @@ const FORMAT: u8 = 3;
 /// The size of the header with its slots, in bytes.
 pub(super) const HEADER_BYTES: usize = 320;
 
-/// Returns whether a start uses the commit before the newest one: the file was not closed, the
-/// newest commit slot is damaged, and the other slot is intact.
+/// Returns whether the file was not closed, the slot of the newest commit is damaged, and the other
+/// slot is intact. redb also uses the older commit if a page of the newest one is damaged; the
+/// header does not show that.
 pub(super) fn goes_back(header: &[u8; HEADER_BYTES]) -> bool {
     let flags = header[FLAGS];
     if !header.starts_with(&MAGIC) || flags & NOT_CLOSED == 0 {

@@ -18,8 +18,9 @@ pub(super) struct Limits {
 }
 
 impl Default for Limits {
-    /// A start after a crash reads at most three segments. A read of an application waits until at
-    /// most `apply_bytes` are applied.
+    /// While the applier keeps up, a start after a crash reads about three segments and the
+    /// prepared one, and a read of an application waits for at most two transactions of about
+    /// `apply_bytes`.
     fn default() -> Limits {
         Limits {
             segment_bytes: 16 << 20,

@@ -1,5 +1,5 @@
-//! Confirms versions. The requests that arrive while others are under way form the next question to
-//! Redis.
+//! Confirms versions with up to four requests to Redis at once. Versions that arrive meanwhile form
+//! the next request.
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
-//! Which applications have blocks, and the folds of their blocks: these are replaced by fewer ones
-//! when they hold much more than the statuses of the application. A load then reads at most about
-//! three times what the application has.
+//! Which applications have blocks, and the folds of blocks. A fold replaces blocks by fewer blocks.
+//! It is due when the blocks have more entries than twice the statuses of the application plus 256.
 //!
 //! A fold changes nothing that a reader of records sees, and no commit waits for it.
 

@@ -307,8 +307,7 @@ impl View {
     }
 
     fn known(&self) -> MutexGuard<'_, KnownBuckets> {
-        // Only an observer can panic while the lock is held, and the view is consistent before it
-        // calls one.
+        // Only an observer can panic while the lock is held.
         lock(&self.known)
     }
 }

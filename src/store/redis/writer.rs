@@ -1,4 +1,4 @@
-//! Sends commits. The commits that arrive while a pipeline is in flight form the next pipeline.
+//! Sends commits in up to four pipelines at once. Commits that arrive meanwhile form the next one.
 //!
 //! Without an answer, it is unknown whether a commit was applied. The lane sends the same commit
 //! again until Redis answers or the deadline passes. If Redis has applied it already, it returns
@@ -49,7 +49,7 @@ pub(super) type CommitOutcome = Result<Committed, CommitError>;
 pub(super) struct Committed {
     /// The id of its log entry, if it has one.
     pub(super) id: Option<EntryId>,
-    /// The blocks of its application; `None` if there are none, or the first answer was lost.
+    /// The blocks of its application; `None` if there are none, or if nothing was written.
     pub(super) blocks: Option<Blocks>,
 }
 

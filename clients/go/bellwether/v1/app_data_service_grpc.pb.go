@@ -29,8 +29,8 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // Data that the leader of an application stores for all its units. The data outlive leaders, units and servers. Only
-// the leader writes them; every client that may read the application may read them. They are no place for secrets:
-// store a reference to a secret instead.
+// the leader writes them. Workers and operators of the application may read them, and readers whose grant has `data`.
+// They are no place for secrets: store a reference to a secret instead.
 //
 // Errors of every call: INVALID_NAME, MISSING_FIELD, INVALID_VALUE (INVALID_ARGUMENT); STORE_UNAVAILABLE, DRAINING,
 // CONTENTION (UNAVAILABLE, with RetryInfo).
@@ -100,8 +100,8 @@ type AppDataService_WatchAppDataClient = grpc.ServerStreamingClient[WatchAppData
 // for forward compatibility.
 //
 // Data that the leader of an application stores for all its units. The data outlive leaders, units and servers. Only
-// the leader writes them; every client that may read the application may read them. They are no place for secrets:
-// store a reference to a secret instead.
+// the leader writes them. Workers and operators of the application may read them, and readers whose grant has `data`.
+// They are no place for secrets: store a reference to a secret instead.
 //
 // Errors of every call: INVALID_NAME, MISSING_FIELD, INVALID_VALUE (INVALID_ARGUMENT); STORE_UNAVAILABLE, DRAINING,
 // CONTENTION (UNAVAILABLE, with RetryInfo).

@@ -135,8 +135,8 @@ type GetServerInfoResponse struct {
 	// Kind of the store.
 	StoreKind StoreKind `protobuf:"varint,3,opt,name=store_kind,json=storeKind,proto3,enum=bellwether.v1.StoreKind" json:"store_kind,omitempty"`
 	// Limits in force, by the name that the errors LIMIT_EXCEEDED, RATE_LIMITED and TOO_MANY_STREAMS give as metadata
-	// `limit`, and further limits of requests and answers. The end of the name is the unit: `_bytes_max` is bytes,
-	// `_chars_max` characters, `_seconds` seconds, any other a count. Later versions add names.
+	// `limit`, and further limits of requests and answers. An error can name a fixed limit that is not here. The name
+	// contains the unit: `bytes`, `chars` or `seconds`; any other limit is a count. Later versions add names.
 	Limits map[string]uint64 `protobuf:"bytes,4,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Current time by the clock of the store, which determines leases and ttls.
 	Time *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`

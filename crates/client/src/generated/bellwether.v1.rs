@@ -2952,8 +2952,8 @@ pub mod app_data_service_client {
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
     /// Data that the leader of an application stores for all its units. The data outlive leaders, units and servers. Only
-    /// the leader writes them; every client that may read the application may read them. They are no place for secrets:
-    /// store a reference to a secret instead.
+    /// the leader writes them. Workers and operators of the application may read them, and readers whose grant has `data`.
+    /// They are no place for secrets: store a reference to a secret instead.
     ///
     /// Errors of every call: INVALID_NAME, MISSING_FIELD, INVALID_VALUE (INVALID_ARGUMENT); STORE_UNAVAILABLE, DRAINING,
     /// CONTENTION (UNAVAILABLE, with RetryInfo).
@@ -4890,8 +4890,8 @@ pub struct GetServerInfoResponse {
     #[prost(enumeration = "StoreKind", tag = "3")]
     pub store_kind: i32,
     /// Limits in force, by the name that the errors LIMIT_EXCEEDED, RATE_LIMITED and TOO_MANY_STREAMS give as metadata
-    /// `limit`, and further limits of requests and answers. The end of the name is the unit: `_bytes_max` is bytes,
-    /// `_chars_max` characters, `_seconds` seconds, any other a count. Later versions add names.
+    /// `limit`, and further limits of requests and answers. An error can name a fixed limit that is not here. The name
+    /// contains the unit: `bytes`, `chars` or `seconds`; any other limit is a count. Later versions add names.
     #[prost(btree_map = "string, uint64", tag = "4")]
     pub limits: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
