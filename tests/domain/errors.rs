@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bellwether::domain::apply::apply;
 use bellwether::domain::classify::finding::Class;
 use bellwether::domain::command::{Command, Request};
-use bellwether::domain::derive::derive;
 use bellwether::domain::fault::{Fault, FaultKey, NewError, Resolution, Stage};
 use bellwether::domain::history::{Cause, StatusEvent};
 use bellwether::domain::level::Level;
@@ -441,14 +440,4 @@ fn a_waiting_error_of_a_lost_unit_contributes_no_more() {
     assert_eq!(count as usize, ranked(&case).len());
     let faults: Vec<_> = ranked(&case).into_iter().filter_map(|rank| rank.fault).collect();
     assert_eq!(faults.iter().map(|key| &*key.target).collect::<Vec<_>>(), ["gone"]);
-}
-
-#[test]
-fn the_explanation_of_two_errors_that_begin_together_names_their_targets() {
-    let mut case = Case::new();
-    case.run(error("b", Class::Fatal, None));
-    case.run(error("a", Class::Fatal, None));
-    let derived = derive(&case.state, 10);
-    assert_eq!(derived.winner.unwrap().rank.fault.unwrap().target.as_ref(), "a");
-    assert_eq!(derived.others[0].beaten_by, "later target");
 }

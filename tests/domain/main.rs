@@ -42,6 +42,7 @@ mod rules;
 mod silence;
 mod successors;
 mod texts;
+mod ties;
 mod totals;
 mod units;
 mod work;
