@@ -149,7 +149,8 @@ fn shown(given: &str) -> String {
     if is_word { given.to_string() } else { Secret::from(given).to_string() }
 }
 
-/// Longer than a healthy replica needs, shorter than callers wait.
+/// The time limit for confirmations of replicas: a healthy replica needs less, and the default
+/// deadline of a call is longer.
 const REPLICATED_PATIENCE: Duration = Duration::from_secs(1);
 /// With `appendfsync everysec` the disk of a replica takes up to a second, and its confirmation up
 /// to another second.

@@ -37,7 +37,7 @@ pub struct TlsChoice {
 }
 
 impl TlsChoice {
-    /// Whether clients may present a certificate, so that the server knows them.
+    /// Returns whether the server asks clients for a certificate, by which it identifies them.
     pub fn asks_clients(&self) -> bool {
         self.files.client_certificates != ClientCertificates::None
     }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Milliseconds since 1970, by the store's clock unless said otherwise.
 ///
-/// Held one higher, so that an absent moment takes no bytes of its own: a status has three times
-/// that are often absent, and a server keeps each status in memory.
+/// The field is the number plus one, so that `Option<Timestamp>` has the same size: a status has
+/// three times that are often absent, and a server keeps each status in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(NonZeroU64);
 

@@ -1,4 +1,4 @@
-//! The decoders of stored bytes, for tests of another crate that give them any bytes.
+//! The decoders of stored bytes, for the fuzz targets, which are in another crate.
 
 use std::fmt::Debug;
 use std::sync::Arc;

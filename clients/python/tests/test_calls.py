@@ -232,7 +232,7 @@ class Settings(unittest.TestCase):
     def test_secrets_need_tls(self):
         with self.assertRaisesRegex(ValueError, "readable on the network"):
             Client("http://status.example.com", token="secret")
-        with self.assertRaisesRegex(ValueError, "https only"):
+        with self.assertRaisesRegex(ValueError, "need an https address"):
             Client("http://127.0.0.1:1", ca="ca.pem")
         with self.assertRaisesRegex(ValueError, "belong together"):
             Client("https://127.0.0.1:1", cert="cert.pem")

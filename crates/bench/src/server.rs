@@ -39,9 +39,9 @@ impl Server {
     /// Starts the server with this configuration file, in TOML.
     pub async fn start_with(place: &Place, file: &str, site: &Site) -> anyhow::Result<Server> {
         let directory = process::directory(&site.directory)?;
-        eprintln!("The server gives one address all places, because the load is all from here.");
+        eprintln!("The load comes from one address, so the server allows one address all of it.");
         let path = directory.path().join(CONFIGURATION);
-        std::fs::write(&path, whole(file)).context("write a configuration file")?;
+        std::fs::write(&path, with_raised_shares(file)).context("write a configuration file")?;
         let command = serve(place, directory.path(), site);
         Server::reached(Process::start(command, directory)?).await.context("start our server")
     }
@@ -111,9 +111,9 @@ fn serve(place: &Place, directory: &Path, site: &Site) -> Command {
     command
 }
 
-/// Returns a configuration file with the shares of one address and of one principal raised to the
-/// whole: all load comes from this machine.
-fn whole(file: &str) -> String {
+/// Returns a configuration file that allows one address and one principal as much as all together:
+/// all load comes from this machine.
+fn with_raised_shares(file: &str) -> String {
     const SESSIONS: &str = "[sessions]\n";
     const SHARE: &str = "[sessions]\nsessions_per_peer_max = 1000000\n";
     let file = match file.contains(SESSIONS) {
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn the_shares_are_in_every_file() {
         for file in ["", "[history]\nevents_max = 1", "[sessions]\nreplica_ttl_seconds = 9\n"] {
-            let whole: toml::Table = whole(file).parse().unwrap();
+            let whole: toml::Table = with_raised_shares(file).parse().unwrap();
             assert_eq!(whole["sessions"]["sessions_per_peer_max"].as_integer(), Some(1_000_000));
             assert!(whole["limits"]["connections_per_peer_max"].is_integer(), "{file}");
         }

@@ -1,7 +1,7 @@
-//! How a client proves who it is, and which servers it trusts: files that may be replaced at any
-//! time. A [`Watch`](crate::Watch) and a [`Worker`](crate::Worker) read the certificates again for
-//! each new connection; a [`Client`](crate::Client) keeps those of its start. A token that was read
-//! more than 10 s ago is read again at the next call.
+//! The credentials of a client, and the CA certificates that it trusts. Both are files, which may
+//! be replaced at any time. A [`Watch`](crate::Watch) and a [`Worker`](crate::Worker) read the
+//! certificates again for each new connection; a [`Client`](crate::Client) keeps those of its
+//! start. A token that was read more than 10 s ago is read again at the next call.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,7 +54,7 @@ impl Security {
                     Err(invalid("the token would be readable on the network; use https".into()))
                 }
                 Security { certificate: Some(_), .. } | Security { ca: Some(_), .. } => {
-                    Err(invalid("certificates are of use with https only".into()))
+                    Err(invalid("certificates need an https address".into()))
                 }
                 _ => Ok(endpoint),
             };
@@ -127,7 +127,7 @@ impl TokenSource {
         let text = String::from_utf8_lossy(&text);
         let mut value: MetadataValue<Ascii> = format!("Bearer {}", text.trim())
             .parse()
-            .map_err(|error| Error::unusable("the token has characters of no token", &error))?;
+            .map_err(|error| Error::unusable("the token has invalid characters", &error))?;
         value.set_sensitive(true);
         *held = Some((Instant::now(), value.clone()));
         Ok(value)
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn certificates_need_https_and_each_other() {
         let ca = Security { ca: Some("ca".into()), ..Security::default() };
-        assert!(apply("http://127.0.0.1:1", &ca).contains("https only"));
+        assert!(apply("http://127.0.0.1:1", &ca).contains("need an https address"));
         assert!(apply("https://127.0.0.1:1", &ca).contains("cannot read ca"));
         let key = Security { key: Some("key".into()), ..Security::default() };
         let directory = tempfile::tempdir().unwrap();

@@ -32,7 +32,7 @@ pub fn level_of(operation: &Operation) -> Level {
     }
 }
 
-/// What a list of operations is about, and so which columns name the application.
+/// The scope of a list of operations. It decides which columns identify the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListScope {
     /// One application: no column.

@@ -1,5 +1,4 @@
-//! Completes errors of tonic and of other libraries with a reason, as every error of this server
-//! has.
+//! Adds a reason to errors of tonic and of other libraries: every error of this server has one.
 //!
 //! tonic answers a request that does not decode with `INTERNAL`, as if the server had failed. This
 //! module replaces the code of such client errors.

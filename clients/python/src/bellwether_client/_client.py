@@ -247,7 +247,7 @@ class Client(Methods):
         if self._is_tls:
             return
         if self._cert or self._ca:
-            raise ValueError("certificates are of use with https only")
+            raise ValueError("certificates need an https address")
         if (self._token or self._token_file) and not _is_local(self._host):
             raise ValueError("the token would be readable on the network; use https")
 

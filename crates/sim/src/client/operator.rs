@@ -179,7 +179,7 @@ impl Hand {
         }
     }
 
-    /// Reads the checkpoint under its own fence.
+    /// Reads the checkpoint, if the operation still runs with the fence of this worker.
     async fn reached(&mut self, id: &OperationId, fence: u64, revision: Revision) -> Option<u64> {
         let (place, app, id) = (self.client.pick(), self.app.clone(), id.clone());
         let read = self.client.call(place, "checkpoint", move |process| async move {

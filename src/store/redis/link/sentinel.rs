@@ -143,8 +143,8 @@ fn read(
             "Sentinel {sentinel} knows no master {master:?}; check the name in --store"
         ))
     })?;
-    // Some Sentinels only allow the question for the address. All answers then count as equally
-    // new.
+    // The ACL of a Sentinel may allow GET-MASTER-ADDR-BY-NAME only. The epoch is then 0, so that
+    // all answers are equally new.
     let facts: BTreeMap<String, String> = from_redis_value(facts).unwrap_or_default();
     let epoch = facts.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
     Ok(SentinelAnswer { epoch, address: Address { host, port } })
