@@ -217,7 +217,7 @@ pub struct NewStatus {
 }
 
 impl NewStatus {
-    pub(in crate::domain) fn key_of<'k>(&'k self, unit: &'k UnitName, kind: Kind) -> KeyParts<'k> {
+    pub(super) fn key_of<'k>(&'k self, unit: &'k UnitName, kind: Kind) -> KeyParts<'k> {
         KeyParts::new(unit, &self.component, &self.key, kind)
     }
 }

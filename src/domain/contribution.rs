@@ -121,7 +121,7 @@ pub(super) fn own_ranks(head: &Head) -> impl Iterator<Item = Rank> {
 
 /// Returns the contribution of a fault. A fault of a lost or uncertain unit contributes only at
 /// level error, because only final levels do.
-pub(in crate::domain) fn fault_rank(
+pub(super) fn fault_rank(
     head: &Head,
     unit: Option<&Unit>,
     key: &Arc<FaultKey>,
@@ -140,7 +140,7 @@ pub(in crate::domain) fn fault_rank(
 }
 
 /// Returns the texts of a fault.
-pub(in crate::domain) fn fault_words(fault: &Fault) -> Words {
+pub(super) fn fault_words(fault: &Fault) -> Words {
     Words {
         message: fault.shown.clone(),
         reason: fault.reason().into(),

@@ -411,7 +411,7 @@ impl AppState {
     }
 
     /// Returns the rank of a fault, if it contributes.
-    pub(in crate::domain) fn rank_of_fault(&self, key: &Arc<FaultKey>) -> Option<Rank> {
+    pub(super) fn rank_of_fault(&self, key: &Arc<FaultKey>) -> Option<Rank> {
         let fault = self.faults.get(key)?;
         fault_rank(&self.head, self.unit(&key.unit), key, fault)
     }

@@ -243,7 +243,7 @@ impl Winner {
         }
     }
 
-    pub(in crate::domain) fn of(rank: &Rank) -> Winner {
+    pub(super) fn of(rank: &Rank) -> Winner {
         Winner {
             unit: rank.key.unit.clone(),
             component: rank.key.component.clone(),
@@ -260,7 +260,7 @@ fn is_work_of_unit(rank: &Rank) -> bool {
 }
 
 impl Totals {
-    pub(in crate::domain) fn add(&mut self, rank: &Rank) {
+    pub(super) fn add(&mut self, rank: &Rank) {
         self.contributions[rank.level as usize] += 1;
         self.asking += u32::from(rank.asks);
         self.flapping += u32::from(rank.flaps);
@@ -268,7 +268,7 @@ impl Totals {
         self.operations += u32::from(is_work_of_unit(rank));
     }
 
-    pub(in crate::domain) fn remove(&mut self, rank: &Rank) {
+    pub(super) fn remove(&mut self, rank: &Rank) {
         self.contributions[rank.level as usize] -= 1;
         self.asking -= u32::from(rank.asks);
         self.flapping -= u32::from(rank.flaps);
@@ -276,12 +276,7 @@ impl Totals {
         self.operations -= u32::from(is_work_of_unit(rank));
     }
 
-    pub(in crate::domain) fn count_unit(
-        &mut self,
-        unit: &Unit,
-        strongest: Option<&Rank>,
-        step: fn(&mut u32),
-    ) {
+    pub(super) fn count_unit(&mut self, unit: &Unit, strongest: Option<&Rank>, step: fn(&mut u32)) {
         step(&mut self.units);
         step(&mut self.units_by_level[strongest.map_or(Level::Unknown, |r| r.level) as usize]);
         match unit.freshness() {

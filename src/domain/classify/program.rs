@@ -8,7 +8,7 @@ use crate::domain::classify::row::When::{Always, DeadlinePassed};
 use crate::domain::classify::row::{Row, rows};
 
 /// By the first word of the reply.
-pub(in crate::domain) const REDIS: &[Row] = rows! {
+pub const REDIS: &[Row] = rows! {
     "connection_lost"  Always  Transient  "redis.connection-lost"
         "the connection broke; a write may have been applied";
     "LOADING"          Always  Transient  "redis.loading"
@@ -35,7 +35,7 @@ pub(in crate::domain) const REDIS: &[Row] = rows! {
 };
 
 /// By a part of the message.
-pub(in crate::domain) const HELM: &[Row] = rows! {
+pub const HELM: &[Row] = rows! {
     "another operation"                    Always          Conflict     "helm.another-operation"
         "another operation holds the release: wait for it, then read again";
     "context canceled"                     Always          Interrupted  "helm.context-canceled"

@@ -12,7 +12,7 @@ use crate::domain::classify::row::When::{Always, Gone, OurInput};
 use crate::domain::classify::row::{Row, rows};
 
 /// Returns the short name of an exception.
-pub(in crate::domain) fn short_name(name: &str) -> String {
+pub fn short_name(name: &str) -> String {
     let parts: Vec<&str> = name.split('.').collect();
     let package = match *parts {
         ["builtins", _] | [_] => None,
@@ -28,7 +28,7 @@ pub(in crate::domain) fn short_name(name: &str) -> String {
 
 /// By the short name of the exception; `4xx` and `5xx` match every status of their hundred, and
 /// `signal` the exit status of a command that a signal ended.
-pub(in crate::domain) const PYTHON: &[Row] = rows! {
+pub const PYTHON: &[Row] = rows! {
     "pebble.ConnectionError"               Always    Transient     "pebble.connection-error"
         "Pebble does not answer: its container may be starting";
     "pebble.APIError/5xx"                  Always    Transient     "pebble.api-error.5xx"

@@ -4,10 +4,10 @@ use crate::domain::classify::finding::{ErrorOrigin, Evidence, Match};
 
 /// A row, of one code or of several that mean the same. Among the rows of one code, the first whose
 /// condition holds decides.
-pub(in crate::domain) struct Row {
-    pub(in crate::domain) codes: &'static [&'static str],
-    pub(in crate::domain) when: When,
-    pub(in crate::domain) found: Match<'static>,
+pub struct Row {
+    pub codes: &'static [&'static str],
+    pub when: When,
+    pub found: Match<'static>,
 }
 
 /// The condition of a row beside its code.
@@ -52,7 +52,7 @@ macro_rules! rows {
 pub(super) use rows;
 
 impl When {
-    pub(in crate::domain) fn holds(self, evidence: &Evidence, is_gone: bool) -> bool {
+    pub fn holds(self, evidence: &Evidence, is_gone: bool) -> bool {
         let hints = &evidence.hints;
         let yes = Some(true);
         match self {

@@ -12,7 +12,7 @@ use crate::domain::classify::row::When::{
 use crate::domain::classify::row::{Row, rows};
 
 /// By the name of the code.
-pub(in crate::domain) const GRPC: &[Row] = rows! {
+pub const GRPC: &[Row] = rows! {
     "CANCELLED"            OwnShutdown        Interrupted   "grpc.cancelled.own-shutdown"
         "the worker cancelled the call to shut down: the work continues where it stopped";
     "CANCELLED"            Always             Transient     "grpc.cancelled"
@@ -70,7 +70,7 @@ pub(in crate::domain) const GRPC: &[Row] = rows! {
 };
 
 /// By the status, or by the failure that prevented one.
-pub(in crate::domain) const HTTP: &[Row] = rows! {
+pub const HTTP: &[Row] = rows! {
     "connect_refused"   Always                      Transient     "http.connect-refused"
         "no server listens there now";
     "connection_reset"  Always                      Transient     "http.connection-reset"

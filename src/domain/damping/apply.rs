@@ -19,17 +19,13 @@ fn is_repeat(old: &Status, new: &Status) -> bool {
 }
 
 /// Returns whether this status may be latched or damped.
-pub(in crate::domain) fn may_hold(draft: &Draft<'_>, key: &StatusKey, status: &Status) -> bool {
+pub fn may_hold(draft: &Draft<'_>, key: &StatusKey, status: &Status) -> bool {
     let config = &draft.head.config;
     status.held.is_some() || config.latch_of(key).is_some() || config.damping_of(key).is_some()
 }
 
 /// Applies one more result to an existing status. Returns whether a visible value changed.
-pub(in crate::domain) fn take_result(
-    draft: &mut Draft<'_>,
-    key: Arc<StatusKey>,
-    latest: Option<Reported>,
-) -> bool {
+pub fn take_result(draft: &mut Draft<'_>, key: Arc<StatusKey>, latest: Option<Reported>) -> bool {
     let Some(old) = draft.latest(&key) else {
         return false;
     };
@@ -58,7 +54,7 @@ pub(in crate::domain) fn take_result(
 }
 
 /// Returns the statuses, missing from a pull set, that a latch or damping keeps.
-pub(in crate::domain) fn held_without(
+pub fn held_without(
     draft: &Draft<'_>,
     keys: &BTreeSet<Arc<StatusKey>>,
 ) -> BTreeSet<Arc<StatusKey>> {
@@ -73,7 +69,7 @@ pub(in crate::domain) fn held_without(
 
 /// Ends flapping once the level has not changed for long enough: the last report becomes
 /// visible.
-pub(in crate::domain) fn calm(draft: &mut Draft<'_>, key: &Arc<StatusKey>) {
+pub fn calm(draft: &mut Draft<'_>, key: &Arc<StatusKey>) {
     let is_over = |s: &Status| s.flapping().is_some_and(|f| f.calm_time <= draft.now);
     let Some(old) = draft.latest(key).filter(is_over) else {
         return;
@@ -84,7 +80,7 @@ pub(in crate::domain) fn calm(draft: &mut Draft<'_>, key: &Arc<StatusKey>) {
 
 /// Applies a changed configuration: statuses that are no longer latched or damped show their
 /// last report.
-pub(in crate::domain) fn release(draft: &mut Draft<'_>, before: &Config) {
+pub fn release(draft: &mut Draft<'_>, before: &Config) {
     let config = &draft.head.config;
     let same = config.latches == before.latches
         && config.damping == before.damping

@@ -4,8 +4,8 @@
 //! worst report since a status began to flap. Both store the last report beside the visible one.
 //! [`flapping`] measures, `decide` chooses the visible report, `apply` writes it to a draft.
 
-pub(in crate::domain) mod apply;
-pub(in crate::domain) mod decide;
+pub(super) mod apply;
+pub(super) mod decide;
 pub mod flapping;
 
 use std::sync::Arc;

@@ -31,7 +31,7 @@ fn check(key: &str, value: &Bytes) -> Result<(), ValueTooLarge> {
 }
 
 /// Applies a change from the leader, as a whole or not at all.
-pub(in crate::domain) fn update_data(
+pub fn update_data(
     draft: &mut Draft<'_>,
     claim: &Claim,
     patch: &DataPatch,

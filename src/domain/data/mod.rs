@@ -4,8 +4,8 @@
 //! Values appear in no event, log or metric. They are not for secrets: every reader of the
 //! application may read them.
 
-pub(in crate::domain) mod apply;
-pub(in crate::domain) mod draft;
+pub(super) mod apply;
+pub(super) mod draft;
 pub mod refused;
 
 use std::collections::BTreeMap;

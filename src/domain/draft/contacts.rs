@@ -14,7 +14,7 @@ use crate::domain::unit::draft::UnitDraft;
 
 /// The in-memory changes of a draft.
 #[derive(Default)]
-pub(in crate::domain) struct Contacts {
+pub struct Contacts {
     memory_only: MemoryOnly,
     /// Results without a level change, for statuses that the draft does not write.
     swings: BTreeMap<Arc<StatusKey>, Swings>,
@@ -22,14 +22,14 @@ pub(in crate::domain) struct Contacts {
 
 impl Contacts {
     /// Adds a contact of a unit.
-    pub(in crate::domain) fn add(&mut self, unit: &UnitName) {
+    pub fn add(&mut self, unit: &UnitName) {
         if self.memory_only.units.last() != Some(unit) {
             self.memory_only.units.push(unit.clone());
         }
     }
 
     /// Records that a unit answered a pull of all its statuses.
-    pub(in crate::domain) fn answered(&mut self, unit: &UnitName) {
+    pub fn answered(&mut self, unit: &UnitName) {
         if self.memory_only.answers.last() != Some(unit) {
             self.memory_only.answers.push(unit.clone());
         }
@@ -37,7 +37,7 @@ impl Contacts {
 
     /// Removes the mark that a unit answered: the unit is removed, and a later one has not
     /// answered.
-    pub(in crate::domain) fn unanswered(&mut self, unit: &UnitName) {
+    pub fn unanswered(&mut self, unit: &UnitName) {
         self.memory_only.answers.retain(|name| name != unit);
     }
 
@@ -46,20 +46,20 @@ impl Contacts {
     }
 
     /// Returns the last deadline that a status got in this draft, usually the last one of all.
-    pub(in crate::domain) fn deadline(&self, key: &StatusKey) -> Option<Timestamp> {
+    pub fn deadline(&self, key: &StatusKey) -> Option<Timestamp> {
         let moved = self.memory_only.deadlines.iter().rev();
         moved.filter(|(moved, _)| **moved == *key).map(|(_, until)| *until).next()
     }
 
-    pub(in crate::domain) fn swings(&self, key: &StatusKey) -> Option<Swings> {
+    pub fn swings(&self, key: &StatusKey) -> Option<Swings> {
         self.swings.get(key).copied()
     }
 
-    pub(in crate::domain) fn put_swings(&mut self, key: &Arc<StatusKey>, swings: Swings) {
+    pub fn put_swings(&mut self, key: &Arc<StatusKey>, swings: Swings) {
         self.swings.insert(key.clone(), swings);
     }
 
-    pub(in crate::domain) fn remove_swings(&mut self, key: &StatusKey) {
+    pub fn remove_swings(&mut self, key: &StatusKey) {
         self.swings.remove(key);
     }
 

@@ -15,7 +15,7 @@ use crate::domain::unit::presence::ReplicaId;
 use crate::domain::usage::Kept;
 
 /// The head after a draft. Reads go to [`Head`].
-pub(in crate::domain) struct HeadDraft<'a> {
+pub struct HeadDraft<'a> {
     base: &'a Head,
     after: Head,
     /// Whether a visible value changed, so that the revision moves.
@@ -39,27 +39,27 @@ impl<'a> HeadDraft<'a> {
     }
 
     /// Returns the head before the draft.
-    pub(in crate::domain) fn base(&self) -> &'a Head {
+    pub fn base(&self) -> &'a Head {
         self.base
     }
 
     /// Marks a visible change.
-    pub(in crate::domain) fn mark_visible(&mut self) {
+    pub fn mark_visible(&mut self) {
         self.visible = true;
     }
 
     /// Marks the change of a record that no reader sees.
-    pub(in crate::domain) fn mark_quiet(&mut self) {
+    pub fn mark_quiet(&mut self) {
         self.quiet = true;
     }
 
     /// Returns whether a visible value has changed so far.
-    pub(in crate::domain) fn is_visible(&self) -> bool {
+    pub fn is_visible(&self) -> bool {
         self.visible
     }
 
     /// Returns the revision of the draft so far: the next one once a visible value has changed.
-    pub(in crate::domain) fn next_revision(&self) -> Revision {
+    pub fn next_revision(&self) -> Revision {
         match self.visible {
             true => self.base.revision.next(),
             false => self.base.revision,
@@ -67,57 +67,57 @@ impl<'a> HeadDraft<'a> {
     }
 
     /// Returns whether the draft changes the order of contributions that it does not write.
-    pub(in crate::domain) fn reranks(&self) -> bool {
+    pub fn reranks(&self) -> bool {
         self.base.ranks_otherwise(&self.after)
     }
 
-    pub(in crate::domain) fn set_config(&mut self, config: Config) -> Arc<Config> {
+    pub fn set_config(&mut self, config: Config) -> Arc<Config> {
         self.visible = true;
         std::mem::replace(&mut self.after.config, config.shared())
     }
 
-    pub(in crate::domain) fn set_lease(&mut self, lease: Option<Lease>) {
+    pub fn set_lease(&mut self, lease: Option<Lease>) {
         self.visible = true;
         self.after.lease = lease;
     }
 
-    pub(in crate::domain) fn set_lease_epoch(&mut self, epoch: u64) {
+    pub fn set_lease_epoch(&mut self, epoch: u64) {
         self.visible = true;
         self.after.lease_epoch = epoch;
     }
 
     /// Returns the queue number for a unit that waits to lead.
-    pub(in crate::domain) fn take_candidate_number(&mut self) -> u64 {
+    pub fn take_candidate_number(&mut self) -> u64 {
         self.visible = true;
         let number = self.after.next_candidate;
         self.after.next_candidate += 1;
         number
     }
 
-    pub(in crate::domain) fn set_application_status(&mut self, status: ApplicationStatus) {
+    pub fn set_application_status(&mut self, status: ApplicationStatus) {
         self.visible = true;
         self.after.application_status = Some(status);
     }
 
-    pub(in crate::domain) fn take_application_status(&mut self) -> Option<ApplicationStatus> {
+    pub fn take_application_status(&mut self) -> Option<ApplicationStatus> {
         let old = self.after.application_status.take();
         self.visible |= old.is_some();
         old
     }
 
-    pub(in crate::domain) fn set_data(&mut self, data: DataHead) {
+    pub fn set_data(&mut self, data: DataHead) {
         self.visible = true;
         self.after.data = data;
     }
 
-    pub(in crate::domain) fn set_operation(&mut self, status: Option<Box<OperationStatus>>) {
+    pub fn set_operation(&mut self, status: Option<Box<OperationStatus>>) {
         self.visible = true;
         self.after.operation = status;
     }
 
     /// Sets the loss count. Stored only together with other changes: without units, nothing becomes
     /// uncertain.
-    pub(in crate::domain) fn set_losses(&mut self, losses: u32) {
+    pub fn set_losses(&mut self, losses: u32) {
         self.after.losses = losses;
     }
 

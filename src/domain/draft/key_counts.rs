@@ -9,11 +9,11 @@ use crate::domain::status::StatusKey;
 
 /// The cached numbers of keys after a draft.
 #[derive(Default)]
-pub(in crate::domain) struct KeyCounts(RefCell<BTreeMap<(UnitName, PartName), usize>>);
+pub struct KeyCounts(RefCell<BTreeMap<(UnitName, PartName), usize>>);
 
 impl KeyCounts {
     /// Returns the number of statuses of a component; `count` is called for the first time.
-    pub(in crate::domain) fn get(
+    pub fn get(
         &self,
         unit: &UnitName,
         component: &PartName,

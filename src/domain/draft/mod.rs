@@ -42,19 +42,19 @@ use crate::domain::usage::Usage;
 
 /// The changes of a batch of commands, on top of a committed state.
 pub struct Draft<'a> {
-    pub(in crate::domain) base: &'a AppState,
-    pub(in crate::domain) limits: &'a Limits,
-    pub(in crate::domain) now: Timestamp,
-    pub(in crate::domain) head: HeadDraft<'a>,
-    pub(in crate::domain) units: UnitDraft<'a>,
-    pub(in crate::domain) statuses: StatusDraft,
-    pub(in crate::domain) faults: FaultDraft<'a>,
-    pub(in crate::domain) operations: OperationDraft<'a>,
-    pub(in crate::domain) data: DataDraft<'a>,
-    pub(in crate::domain) requests: RequestDraft<'a>,
-    pub(in crate::domain) contacts: Contacts,
-    pub(in crate::domain) usage: UsageDraft,
-    pub(in crate::domain) key_counts: KeyCounts,
+    pub(super) base: &'a AppState,
+    pub(super) limits: &'a Limits,
+    pub(super) now: Timestamp,
+    pub(super) head: HeadDraft<'a>,
+    pub(super) units: UnitDraft<'a>,
+    pub(super) statuses: StatusDraft,
+    pub(super) faults: FaultDraft<'a>,
+    pub(super) operations: OperationDraft<'a>,
+    pub(super) data: DataDraft<'a>,
+    pub(super) requests: RequestDraft<'a>,
+    pub(super) contacts: Contacts,
+    pub(super) usage: UsageDraft,
+    pub(super) key_counts: KeyCounts,
     events: Vec<StatusEvent>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Draft<'a> {
         self.usage.set_beside_in_namespace(others);
     }
 
-    pub(in crate::domain) fn status(
+    pub(super) fn status(
         &self,
         key: &(impl Hash + Equivalent<Arc<StatusKey>>),
     ) -> Option<&Arc<Status>> {
@@ -101,7 +101,7 @@ impl<'a> Draft<'a> {
 
     /// Returns a status with the results and the deadline that this draft keeps in memory only:
     /// a written record carries them itself.
-    pub(in crate::domain) fn latest(&self, key: &StatusKey) -> Option<Status> {
+    pub(super) fn latest(&self, key: &StatusKey) -> Option<Status> {
         let status = self.status(key)?;
         let swings = self.contacts.swings(key).unwrap_or(status.swings);
         let expire_time = status.expire_time.max(self.contacts.deadline(key));
@@ -109,10 +109,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns a status and its key: the stored one if there is one, else a new one.
-    pub(in crate::domain) fn find(
-        &self,
-        key: KeyParts<'_>,
-    ) -> (Arc<StatusKey>, Option<Arc<Status>>) {
+    pub(super) fn find(&self, key: KeyParts<'_>) -> (Arc<StatusKey>, Option<Arc<Status>>) {
         let drafted = self.statuses.find(&key).map(|(key, drafted)| (key, drafted.after.as_ref()));
         let stored = || self.base.statuses.find(&key).map(|(key, status)| (key, Some(status)));
         match drafted.or_else(stored) {
@@ -121,12 +118,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(in crate::domain) fn unit(&self, name: &UnitName) -> Option<&Unit> {
+    pub(super) fn unit(&self, name: &UnitName) -> Option<&Unit> {
         self.units.get(name)
     }
 
     /// Returns the keys of a unit, or of one of its components, after the draft.
-    pub(in crate::domain) fn keys_of(
+    pub(super) fn keys_of(
         &self,
         unit: &UnitName,
         component: Option<&PartName>,
@@ -139,7 +136,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Writes or removes a unit.
-    pub(in crate::domain) fn put_unit(&mut self, name: UnitName, unit: Option<Unit>) {
+    pub(super) fn put_unit(&mut self, name: UnitName, unit: Option<Unit>) {
         let held_by = |unit: Option<&Unit>| unit.and_then(Unit::session).map(|s| s.replica);
         self.head.count_session(held_by(self.unit(&name)), held_by(unit.as_ref()));
         self.head.mark_visible();
@@ -147,7 +144,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Writes or removes a fault.
-    pub(in crate::domain) fn put_fault(&mut self, key: Arc<FaultKey>, fault: Option<Arc<Fault>>) {
+    pub(super) fn put_fault(&mut self, key: Arc<FaultKey>, fault: Option<Arc<Fault>>) {
         let size = |fault: Option<&Arc<Fault>>| fault.map_or(0, |fault| fault.size());
         let old = self.faults.get(&key);
         self.head.count_fault(old.is_some(), fault.is_some());
@@ -157,12 +154,12 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns when a unit is lost if it does not report from now on.
-    pub(in crate::domain) fn silence_from_now(&self) -> Timestamp {
+    pub(super) fn silence_from_now(&self) -> Timestamp {
         self.now.after(self.head.config.lost_after)
     }
 
     /// Returns the next value of a count that must only rise, even after a data loss.
-    pub(in crate::domain) fn next_count(&self, last: u64) -> u64 {
+    pub(super) fn next_count(&self, last: u64) -> u64 {
         next_count(last, self.head.losses, self.base.epoch_floor)
     }
 

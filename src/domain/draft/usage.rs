@@ -5,7 +5,7 @@ use crate::domain::limits::Limits;
 use crate::domain::usage::{Kept, Usage};
 
 /// The usage of an application after a draft, as far as its head counts it, and that of all others.
-pub(in crate::domain) struct UsageDraft {
+pub struct UsageDraft {
     beside: Usage,
     beside_in_namespace: Usage,
     kept: Kept,
@@ -26,17 +26,17 @@ impl UsageDraft {
     }
 
     /// Returns the usage of all other applications.
-    pub(in crate::domain) fn beside(&self) -> &Usage {
+    pub fn beside(&self) -> &Usage {
         &self.beside
     }
 
     /// Returns the usage of all other applications of the namespace.
-    pub(in crate::domain) fn beside_in_namespace(&self) -> &Usage {
+    pub fn beside_in_namespace(&self) -> &Usage {
         &self.beside_in_namespace
     }
 
     /// Returns the usage of this application.
-    pub(in crate::domain) fn kept(&self) -> Kept {
+    pub fn kept(&self) -> Kept {
         self.kept
     }
 
@@ -45,13 +45,13 @@ impl UsageDraft {
         self.kept.statuses -= u64::from(was);
     }
 
-    pub(in crate::domain) fn count_operation(&mut self, was: bool, is: bool) {
+    pub fn count_operation(&mut self, was: bool, is: bool) {
         self.kept.operations += u64::from(is);
         self.kept.operations -= u64::from(was);
     }
 
     /// Counts a record that replaces another one.
-    pub(in crate::domain) fn count_bytes(&mut self, old: u64, new: u64) {
+    pub fn count_bytes(&mut self, old: u64, new: u64) {
         let bytes = &mut self.kept.record_bytes;
         *bytes = bytes.saturating_sub(old).saturating_add(new);
     }

@@ -65,7 +65,7 @@ impl Fault {
 }
 
 /// Records an error that a unit met.
-pub(in crate::domain) fn report_error(
+pub fn report_error(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     component: &PartName,
@@ -110,7 +110,7 @@ pub(in crate::domain) fn report_error(
 
 /// Resolves the faults of a target that works again, except holds that this success may not
 /// end. `None`: every target, every component.
-pub(in crate::domain) fn resolve_error(
+pub fn resolve_error(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     component: Option<&PartName>,
@@ -143,7 +143,7 @@ pub(in crate::domain) fn resolve_error(
 }
 
 /// Releases a held component on behalf of an operator.
-pub(in crate::domain) fn resolve_hold(
+pub fn resolve_hold(
     draft: &mut Draft<'_>,
     unit: &UnitName,
     component: &PartName,
@@ -168,7 +168,7 @@ pub(in crate::domain) fn resolve_hold(
 }
 
 /// Moves a fault whose time has come: to its next stage, or to a new request to retry.
-pub(in crate::domain) fn move_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>) {
+pub fn move_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>) {
     let now = draft.now;
     let is_due = |fault: &&Arc<Fault>| fault.deadline().is_some_and(|at| at <= now);
     let Some(old) = draft.faults.get(key).filter(is_due).cloned() else {
@@ -196,7 +196,7 @@ fn ask_to_retry(draft: &mut Draft<'_>, key: &FaultKey, fault: &Fault) -> Option<
 
 /// Plans requests to retry, after a session opens, for faults that the unit or an earlier
 /// incarnation left open.
-pub(in crate::domain) fn ask_new_session_to_retry(draft: &mut Draft<'_>, unit: &UnitName) {
+pub fn ask_new_session_to_retry(draft: &mut Draft<'_>, unit: &UnitName) {
     for (key, fault) in faults_of(draft, unit, None) {
         let is_idle = fault.ask_time.is_none() && fault.held_since.is_none();
         let Some(at) = fault.retry_time.filter(|_| is_idle) else {
@@ -208,7 +208,7 @@ pub(in crate::domain) fn ask_new_session_to_retry(draft: &mut Draft<'_>, unit: &
 }
 
 /// Removes the open faults of a unit. The removal of the unit is the only event.
-pub(in crate::domain) fn remove_faults(draft: &mut Draft<'_>, unit: &UnitName) {
+pub fn remove_faults(draft: &mut Draft<'_>, unit: &UnitName) {
     for (key, _) in faults_of(draft, unit, None) {
         draft.put_fault(key, None);
     }
@@ -227,7 +227,7 @@ fn faults_of(
 }
 
 /// Returns the first moment from `at` on whose second is within the limit for one more retry.
-pub(in crate::domain) fn place(draft: &Draft<'_>, at: Timestamp, own: Option<u64>) -> Timestamp {
+pub fn place(draft: &Draft<'_>, at: Timestamp, own: Option<u64>) -> Timestamp {
     draft.faults.place(at, own, draft.limits.faults.retries_per_second_max)
 }
 

@@ -9,7 +9,7 @@ use crate::domain::name::{PartName, UnitName};
 use crate::domain::time::Timestamp;
 
 /// The open faults after a draft.
-pub(in crate::domain) struct FaultDraft<'a> {
+pub struct FaultDraft<'a> {
     base: &'a Faults,
     written: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
     /// Change in the number of planned retries, by second.
@@ -17,11 +17,11 @@ pub(in crate::domain) struct FaultDraft<'a> {
 }
 
 impl<'a> FaultDraft<'a> {
-    pub(in crate::domain) fn new(base: &'a Faults) -> FaultDraft<'a> {
+    pub fn new(base: &'a Faults) -> FaultDraft<'a> {
         FaultDraft { base, written: BTreeMap::new(), tries: BTreeMap::new() }
     }
 
-    pub(in crate::domain) fn get(&self, key: &FaultKey) -> Option<&Arc<Fault>> {
+    pub fn get(&self, key: &FaultKey) -> Option<&Arc<Fault>> {
         match self.written.get(key) {
             Some(fault) => fault.as_ref(),
             None => self.base.get(key),
@@ -29,17 +29,17 @@ impl<'a> FaultDraft<'a> {
     }
 
     /// Returns whether the draft writes or removes a fault.
-    pub(in crate::domain) fn contains(&self, key: &FaultKey) -> bool {
+    pub fn contains(&self, key: &FaultKey) -> bool {
         self.written.contains_key(key)
     }
 
     /// Returns whether the draft writes and removes no fault.
-    pub(in crate::domain) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.written.is_empty()
     }
 
     /// Returns the faults of a unit, or of one of its components.
-    pub(in crate::domain) fn of(
+    pub fn of(
         &self,
         unit: &UnitName,
         component: Option<&PartName>,
@@ -52,7 +52,7 @@ impl<'a> FaultDraft<'a> {
     }
 
     /// Returns the faults of a unit that the draft writes or removes.
-    pub(in crate::domain) fn written_of<'b>(
+    pub fn written_of<'b>(
         &'b self,
         unit: &'b UnitName,
     ) -> impl Iterator<Item = (&'b Arc<FaultKey>, &'b Option<Arc<Fault>>)> {
@@ -61,17 +61,17 @@ impl<'a> FaultDraft<'a> {
     }
 
     /// Returns the names of the units whose faults the draft writes or removes.
-    pub(in crate::domain) fn units(&self) -> impl Iterator<Item = &UnitName> {
+    pub fn units(&self) -> impl Iterator<Item = &UnitName> {
         self.written.keys().map(|key| &key.unit)
     }
 
     /// Returns the deadlines of the faults that the draft writes.
-    pub(in crate::domain) fn deadlines(&self) -> impl Iterator<Item = Timestamp> {
+    pub fn deadlines(&self) -> impl Iterator<Item = Timestamp> {
         self.written.values().flatten().filter_map(|fault| fault.deadline())
     }
 
     /// Writes or removes a fault.
-    pub(in crate::domain) fn put(&mut self, key: Arc<FaultKey>, fault: Option<Arc<Fault>>) {
+    pub fn put(&mut self, key: Arc<FaultKey>, fault: Option<Arc<Fault>>) {
         let old = self.get(&key).and_then(|old| old.next_try());
         let new = fault.as_ref().and_then(|fault| fault.next_try());
         for (at, step) in old.map(|at| (at, -1)).into_iter().chain(new.map(|at| (at, 1))) {
@@ -82,7 +82,7 @@ impl<'a> FaultDraft<'a> {
 
     /// Returns the first moment from `at` on whose second has less than `max` planned retries. The
     /// second `own` counts one retry less.
-    pub(in crate::domain) fn place(&self, at: Timestamp, own: Option<u64>, max: u32) -> Timestamp {
+    pub fn place(&self, at: Timestamp, own: Option<u64>, max: u32) -> Timestamp {
         let max = i64::from(max.max(1));
         let taken = |second: u64| {
             let written = self.tries.get(&second).copied().unwrap_or_default();
@@ -98,9 +98,7 @@ impl<'a> FaultDraft<'a> {
     }
 
     /// Returns the faults to write and to remove.
-    pub(in crate::domain) fn into_writes(
-        self,
-    ) -> impl Iterator<Item = (Arc<FaultKey>, Option<Arc<Fault>>)> {
+    pub fn into_writes(self) -> impl Iterator<Item = (Arc<FaultKey>, Option<Arc<Fault>>)> {
         self.written.into_iter()
     }
 }

@@ -12,11 +12,11 @@
 //! component until an operator releases it. A fault contributes beside the statuses of its
 //! component and never replaces them.
 
-pub(in crate::domain) mod apply;
-pub(in crate::domain) mod draft;
+pub(super) mod apply;
+pub(super) mod draft;
 mod lifecycle;
-pub(in crate::domain) mod retry;
-pub(in crate::domain) mod set;
+pub(super) mod retry;
+pub(super) mod set;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl FaultKey {
     }
 
     /// Returns the topic of the request to retry.
-    pub(in crate::domain) fn topic(&self) -> Topic {
+    pub(super) fn topic(&self) -> Topic {
         Topic { component: self.component.clone(), target: (&*self.target).into() }
     }
 }
@@ -200,19 +200,19 @@ impl Fault {
     }
 
     /// Returns when time alone changes the fault.
-    pub(in crate::domain) fn deadline(&self) -> Option<Timestamp> {
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
         self.stage_ends.into_iter().chain(self.ask_time).min()
     }
 
     /// Returns the bytes of the texts.
-    pub(in crate::domain) fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         self.error.size() + self.shown.len() as u64
     }
 }
 
 impl NewError {
     /// Returns the bytes of the texts.
-    pub(in crate::domain) fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         let evidence = &self.evidence;
         let found = &self.finding;
         let texts = [

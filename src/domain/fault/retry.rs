@@ -11,26 +11,22 @@ use fnv::FnvHasher;
 
 /// The owner of a fault. It includes the application, so that equal units of many applications do
 /// not retry together.
-pub(in crate::domain) type Whose<'a> = (&'a AppName, &'a FaultKey);
+pub type Whose<'a> = (&'a AppName, &'a FaultKey);
 
 /// The values of an error that decide the next retry.
-pub(in crate::domain) struct Met {
-    pub(in crate::domain) class: Class,
+pub struct Met {
+    pub class: Class,
     /// Number of errors.
-    pub(in crate::domain) count: u32,
+    pub count: u32,
     /// Number of errors that count as attempts.
-    pub(in crate::domain) attempts: u32,
+    pub attempts: u32,
     /// The delay that the peer requested.
-    pub(in crate::domain) pushback: Option<Duration>,
+    pub pushback: Option<Duration>,
 }
 
 /// Returns the wait before the next retry; `None`: no retry until a person has acted. The peer's
 /// delay replaces the own wait, but never shortens it once the budget is used up.
-pub(in crate::domain) fn wait(
-    settings: &FaultSettings,
-    whose: Whose<'_>,
-    met: &Met,
-) -> Option<Duration> {
+pub fn wait(settings: &FaultSettings, whose: Whose<'_>, met: &Met) -> Option<Duration> {
     let FaultSettings { retry_base, throttled_base, retry_max, .. } = *settings;
     let is_spent = met.class.counts_as_attempt() && settings.hard_count <= met.attempts;
     let own = match met.class {

@@ -171,12 +171,12 @@ const LINE_BYTES: u64 = 128;
 
 impl StatusEvent {
     /// Returns this event with a unit as a whole as its subject, or with `""` the leader's status.
-    pub(in crate::domain) fn of_unit(self, unit: &UnitName) -> StatusEvent {
+    pub(super) fn of_unit(self, unit: &UnitName) -> StatusEvent {
         StatusEvent { subject: Some(Subject::unit(unit)), ..self }
     }
 
     /// Returns the estimated bytes of the event.
-    pub(in crate::domain) fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         LINE_BYTES + (self.message.len() + self.reason.len()) as u64
     }
 }

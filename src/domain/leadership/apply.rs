@@ -23,7 +23,7 @@ use crate::domain::unit::refused::ReporterError;
 
 /// Handles a claim for leadership; it creates the unit as a report does. If another unit leads,
 /// the claim is rejected, but the waiting position is written.
-pub(in crate::domain) fn claim_leadership(
+pub fn claim_leadership(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     duration: Option<Duration>,
@@ -60,10 +60,7 @@ pub(in crate::domain) fn claim_leadership(
 }
 
 /// Renews the lease of the leader.
-pub(in crate::domain) fn renew_leadership(
-    draft: &mut Draft<'_>,
-    claim: &Claim,
-) -> Result<Effect, LeaseError> {
+pub fn renew_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Effect, LeaseError> {
     exists(draft)?;
     may_lead(draft, claim)?;
     let Some(lease) = draft.head.lease.clone() else {
@@ -79,10 +76,7 @@ fn led(draft: &Draft<'_>, changed: bool) -> Effect {
 
 /// Releases the lease; the next waiting unit leads immediately. Without a lease there is no
 /// change.
-pub(in crate::domain) fn release_leadership(
-    draft: &mut Draft<'_>,
-    claim: &Claim,
-) -> Result<Effect, LeaseError> {
+pub fn release_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Effect, LeaseError> {
     exists(draft)?;
     let is_leased = draft.head.lease.is_some();
     if is_leased || draft.head.config.external_leader.is_some() {
@@ -95,10 +89,7 @@ pub(in crate::domain) fn release_leadership(
 }
 
 /// Makes a unit the leader on behalf of an operator. The other candidates keep waiting.
-pub(in crate::domain) fn transfer_leadership(
-    draft: &mut Draft<'_>,
-    to: &UnitName,
-) -> Result<Effect, TransferError> {
+pub fn transfer_leadership(draft: &mut Draft<'_>, to: &UnitName) -> Result<Effect, TransferError> {
     unit_exists(draft, to)?;
     if let Some(leader) = &draft.head.config.external_leader {
         return Err(LeaderIsExternal { leader: leader.clone() }.into());
@@ -117,10 +108,7 @@ pub(in crate::domain) fn transfer_leadership(
 }
 
 /// Withdraws a unit from leadership, whether it leads or waits.
-pub(in crate::domain) fn step_back(
-    draft: &mut Draft<'_>,
-    reporter: &Reporter,
-) -> Result<Effect, ReporterError> {
+pub fn step_back(draft: &mut Draft<'_>, reporter: &Reporter) -> Result<Effect, ReporterError> {
     check_known_reporter(draft, reporter)?;
     let changed = note_contact(draft, reporter);
     let waited = unqueue(draft, &reporter.unit);
@@ -133,11 +121,7 @@ pub(in crate::domain) fn step_back(
 
 /// Ends the lease of a connected leader that was silent for the length of its lease. No effect
 /// if the unit does not lead, or leads under another epoch, or has opened another session.
-pub(in crate::domain) fn lapse_leadership(
-    draft: &mut Draft<'_>,
-    claim: &Claim,
-    session: SessionId,
-) -> Effect {
+pub fn lapse_leadership(draft: &mut Draft<'_>, claim: &Claim, session: SessionId) -> Effect {
     let leads = draft.head.lease.as_ref().is_some_and(|lease| lease.holder == claim.unit);
     let is_here = draft.unit(&claim.unit).is_some_and(|unit| match unit.session() {
         Some(held) => held == session,
@@ -152,7 +136,7 @@ pub(in crate::domain) fn lapse_leadership(
 
 /// Checks that a unit leads now, with this epoch, or is about to by a decision outside. An expired
 /// lease gives no rights.
-pub(in crate::domain) fn may_lead(draft: &mut Draft<'_>, claim: &Claim) -> Result<(), NotLeader> {
+pub fn may_lead(draft: &mut Draft<'_>, claim: &Claim) -> Result<(), NotLeader> {
     let leads = match (&draft.head.config.external_leader, &draft.head.lease) {
         _ if claim.decided_outside => true,
         (Some(unit), _) => *unit == claim.unit && claim.lease_epoch == 0,

@@ -5,14 +5,14 @@
 //! their numbers are part of their unit records. A configured `external_leader` replaces all of
 //! this.
 
-pub(in crate::domain) mod apply;
-pub(in crate::domain) mod outside;
-pub(in crate::domain) mod own_set;
+pub(super) mod apply;
+pub(super) mod outside;
+pub(super) mod own_set;
 pub mod refused;
-pub(in crate::domain) mod remove_own;
-pub(in crate::domain) mod set_status;
+pub(super) mod remove_own;
+pub(super) mod set_status;
 pub mod status;
-pub(in crate::domain) mod succession;
+pub(super) mod succession;
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ const COUNTS_PER_HISTORY: u64 = 1 << 32;
 /// Returns the next value of a count that must only rise, even if the store has lost the last ones:
 /// it is above the stored value, above all values that clients received before the loss, and above
 /// the epoch floor. It may exceed 2^53: JSON carries it as text.
-pub(in crate::domain) fn next_count(last: u64, losses: u32, epoch_floor: u64) -> u64 {
+pub(super) fn next_count(last: u64, losses: u32, epoch_floor: u64) -> u64 {
     let given_out = u64::from(losses) * COUNTS_PER_HISTORY;
     last.max(given_out).max(epoch_floor) + 1
 }

@@ -7,7 +7,7 @@ use crate::domain::policy::apply::set_config;
 
 /// Makes the sender the external leader if its claim says so. Called after every check of the
 /// write, so that a refused write leaves no leader behind. Returns whether that is a change.
-pub(in crate::domain) fn lead_outside(draft: &mut Draft<'_>, claim: &Claim) -> bool {
+pub fn lead_outside(draft: &mut Draft<'_>, claim: &Claim) -> bool {
     let leads = draft.head.config.external_leader.as_ref() == Some(&claim.unit);
     if !claim.decided_outside || leads {
         return false;

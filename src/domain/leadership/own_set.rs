@@ -23,7 +23,7 @@ use crate::domain::status::place::{self, Place};
 use crate::domain::status::{KeyParts, Kind, Status};
 
 /// Replaces the set, or one component of it, on behalf of the leader.
-pub(in crate::domain) fn replace_application_statuses(
+pub fn replace_application_statuses(
     draft: &mut Draft<'_>,
     claim: &Claim,
     component: Option<&PartName>,

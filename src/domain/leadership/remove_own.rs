@@ -9,11 +9,7 @@ use crate::domain::name::UnitName;
 use crate::domain::status::StatusKey;
 
 /// Removes statuses of the application itself, with an event for each. Returns their number.
-pub(in crate::domain) fn remove_own(
-    draft: &mut Draft<'_>,
-    keys: BTreeSet<Arc<StatusKey>>,
-    cause: Cause,
-) -> u32 {
+pub fn remove_own(draft: &mut Draft<'_>, keys: BTreeSet<Arc<StatusKey>>, cause: Cause) -> u32 {
     let mut removed = 0;
     for key in keys {
         // The end of a lease in the same command may have removed the status.
@@ -26,7 +22,7 @@ pub(in crate::domain) fn remove_own(
 }
 
 /// Withdraws the status of the application as a whole. Returns whether there was one.
-pub(in crate::domain) fn withdraw(draft: &mut Draft<'_>, cause: Cause) -> bool {
+pub fn withdraw(draft: &mut Draft<'_>, cause: Cause) -> bool {
     let Some(old) = draft.head.take_application_status() else {
         return false;
     };

@@ -12,7 +12,7 @@ use crate::domain::name::UnitName;
 use crate::domain::request::Effect;
 
 /// Sets the status, on behalf of the leader.
-pub(in crate::domain) fn set_application_status(
+pub fn set_application_status(
     draft: &mut Draft<'_>,
     claim: &Claim,
     new: &NewApplicationStatus,
@@ -54,10 +54,7 @@ pub(in crate::domain) fn set_application_status(
 }
 
 /// Withdraws the status, on behalf of the leader.
-pub(in crate::domain) fn clear_application_status(
-    draft: &mut Draft<'_>,
-    claim: &Claim,
-) -> Result<Effect, NotLeader> {
+pub fn clear_application_status(draft: &mut Draft<'_>, claim: &Claim) -> Result<Effect, NotLeader> {
     may_lead(draft, claim)?;
     let leads_anew = lead_outside(draft, claim);
     let is_withdrawn = withdraw(draft, Cause::LeaderCleared);
@@ -66,7 +63,7 @@ pub(in crate::domain) fn clear_application_status(
 }
 
 /// Withdraws the status once its time has passed.
-pub(in crate::domain) fn expire_application_status(draft: &mut Draft<'_>) {
+pub fn expire_application_status(draft: &mut Draft<'_>) {
     let ends = draft.head.application_status.as_ref().and_then(|status| status.expire_time);
     if ends.is_some_and(|at| at <= draft.now) {
         withdraw(draft, Cause::Expired);

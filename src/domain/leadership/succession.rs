@@ -11,7 +11,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 
 /// Ends an expired lease. Must precede every other decision.
-pub(in crate::domain) fn expire_lease(draft: &mut Draft<'_>) {
+pub fn expire_lease(draft: &mut Draft<'_>) {
     if draft.head.lease_ends().is_some_and(|ends| ends <= draft.now) {
         end_lease(draft, Cause::LeaderExpired);
     }
@@ -19,7 +19,7 @@ pub(in crate::domain) fn expire_lease(draft: &mut Draft<'_>) {
 
 /// Extends the lease after a begin or a session change of its holder: for the same incarnation
 /// it lasts as long as the session.
-pub(in crate::domain) fn keep_lease(draft: &mut Draft<'_>, name: &UnitName) {
+pub fn keep_lease(draft: &mut Draft<'_>, name: &UnitName) {
     let incarnation = draft.unit(name).map_or(0, |unit| unit.incarnation);
     let is_theirs = |lease: &Lease| lease.holder == *name && lease.incarnation == incarnation;
     if let Some(lease) = draft.head.lease.clone().filter(is_theirs) {
@@ -28,14 +28,14 @@ pub(in crate::domain) fn keep_lease(draft: &mut Draft<'_>, name: &UnitName) {
 }
 
 /// Grants a free lease to the next candidate once a waiting unit returns.
-pub(in crate::domain) fn welcome_candidate(draft: &mut Draft<'_>, name: &UnitName) {
+pub fn welcome_candidate(draft: &mut Draft<'_>, name: &UnitName) {
     if draft.unit(name).is_some_and(|unit| unit.candidate.is_some()) {
         lead_if_nobody_does(draft);
     }
 }
 
 /// Grants the lease to the next candidate if there is no leader.
-pub(in crate::domain) fn lead_if_nobody_does(draft: &mut Draft<'_>) {
+pub fn lead_if_nobody_does(draft: &mut Draft<'_>) {
     if draft.head.lease.is_some() || draft.head.config.external_leader.is_some() {
         return;
     }
@@ -45,7 +45,7 @@ pub(in crate::domain) fn lead_if_nobody_does(draft: &mut Draft<'_>) {
 }
 
 /// Ends the lease because leadership is decided outside from now on.
-pub(in crate::domain) fn revoke_lease(draft: &mut Draft<'_>) {
+pub fn revoke_lease(draft: &mut Draft<'_>) {
     if draft.head.lease.is_some() {
         drop_leaders_status(draft);
         log_leader(draft, None, Cause::LeaderReleased);
@@ -55,7 +55,7 @@ pub(in crate::domain) fn revoke_lease(draft: &mut Draft<'_>) {
 
 /// Ends the lease of a leaving unit. Call it after the removal is drafted, so that the unit is
 /// not its own successor.
-pub(in crate::domain) fn leave_lease(draft: &mut Draft<'_>, name: &UnitName) {
+pub fn leave_lease(draft: &mut Draft<'_>, name: &UnitName) {
     if draft.head.lease.as_ref().is_some_and(|lease| lease.holder == *name) {
         end_lease(draft, Cause::LeaderReleased);
     }
@@ -63,7 +63,7 @@ pub(in crate::domain) fn leave_lease(draft: &mut Draft<'_>, name: &UnitName) {
 
 /// Moves a lease to a new epoch after a data loss: the store may have lost a later grant, so
 /// the old epoch may not be unique.
-pub(in crate::domain) fn renew_lease_after_loss(draft: &mut Draft<'_>) {
+pub fn renew_lease_after_loss(draft: &mut Draft<'_>) {
     if let Some(lease) = draft.head.lease.clone() {
         grant(draft, lease.holder, Some(lease.duration), Cause::Doubted);
     }
@@ -71,7 +71,7 @@ pub(in crate::domain) fn renew_lease_after_loss(draft: &mut Draft<'_>) {
 
 /// Extends the lease. Returns whether that is a visible change: a lease that lasts as long as a
 /// session does not change.
-pub(in crate::domain) fn extend(draft: &mut Draft<'_>, lease: Lease) -> bool {
+pub fn extend(draft: &mut Draft<'_>, lease: Lease) -> bool {
     let ends = ends_of(draft, &lease.holder, lease.duration);
     let extended = Lease { ends, ..lease };
     if draft.head.lease.as_ref() == Some(&extended) {
@@ -87,12 +87,7 @@ fn ends_of(draft: &Draft<'_>, holder: &UnitName, duration: Duration) -> Option<T
 }
 
 /// Grants the lease under a new epoch.
-pub(in crate::domain) fn grant(
-    draft: &mut Draft<'_>,
-    name: UnitName,
-    duration: Option<Duration>,
-    cause: Cause,
-) {
+pub fn grant(draft: &mut Draft<'_>, name: UnitName, duration: Option<Duration>, cause: Cause) {
     let duration = duration.unwrap_or(draft.head.config.lease_duration);
     let incarnation = draft.unit(&name).map_or(0, |unit| unit.incarnation);
     let ends = ends_of(draft, &name, duration);
@@ -105,7 +100,7 @@ pub(in crate::domain) fn grant(
 }
 
 /// Ends the lease; the next waiting unit leads immediately.
-pub(in crate::domain) fn end_lease(draft: &mut Draft<'_>, cause: Cause) {
+pub fn end_lease(draft: &mut Draft<'_>, cause: Cause) {
     drop_leaders_status(draft);
     log_leader(draft, None, cause);
     draft.head.set_lease(None);
@@ -126,7 +121,7 @@ fn next_in_line(draft: &Draft<'_>) -> Option<UnitName> {
 }
 
 /// Puts a unit at the end of the line of candidates, unless it waits already.
-pub(in crate::domain) fn queue(draft: &mut Draft<'_>, name: &UnitName) {
+pub fn queue(draft: &mut Draft<'_>, name: &UnitName) {
     let mut unit = draft.unit(name).cloned().unwrap_or_default();
     if unit.candidate.is_some() {
         return;
@@ -138,7 +133,7 @@ pub(in crate::domain) fn queue(draft: &mut Draft<'_>, name: &UnitName) {
 }
 
 /// Removes a unit from the line of candidates. Returns whether it waited.
-pub(in crate::domain) fn unqueue(draft: &mut Draft<'_>, name: &UnitName) -> bool {
+pub fn unqueue(draft: &mut Draft<'_>, name: &UnitName) -> bool {
     let Some(unit) = draft.unit(name).filter(|unit| unit.candidate.is_some()).cloned() else {
         return false;
     };
@@ -147,7 +142,7 @@ pub(in crate::domain) fn unqueue(draft: &mut Draft<'_>, name: &UnitName) -> bool
 }
 
 /// Drops the leader's statuses of the application with the epoch, if so configured.
-pub(in crate::domain) fn drop_leaders_status(draft: &mut Draft<'_>) {
+pub fn drop_leaders_status(draft: &mut Draft<'_>) {
     if !draft.head.config.drop_leader_status {
         return;
     }

@@ -24,10 +24,7 @@ use crate::domain::unit::{Reporter, Topic, Unit};
 
 /// Applies a command to an operation. Changes by time are stored even if the command is
 /// refused, and so is the requested next target.
-pub(in crate::domain) fn operate(
-    draft: &mut Draft<'_>,
-    command: &OperationCommand,
-) -> Result<Effect, OperateError> {
+pub fn operate(draft: &mut Draft<'_>, command: &OperationCommand) -> Result<Effect, OperateError> {
     lapse_operations(draft);
     let call = Call { id: &command.id, by: &command.by, now: draft.now };
     check_operation_quota(draft, command)?;
@@ -187,7 +184,7 @@ fn promise_retry(
 }
 
 /// Applies the changes of operations by time alone.
-pub(in crate::domain) fn lapse_operations(draft: &mut Draft<'_>) {
+pub fn lapse_operations(draft: &mut Draft<'_>) {
     let is_due = |o: &Operation| o.next_due().is_some_and(|at| at <= draft.now);
     let due = draft.operations.all_open().filter(|(_, open)| is_due(open));
     let due: Vec<_> = due.map(|(id, open)| (id.clone(), (**open).clone())).collect();
@@ -198,7 +195,7 @@ pub(in crate::domain) fn lapse_operations(draft: &mut Draft<'_>) {
 }
 
 /// Gives up the open work of a unit that is removed, and forgets what else it began.
-pub(in crate::domain) fn abandon_operations_of(draft: &mut Draft<'_>, unit: &UnitName) {
+pub fn abandon_operations_of(draft: &mut Draft<'_>, unit: &UnitName) {
     let nobody = UnitName::application();
     let of_unit = draft.operations.iter().filter(|(_, o)| o.unit == *unit);
     let of_unit: Vec<_> = of_unit.map(|(id, o)| (id.clone(), (**o).clone())).collect();
@@ -213,7 +210,7 @@ pub(in crate::domain) fn abandon_operations_of(draft: &mut Draft<'_>, unit: &Uni
 }
 
 /// Handles a data loss of the store. Returns whether an operation is open.
-pub(in crate::domain) fn reacquire_operations_after_loss(draft: &mut Draft<'_>) -> bool {
+pub fn reacquire_operations_after_loss(draft: &mut Draft<'_>) -> bool {
     let open = draft.operations.all_open();
     let open: Vec<_> = open.map(|(id, open)| (id.clone(), (**open).clone())).collect();
     let is_any = !open.is_empty();
@@ -225,7 +222,7 @@ pub(in crate::domain) fn reacquire_operations_after_loss(draft: &mut Draft<'_>) 
 }
 
 /// Returns whether a former master of the store assigned the fence of an open operation.
-pub(in crate::domain) fn has_former_fence(draft: &Draft<'_>) -> bool {
+pub fn has_former_fence(draft: &Draft<'_>) -> bool {
     draft.operations.all_open().any(|(_, open)| open.fence <= draft.base.epoch_floor)
 }
 

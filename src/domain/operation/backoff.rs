@@ -22,7 +22,7 @@ const JITTER_PARTS: u64 = 5;
 
 /// Returns the wait after this number of failures in a row. The result is the same for the same
 /// operation and fence, on every replica.
-pub(in crate::domain) fn wait(id: &OperationId, class: Class, waits: u32, fence: u64) -> Duration {
+pub fn wait(id: &OperationId, class: Class, waits: u32, fence: u64) -> Duration {
     let first = match class {
         Class::Throttled | Class::Dependency => FIRST_SLOW,
         _ => FIRST,

@@ -11,7 +11,7 @@ use crate::domain::operation::set::Operations;
 use crate::domain::transition::Write;
 
 /// The operations after a draft. Reads go to [`Operations`].
-pub(in crate::domain) struct OperationDraft<'a> {
+pub struct OperationDraft<'a> {
     after: Cow<'a, Operations>,
     records: BTreeMap<OperationId, Option<Arc<Operation>>>,
     payloads: BTreeMap<OperationId, Option<Bytes>>,
@@ -26,25 +26,25 @@ impl std::ops::Deref for OperationDraft<'_> {
 }
 
 impl<'a> OperationDraft<'a> {
-    pub(in crate::domain) fn new(base: &'a Operations) -> OperationDraft<'a> {
+    pub fn new(base: &'a Operations) -> OperationDraft<'a> {
         let after = Cow::Borrowed(base);
         OperationDraft { after, records: BTreeMap::new(), payloads: BTreeMap::new() }
     }
 
     /// Writes or removes a record.
-    pub(in crate::domain) fn put(&mut self, id: &OperationId, record: Option<Arc<Operation>>) {
+    pub fn put(&mut self, id: &OperationId, record: Option<Arc<Operation>>) {
         self.after.to_mut().put(id, record.as_ref());
         self.records.insert(id.clone(), record);
     }
 
     /// Writes or removes a payload.
-    pub(in crate::domain) fn put_payload(&mut self, id: &OperationId, payload: Option<Bytes>) {
+    pub fn put_payload(&mut self, id: &OperationId, payload: Option<Bytes>) {
         self.after.to_mut().put_payload(id, payload.as_ref());
         self.payloads.insert(id.clone(), payload);
     }
 
     /// Returns the records to write and to remove.
-    pub(in crate::domain) fn into_writes(self) -> impl Iterator<Item = Write> {
+    pub fn into_writes(self) -> impl Iterator<Item = Write> {
         let records = self.records.into_iter().map(|(id, record)| Write::Operation(id, record));
         let payloads = self.payloads.into_iter().map(|(id, payload)| Write::Payload(id, payload));
         records.chain(payloads)

@@ -22,11 +22,11 @@
 //! Every write requires the newest `fence`. The fence grows at each acquire, so an earlier holder
 //! can change nothing.
 
-pub(in crate::domain) mod apply;
+pub(super) mod apply;
 mod backoff;
 pub mod begin;
 pub mod command;
-pub(in crate::domain) mod draft;
+pub(super) mod draft;
 pub mod lapse;
 pub mod refused;
 pub mod set;
@@ -318,7 +318,7 @@ impl Operation {
     }
 
     /// Returns the bytes of the texts and of the checkpoint; the payload is counted separately.
-    pub(in crate::domain) fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         let texts = [
             &self.from_version,
             &self.target_version,

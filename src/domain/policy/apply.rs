@@ -10,10 +10,7 @@ use crate::domain::quota::{LimitExceeded, within};
 use crate::domain::request::Effect;
 
 /// Changes the configuration. An application that does not exist begins.
-pub(in crate::domain) fn configure(
-    draft: &mut Draft<'_>,
-    patch: &ConfigPatch,
-) -> Result<Effect, LimitExceeded> {
+pub fn configure(draft: &mut Draft<'_>, patch: &ConfigPatch) -> Result<Effect, LimitExceeded> {
     let config = draft.head.config.patched(patch);
     let latched = config.latches.len();
     within("latches_max", DAMPENERS_MAX, latched, "latches of the application")?;
@@ -27,7 +24,7 @@ pub(in crate::domain) fn configure(
 }
 
 /// Puts another configuration in force.
-pub(in crate::domain) fn set_config(draft: &mut Draft<'_>, config: Config) {
+pub fn set_config(draft: &mut Draft<'_>, config: Config) {
     if config.external_leader.is_some() {
         // Leadership decided outside ends the lease.
         revoke_lease(draft);

@@ -1,7 +1,7 @@
 //! The configuration of an application: order of severity, silence, latches and damping.
 
-pub(in crate::domain) mod apply;
-pub(in crate::domain) mod changes;
+pub(super) mod apply;
+pub(super) mod changes;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -268,7 +268,7 @@ pub struct ConfigPatch {
 impl Config {
     /// Returns the configuration to share. Most applications have the default, and share it with
     /// each other.
-    pub(in crate::domain) fn shared(self) -> Arc<Config> {
+    pub(super) fn shared(self) -> Arc<Config> {
         match self == **DEFAULT {
             true => DEFAULT.clone(),
             false => Arc::new(self),

@@ -11,46 +11,46 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::Write;
 
 /// The answers after a draft.
-pub(in crate::domain) struct RequestDraft<'a> {
+pub struct RequestDraft<'a> {
     base: &'a RequestLog,
     now: Timestamp,
     written: BTreeMap<Arc<str>, Remembered>,
 }
 
 impl<'a> RequestDraft<'a> {
-    pub(in crate::domain) fn new(base: &'a RequestLog, now: Timestamp) -> RequestDraft<'a> {
+    pub fn new(base: &'a RequestLog, now: Timestamp) -> RequestDraft<'a> {
         RequestDraft { base, now, written: BTreeMap::new() }
     }
 
     /// Returns the valid answer for an id.
-    pub(in crate::domain) fn get(&self, id: &str) -> Option<&Remembered> {
+    pub fn get(&self, id: &str) -> Option<&Remembered> {
         self.written.get(id).or_else(|| self.base.answer(id, self.now))
     }
 
     /// Adds an answer.
-    pub(in crate::domain) fn put(&mut self, id: Arc<str>, answer: Remembered) {
+    pub fn put(&mut self, id: Arc<str>, answer: Remembered) {
         self.written.insert(id, answer);
     }
 
     /// Returns the newest incarnation of a unit that was removed recently; 0 if it had none.
-    pub(in crate::domain) fn fence(&self, unit: &UnitName) -> Option<u64> {
+    pub fn fence(&self, unit: &UnitName) -> Option<u64> {
         Some(self.get(&fence_id(unit))?.outcome.incarnation)
     }
 
     /// Returns when a unit was removed, if that was recently; not if its application was deleted.
-    pub(in crate::domain) fn removed_at(&self, unit: &UnitName) -> Option<Timestamp> {
+    pub fn removed_at(&self, unit: &UnitName) -> Option<Timestamp> {
         self.get(&fence_id(unit)).filter(|fence| fence.outcome.changed).map(|fence| fence.time)
     }
 
     /// Adds the fence of a removed unit, so that its late reports do not create it again.
-    pub(in crate::domain) fn put_fence(&mut self, unit: &UnitName, incarnation: u64) {
+    pub fn put_fence(&mut self, unit: &UnitName, incarnation: u64) {
         let incarnation = incarnation.max(self.fence(unit).unwrap_or_default());
         let outcome = Outcome { incarnation, changed: true, ..Outcome::default() };
         self.put(fence_id(unit), Remembered::of(self.now, outcome));
     }
 
     /// Returns the answers to write and to remove.
-    pub(in crate::domain) fn into_writes(self, limits: &Limits) -> impl Iterator<Item = Write> {
+    pub fn into_writes(self, limits: &Limits) -> impl Iterator<Item = Write> {
         let base = self.base;
         // Once at the end: a draft that evicts answers must still find all of its own.
         let forgotten = base.surplus(&self.written, limits, self.now);

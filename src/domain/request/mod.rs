@@ -1,6 +1,6 @@
 //! Answers stored by request id, so that a retry is applied once.
 
-pub(in crate::domain) mod draft;
+pub(super) mod draft;
 pub mod log;
 
 use std::sync::Arc;
@@ -91,13 +91,13 @@ pub struct Remembered {
 
 impl Remembered {
     /// Returns a record of an outcome that no request asked for.
-    pub(in crate::domain) fn of(time: Timestamp, outcome: Outcome) -> Remembered {
+    pub(super) fn of(time: Timestamp, outcome: Outcome) -> Remembered {
         Remembered { time, outcome, fingerprint: None, unit: UnitName::application() }
     }
 
     /// Returns the answer to a repeat of the request. A different request with the same id is
     /// rejected.
-    pub(in crate::domain) fn repeat(&self, asked: &RequestId) -> Result<Outcome, IdReused> {
+    pub(super) fn repeat(&self, asked: &RequestId) -> Result<Outcome, IdReused> {
         match (&self.fingerprint, &asked.fingerprint) {
             (Some(first), Some(now)) if first != now => {
                 let (id, method) = (asked.id.clone(), first.method.clone());
@@ -112,22 +112,22 @@ impl Remembered {
 const FENCE: &str = "\u{1}removed ";
 
 /// Returns the id under which the fence of a unit is stored.
-pub(in crate::domain) fn fence_id(unit: &UnitName) -> Arc<str> {
+pub(super) fn fence_id(unit: &UnitName) -> Arc<str> {
     Arc::from(format!("{FENCE}{unit}"))
 }
 
 /// Returns whether this is the id of a fence.
-pub(in crate::domain) fn is_fence(id: &str) -> bool {
+pub(super) fn is_fence(id: &str) -> bool {
     id.starts_with(FENCE)
 }
 
 /// The effect of a command.
 #[derive(Default)]
-pub(in crate::domain) struct Effect {
-    pub(in crate::domain) changed: bool,
-    pub(in crate::domain) removed: u32,
-    pub(in crate::domain) incarnation: u64,
-    pub(in crate::domain) fence: u64,
-    pub(in crate::domain) lease_epoch: u64,
-    pub(in crate::domain) data_version: u64,
+pub(super) struct Effect {
+    pub(super) changed: bool,
+    pub(super) removed: u32,
+    pub(super) incarnation: u64,
+    pub(super) fence: u64,
+    pub(super) lease_epoch: u64,
+    pub(super) data_version: u64,
 }

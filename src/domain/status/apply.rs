@@ -23,13 +23,13 @@ use crate::domain::unit::refused::{IdentityError, ReporterError};
 /// The reason for which a report of a status or an error is refused.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub(in crate::domain) enum ReportError {
+pub enum ReportError {
     Identity(#[from] IdentityError),
     Quota(#[from] LimitExceeded),
 }
 
 /// Sets one status.
-pub(in crate::domain) fn report(
+pub fn report(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     kind: Kind,
@@ -50,7 +50,7 @@ pub(in crate::domain) fn report(
 }
 
 /// Sets several statuses, or none if one is rejected.
-pub(in crate::domain) fn report_all(
+pub fn report_all(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     statuses: &[(Kind, NewStatus)],
@@ -69,7 +69,7 @@ pub(in crate::domain) fn report_all(
 
 /// Replaces the pull set of a unit, or of one of its components. A latch or damping may keep a
 /// status that the new set does not contain.
-pub(in crate::domain) fn replace(
+pub fn replace(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     component: Option<&PartName>,
@@ -107,7 +107,7 @@ pub(in crate::domain) fn replace(
 }
 
 /// Removes the statuses that match; `None` matches all.
-pub(in crate::domain) fn clear(
+pub fn clear(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     component: Option<&PartName>,
@@ -209,7 +209,7 @@ fn put_place(draft: &mut Draft<'_>, key: &Arc<StatusKey>, place: Place) -> bool 
 }
 
 /// Removes statuses with an event for each. Returns their number.
-pub(in crate::domain) fn remove_all(
+pub fn remove_all(
     draft: &mut Draft<'_>,
     keys: impl Iterator<Item = Arc<StatusKey>>,
     cause: Cause,

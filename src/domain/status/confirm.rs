@@ -13,7 +13,7 @@ use crate::domain::unit::refused::ReporterError;
 /// Confirms the pull set of a unit, or of one of its components: statuses of an earlier incarnation
 /// become those of this one. No ttl moves, because no report repeated the status, and a latch or
 /// damping counts no result.
-pub(in crate::domain) fn confirm(
+pub fn confirm(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     component: Option<&PartName>,

@@ -12,49 +12,43 @@ use crate::domain::name::UnitName;
 use crate::domain::status::{ByKey, KeyParts, Status, StatusKey};
 
 /// A status that the draft writes or removes.
-pub(in crate::domain) struct Drafted {
+pub struct Drafted {
     /// The value before the draft.
-    pub(in crate::domain) before: Option<Arc<Status>>,
+    pub before: Option<Arc<Status>>,
     /// The value after the draft.
-    pub(in crate::domain) after: Option<Arc<Status>>,
+    pub after: Option<Arc<Status>>,
 }
 
 /// The drafted statuses in the order of the first change. One map for all units, because a batch
 /// often has one report of each of many units.
 #[derive(Default)]
-pub(in crate::domain) struct StatusDraft {
+pub struct StatusDraft {
     drafted: IndexMap<Arc<StatusKey>, Drafted, ByKey>,
     /// The places of a unit's statuses in `drafted`.
     units: BTreeMap<UnitName, Vec<usize>>,
 }
 
 impl StatusDraft {
-    pub(in crate::domain) fn get(
-        &self,
-        key: &(impl Hash + Equivalent<Arc<StatusKey>>),
-    ) -> Option<&Drafted> {
+    pub fn get(&self, key: &(impl Hash + Equivalent<Arc<StatusKey>>)) -> Option<&Drafted> {
         self.drafted.get(key)
     }
 
     /// Returns a drafted status with its key.
-    pub(in crate::domain) fn find(
-        &self,
-        key: &KeyParts<'_>,
-    ) -> Option<(&Arc<StatusKey>, &Drafted)> {
+    pub fn find(&self, key: &KeyParts<'_>) -> Option<(&Arc<StatusKey>, &Drafted)> {
         self.drafted.get_key_value(key)
     }
 
     /// Returns a status that the draft writes.
-    pub(in crate::domain) fn written_mut(&mut self, key: &StatusKey) -> Option<&mut Arc<Status>> {
+    pub fn written_mut(&mut self, key: &StatusKey) -> Option<&mut Arc<Status>> {
         self.drafted.get_mut(key)?.after.as_mut()
     }
 
-    pub(in crate::domain) fn contains(&self, key: &StatusKey) -> bool {
+    pub fn contains(&self, key: &StatusKey) -> bool {
         self.get(key).is_some()
     }
 
     /// Writes or removes a status; `old` is its value in the draft so far.
-    pub(in crate::domain) fn put(
+    pub fn put(
         &mut self,
         key: Arc<StatusKey>,
         old: Option<Arc<Status>>,
@@ -74,29 +68,22 @@ impl StatusDraft {
     }
 
     /// Returns the units with drafted statuses.
-    pub(in crate::domain) fn units(&self) -> impl Iterator<Item = &UnitName> {
+    pub fn units(&self) -> impl Iterator<Item = &UnitName> {
         self.units.keys()
     }
 
     /// Returns the drafted statuses of one unit.
-    pub(in crate::domain) fn of(
-        &self,
-        unit: &UnitName,
-    ) -> impl Iterator<Item = (&Arc<StatusKey>, &Drafted)> {
+    pub fn of(&self, unit: &UnitName) -> impl Iterator<Item = (&Arc<StatusKey>, &Drafted)> {
         let places = self.units.get(unit).into_iter().flatten();
         places.filter_map(|place| self.drafted.get_index(*place))
     }
 
     /// Returns the statuses that are written, with their new values.
-    pub(in crate::domain) fn written(
-        &self,
-    ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
+    pub fn written(&self) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
         self.drafted.iter().filter_map(|(key, drafted)| Some((key, drafted.after.as_ref()?)))
     }
 
-    pub(in crate::domain) fn into_writes(
-        self,
-    ) -> impl Iterator<Item = (Arc<StatusKey>, Option<Arc<Status>>)> {
+    pub fn into_writes(self) -> impl Iterator<Item = (Arc<StatusKey>, Option<Arc<Status>>)> {
         self.drafted.into_iter().map(|(key, drafted)| (key, drafted.after))
     }
 }

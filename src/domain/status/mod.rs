@@ -1,15 +1,15 @@
 //! A status: level, texts, and validity.
 
-pub(in crate::domain) mod apply;
-pub(in crate::domain) mod confirm;
-pub(in crate::domain) mod draft;
+pub(super) mod apply;
+pub(super) mod confirm;
+pub(super) mod draft;
 mod key;
 pub mod place;
 pub mod report;
 pub mod set;
 
 pub use self::key::StatusKey;
-pub(in crate::domain) use self::key::{ByKey, KeyParts};
+pub(super) use self::key::{ByKey, KeyParts};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,6 +96,6 @@ impl Status {
 }
 
 /// Returns the size of a status, 0 if there is none.
-pub(in crate::domain) fn size_of(status: Option<&std::sync::Arc<Status>>) -> u64 {
+pub(super) fn size_of(status: Option<&std::sync::Arc<Status>>) -> u64 {
     status.map_or(0, |status| status.report.size())
 }

@@ -24,7 +24,7 @@ use crate::domain::unit::successor::{hand_over, line_of, outlives, predecessor, 
 use crate::domain::unit::{Callbacks, Newcomer, Reporter, Unit};
 
 /// Opens a session of a unit.
-pub(in crate::domain) fn connect(
+pub fn connect(
     draft: &mut Draft<'_>,
     who: &Newcomer,
     session: SessionId,
@@ -35,7 +35,7 @@ pub(in crate::domain) fn connect(
 
 /// Confirms an open session that was opened at this revision, unless the unit has opened a newer
 /// one since. An older one may be stored after a data loss, and is replaced.
-pub(in crate::domain) fn reconnect(
+pub fn reconnect(
     draft: &mut Draft<'_>,
     who: &Newcomer,
     session: SessionId,
@@ -53,7 +53,7 @@ pub(in crate::domain) fn reconnect(
 }
 
 /// Begins or continues an incarnation without a session.
-pub(in crate::domain) fn register(
+pub fn register(
     draft: &mut Draft<'_>,
     who: &Newcomer,
     ttl: Option<Duration>,
@@ -156,7 +156,7 @@ fn incarnation_of(draft: &Draft<'_>, who: &Newcomer) -> Result<u64, BeginError> 
 }
 
 /// Closes a session: the unit gets `ttl` to open another.
-pub(in crate::domain) fn disconnect(
+pub fn disconnect(
     draft: &mut Draft<'_>,
     name: &UnitName,
     session: SessionId,
@@ -177,11 +177,7 @@ pub(in crate::domain) fn disconnect(
 
 /// Handles the loss of a replica: its units get `ttl` to connect elsewhere. Handles at most
 /// [`EXPIRED_PER_COMMIT_MAX`] units; the caller repeats for the rest.
-pub(in crate::domain) fn end_sessions(
-    draft: &mut Draft<'_>,
-    replica: ReplicaId,
-    ttl: Duration,
-) -> Effect {
+pub fn end_sessions(draft: &mut Draft<'_>, replica: ReplicaId, ttl: Duration) -> Effect {
     let is_its = |unit: &Unit| unit.session().is_some_and(|held| held.replica == replica);
     let held = draft.units.matching(is_its);
     let held = held.filter_map(|(name, unit)| Some((name.clone(), unit.session()?)));
@@ -195,7 +191,7 @@ pub(in crate::domain) fn end_sessions(
 
 /// Removes a unit that leaves for good. The pushed statuses of a stateless unit pass to its
 /// successor, or wait for one, if the application has a hand-over configured.
-pub(in crate::domain) fn depart(
+pub fn depart(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     ttl: Duration,

@@ -11,7 +11,7 @@ use crate::domain::unit::refused::CallbackError;
 use crate::domain::unit::{Callback, Topic};
 
 /// Adds a callback for a unit; it replaces an earlier one with the same topic.
-pub(in crate::domain) fn call_back(
+pub fn call_back(
     draft: &mut Draft<'_>,
     name: &UnitName,
     topic: &Topic,
@@ -32,7 +32,7 @@ pub(in crate::domain) fn call_back(
 }
 
 /// Cancels the callback with this topic.
-pub(in crate::domain) fn call_off(draft: &mut Draft<'_>, name: &UnitName, topic: &Topic) -> Effect {
+pub fn call_off(draft: &mut Draft<'_>, name: &UnitName, topic: &Topic) -> Effect {
     let promised = draft.unit(name).filter(|unit| unit.callbacks.contains_key(topic));
     let Some(mut unit) = promised.cloned() else {
         return Effect::default();
@@ -43,7 +43,7 @@ pub(in crate::domain) fn call_off(draft: &mut Draft<'_>, name: &UnitName, topic:
 }
 
 /// Marks the callbacks whose time has come as due.
-pub(in crate::domain) fn mark_callbacks_due(draft: &mut Draft<'_>, name: &UnitName) {
+pub fn mark_callbacks_due(draft: &mut Draft<'_>, name: &UnitName) {
     let now = draft.now;
     let Some(mut unit) = draft.unit(name).cloned() else {
         return;

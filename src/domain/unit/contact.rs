@@ -15,10 +15,7 @@ use crate::domain::unit::{Reporter, Unit};
 
 /// Checks the sender of a report: it is valid, and its unit may come back if it was removed. One
 /// look at the unit answers both.
-pub(in crate::domain) fn admit(
-    draft: &Draft<'_>,
-    reporter: &Reporter,
-) -> Result<(), IdentityError> {
+pub fn admit(draft: &Draft<'_>, reporter: &Reporter) -> Result<(), IdentityError> {
     let known = draft.unit(&reporter.unit);
     check(draft, reporter, known)?;
     check_return(draft, reporter, known)
@@ -26,28 +23,19 @@ pub(in crate::domain) fn admit(
 
 /// Checks that the sender is the newest incarnation, one that may have been assigned, and uses
 /// the newest session.
-pub(in crate::domain) fn check_reporter(
-    draft: &Draft<'_>,
-    reporter: &Reporter,
-) -> Result<(), IdentityError> {
+pub fn check_reporter(draft: &Draft<'_>, reporter: &Reporter) -> Result<(), IdentityError> {
     check(draft, reporter, draft.unit(&reporter.unit))
 }
 
 /// Checks that the sender is valid, and its unit known.
-pub(in crate::domain) fn check_known_reporter(
-    draft: &Draft<'_>,
-    reporter: &Reporter,
-) -> Result<(), ReporterError> {
+pub fn check_known_reporter(draft: &Draft<'_>, reporter: &Reporter) -> Result<(), ReporterError> {
     unit_exists(draft, &reporter.unit)?;
     Ok(check_reporter(draft, reporter)?)
 }
 
 /// Rejects a report without an incarnation of a unit that was just removed: it was sent before the
 /// removal, and would bring the unit back.
-pub(in crate::domain) fn may_return(
-    draft: &Draft<'_>,
-    reporter: &Reporter,
-) -> Result<(), IdentityError> {
+pub fn may_return(draft: &Draft<'_>, reporter: &Reporter) -> Result<(), IdentityError> {
     check_return(draft, reporter, draft.unit(&reporter.unit))
 }
 
@@ -130,14 +118,14 @@ fn may_have_begun(
 /// Returns whether the command is contact from the unit, even if it changes nothing: it comes
 /// in the unit's session or from a new incarnation. Without both, any client can ask for what
 /// is already done, which is no proof of contact.
-pub(in crate::domain) fn is_contact(draft: &Draft<'_>, reporter: &Reporter) -> bool {
+pub fn is_contact(draft: &Draft<'_>, reporter: &Reporter) -> bool {
     let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
     reporter.session.is_some() || reporter.incarnation.is_some_and(|given| current < given)
 }
 
 /// Records contact with the unit: it exists and is neither lost nor uncertain. Returns whether
 /// that is a visible change.
-pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter) -> bool {
+pub fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter) -> bool {
     let name = &reporter.unit;
     draft.contacts.add(name);
     let incarnation = reporter.incarnation.unwrap_or_default();
@@ -182,12 +170,7 @@ pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter
 }
 
 /// Returns the record of a unit that is present with this incarnation, which begins if it is newer.
-pub(in crate::domain) fn present(
-    draft: &Draft<'_>,
-    name: &UnitName,
-    before: &Unit,
-    incarnation: u64,
-) -> Unit {
+pub fn present(draft: &Draft<'_>, name: &UnitName, before: &Unit, incarnation: u64) -> Unit {
     let is_new = before.incarnation < incarnation;
     let pulled_count =
         || draft.keys_of(name, None).iter().filter(|key| key.kind == Kind::Pull).count() as u32;

@@ -7,7 +7,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 
 /// The records of units after a draft.
-pub(in crate::domain) struct UnitDraft<'a> {
+pub struct UnitDraft<'a> {
     base: &'a BTreeMap<UnitName, Box<Unit>>,
     written: BTreeMap<UnitName, Option<Unit>>,
     /// Number of units after the draft, cached so that a batch of new units does not count them
@@ -16,11 +16,11 @@ pub(in crate::domain) struct UnitDraft<'a> {
 }
 
 impl<'a> UnitDraft<'a> {
-    pub(in crate::domain) fn new(base: &'a BTreeMap<UnitName, Box<Unit>>) -> UnitDraft<'a> {
+    pub fn new(base: &'a BTreeMap<UnitName, Box<Unit>>) -> UnitDraft<'a> {
         UnitDraft { base, written: BTreeMap::new(), count: base.len() }
     }
 
-    pub(in crate::domain) fn get(&self, name: &UnitName) -> Option<&Unit> {
+    pub fn get(&self, name: &UnitName) -> Option<&Unit> {
         match self.written.get(name) {
             Some(unit) => unit.as_ref(),
             None => self.base.get(name).map(|unit| &**unit),
@@ -28,20 +28,20 @@ impl<'a> UnitDraft<'a> {
     }
 
     /// Returns the number of units.
-    pub(in crate::domain) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
     }
 
     /// Returns the stored copy of a unit's name. Names that share memory compare without reading
     /// the text.
-    pub(in crate::domain) fn known_name<'n>(&'n self, name: &'n UnitName) -> &'n UnitName {
+    pub fn known_name<'n>(&'n self, name: &'n UnitName) -> &'n UnitName {
         let written = || self.written.get_key_value(name).map(|(known, _)| known);
         let known = self.base.get_key_value(name).map(|(known, _)| known);
         known.or_else(written).unwrap_or(name)
     }
 
     /// Returns the matching units. Visits each unit; compares names only for units that match.
-    pub(in crate::domain) fn matching<'b>(
+    pub fn matching<'b>(
         &'b self,
         is_wanted: impl Fn(&Unit) -> bool + Copy + 'b,
     ) -> impl Iterator<Item = (&'b UnitName, &'b Unit)> {
@@ -53,41 +53,41 @@ impl<'a> UnitDraft<'a> {
     }
 
     /// Writes or removes a unit.
-    pub(in crate::domain) fn put(&mut self, name: UnitName, unit: Option<Unit>) {
+    pub fn put(&mut self, name: UnitName, unit: Option<Unit>) {
         self.count += usize::from(unit.is_some());
         self.count -= usize::from(self.get(&name).is_some());
         self.written.insert(name, unit);
     }
 
     /// Changes the record of a unit that exists.
-    pub(in crate::domain) fn change(&mut self, name: &UnitName, change: impl FnOnce(&mut Unit)) {
+    pub fn change(&mut self, name: &UnitName, change: impl FnOnce(&mut Unit)) {
         let written = self.written.entry(name.clone());
         let unit = written.or_insert_with(|| self.base.get(name).map(|unit| (**unit).clone()));
         unit.as_mut().map(change);
     }
 
     /// Returns whether the draft writes or removes a unit.
-    pub(in crate::domain) fn contains(&self, name: &UnitName) -> bool {
+    pub fn contains(&self, name: &UnitName) -> bool {
         self.written.contains_key(name)
     }
 
     /// Returns the names that the draft writes or removes.
-    pub(in crate::domain) fn names(&self) -> impl Iterator<Item = &UnitName> {
+    pub fn names(&self) -> impl Iterator<Item = &UnitName> {
         self.written.keys()
     }
 
     /// Returns the records that the draft writes.
-    pub(in crate::domain) fn written(&self) -> impl Iterator<Item = &Unit> {
+    pub fn written(&self) -> impl Iterator<Item = &Unit> {
         self.written.values().flatten()
     }
 
     /// Returns a record that the draft writes.
-    pub(in crate::domain) fn written_mut(&mut self, name: &UnitName) -> Option<&mut Unit> {
+    pub fn written_mut(&mut self, name: &UnitName) -> Option<&mut Unit> {
         self.written.get_mut(name)?.as_mut()
     }
 
     /// Returns the records to write and to remove.
-    pub(in crate::domain) fn into_writes(self) -> impl Iterator<Item = (UnitName, Option<Unit>)> {
+    pub fn into_writes(self) -> impl Iterator<Item = (UnitName, Option<Unit>)> {
         self.written.into_iter().map(|(name, mut unit)| {
             if let Some(unit) = &mut unit {
                 // Keeps the transition equal to its stored form, which does not have this field.

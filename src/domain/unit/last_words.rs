@@ -7,7 +7,7 @@ use crate::domain::unit::Unit;
 use crate::domain::unit::callback::call_off;
 
 /// Removes what a unit reported after it announced its stop: a new incarnation begins.
-pub(in crate::domain) fn end_last_words(draft: &mut Draft<'_>, name: &UnitName) {
+pub fn end_last_words(draft: &mut Draft<'_>, name: &UnitName) {
     if !draft.unit(name).is_some_and(Unit::is_stopping) {
         return;
     }

@@ -6,7 +6,7 @@ use crate::domain::name::UnitName;
 use crate::domain::unit::refused::{LookupError, UnitNotFound};
 
 /// Rejects a command for an application that does not exist.
-pub(in crate::domain) fn exists(draft: &Draft<'_>) -> Result<(), ApplicationNotFound> {
+pub fn exists(draft: &Draft<'_>) -> Result<(), ApplicationNotFound> {
     match draft.head.deleted && !draft.head.is_visible() {
         true => Err(ApplicationNotFound),
         false => Ok(()),
@@ -14,10 +14,7 @@ pub(in crate::domain) fn exists(draft: &Draft<'_>) -> Result<(), ApplicationNotF
 }
 
 /// Rejects a command for a unit that does not exist.
-pub(in crate::domain) fn unit_exists(
-    draft: &Draft<'_>,
-    name: &UnitName,
-) -> Result<(), LookupError> {
+pub fn unit_exists(draft: &Draft<'_>, name: &UnitName) -> Result<(), LookupError> {
     exists(draft)?;
     match draft.unit(name) {
         Some(_) => Ok(()),

@@ -4,19 +4,19 @@
 //! the replica that holds the unit's session notifies the worker, and notifies it again in each new
 //! session until the callback is cancelled.
 
-pub(in crate::domain) mod begin;
-pub(in crate::domain) mod callback;
-pub(in crate::domain) mod contact;
+pub(super) mod begin;
+pub(super) mod callback;
+pub(super) mod contact;
 pub mod departure;
-pub(in crate::domain) mod draft;
-pub(in crate::domain) mod last_words;
-pub(in crate::domain) mod lookup;
+pub(super) mod draft;
+pub(super) mod last_words;
+pub(super) mod lookup;
 pub mod presence;
 pub mod refused;
-pub(in crate::domain) mod remove;
+pub(super) mod remove;
 pub mod silence;
-pub(in crate::domain) mod stop;
-pub(in crate::domain) mod successor;
+pub(super) mod stop;
+pub(super) mod successor;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -108,7 +108,7 @@ pub struct Unit {
 impl Unit {
     /// Returns whether the unit broke every promise of contact or repetition, so that `lost_after`
     /// counts from now. A unit with an open session is never overdue: its session detects silence.
-    pub(in crate::domain) fn is_overdue(&self) -> bool {
+    pub(super) fn is_overdue(&self) -> bool {
         match self.presence {
             Presence::Connected(_) => false,
             Presence::Promised(_) => self.quiet_since.is_some(),
@@ -131,7 +131,7 @@ impl Unit {
 
     /// Returns whether the unit itself contributes beside its statuses and faults, or keeps them
     /// from contributing.
-    pub(in crate::domain) fn has_rank(&self) -> bool {
+    pub(super) fn has_rank(&self) -> bool {
         !self.is_believed() || self.operation.is_some()
     }
 
@@ -165,18 +165,18 @@ impl Unit {
     }
 
     /// Returns whether an earlier incarnation supplied a pulled status.
-    pub(in crate::domain) fn is_newer_than(&self, key: &StatusKey, status: &Status) -> bool {
+    pub(super) fn is_newer_than(&self, key: &StatusKey, status: &Status) -> bool {
         key.kind == Kind::Pull && status.incarnation < self.incarnation
     }
 
     /// Returns when time alone changes the unit: it becomes quiet or lost, or a callback is due.
-    pub(in crate::domain) fn deadline(&self) -> Option<Timestamp> {
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
         let silence = self.silence_deadline();
         silence.into_iter().chain(self.next_callback()).min()
     }
 
     /// Returns when the unit becomes quiet, or lost, without a report.
-    pub(in crate::domain) fn silence_deadline(&self) -> Option<Timestamp> {
+    pub(super) fn silence_deadline(&self) -> Option<Timestamp> {
         self.silence_ends.or(match self.presence {
             Presence::Promised(ttl) if self.quiet_since.is_none() && self.lost_since.is_none() => {
                 Some(self.last_seen.after(ttl).max(self.not_before.unwrap_or_default()))
@@ -186,14 +186,14 @@ impl Unit {
     }
 
     /// Returns this unit after its session closed, with `ttl` for the next contact.
-    pub(in crate::domain) fn expected_within(self, ttl: Duration, now: Timestamp) -> Unit {
+    pub(super) fn expected_within(self, ttl: Duration, now: Timestamp) -> Unit {
         let presence = Presence::Promised(ttl);
         let not_before = Some(Timestamp::default());
         Unit { presence, last_seen: now, not_before, session_ended: true, ..self }
     }
 
     /// Returns why a unit is lost, as text.
-    pub(in crate::domain) fn why_lost(&self) -> &'static str {
+    pub(super) fn why_lost(&self) -> &'static str {
         match self.presence {
             _ if self.has_departed() => "it has left without a successor",
             _ if self.is_stopping() => "it announced its stop and has not come back",
@@ -205,7 +205,7 @@ impl Unit {
 
     /// Returns by how much the deadline may be later than the stored one: a contact is written only
     /// if it is later than the stored one by this much.
-    pub(in crate::domain) fn unwritten_max(&self) -> Duration {
+    pub(super) fn unwritten_max(&self) -> Duration {
         match self.presence {
             Presence::Promised(ttl) => ttl / 3,
             _ => Duration::ZERO,
@@ -214,7 +214,7 @@ impl Unit {
 
     /// Returns this unit, as another replica wrote it, merged with the local state: that replica
     /// may have older contacts and shorter deadlines.
-    pub(in crate::domain) fn replayed(mut self, known: Option<Unit>) -> Unit {
+    pub(super) fn replayed(mut self, known: Option<Unit>) -> Unit {
         self.last_seen_written = self.last_seen;
         let is_same = |u: &Unit| u.incarnation == self.incarnation && u.presence == self.presence;
         if let Some(known) = known.filter(is_same) {
@@ -233,7 +233,7 @@ impl Unit {
     }
 
     /// Returns whether a contact of this incarnation leaves the unit unchanged.
-    pub(in crate::domain) fn is_well(&self, incarnation: u64) -> bool {
+    pub(super) fn is_well(&self, incarnation: u64) -> bool {
         let is_missed = self.lost_since.or(self.uncertain_since).or(self.quiet_since).is_some();
         incarnation <= self.incarnation
             && !is_missed
@@ -242,13 +242,13 @@ impl Unit {
     }
 
     /// Returns whether a contact at `now` must be written.
-    pub(in crate::domain) fn is_news(&self, now: Timestamp) -> bool {
+    pub(super) fn is_news(&self, now: Timestamp) -> bool {
         let unwritten_max = self.unwritten_max();
         !unwritten_max.is_zero() && unwritten_max <= now.since(self.last_seen_written)
     }
 
     /// Returns the time of the next callback that is not due yet.
-    pub(in crate::domain) fn next_callback(&self) -> Option<Timestamp> {
+    pub(super) fn next_callback(&self) -> Option<Timestamp> {
         let open = self.callbacks.values().filter(|callback| !callback.due);
         open.map(|callback| callback.at).min()
     }

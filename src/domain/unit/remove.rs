@@ -11,16 +11,13 @@ use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::refused::LookupError;
 
 /// Removes a unit with its statuses and faults, and fences its incarnation.
-pub(in crate::domain) fn remove_unit(
-    draft: &mut Draft<'_>,
-    name: &UnitName,
-) -> Result<Effect, LookupError> {
+pub fn remove_unit(draft: &mut Draft<'_>, name: &UnitName) -> Result<Effect, LookupError> {
     unit_exists(draft, name)?;
     Ok(remove(draft, name))
 }
 
 /// Removes a unit that exists.
-pub(in crate::domain) fn remove(draft: &mut Draft<'_>, name: &UnitName) -> Effect {
+pub fn remove(draft: &mut Draft<'_>, name: &UnitName) -> Effect {
     let keys = draft.keys_of(name, None);
     let removed = keys.len() as u32;
     let level = draft.strongest_of(name).map(|rank| rank.level);

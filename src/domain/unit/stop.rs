@@ -9,10 +9,7 @@ use crate::domain::unit::refused::ReporterError;
 use crate::domain::unit::{Reporter, Unit};
 
 /// Records that the worker of a unit is about to stop. A unit that has left stays so.
-pub(in crate::domain) fn announce_stop(
-    draft: &mut Draft<'_>,
-    reporter: &Reporter,
-) -> Result<Effect, ReporterError> {
+pub fn announce_stop(draft: &mut Draft<'_>, reporter: &Reporter) -> Result<Effect, ReporterError> {
     check_known_reporter(draft, reporter)?;
     if draft.unit(&reporter.unit).is_some_and(Unit::has_departed) {
         return Ok(Effect::default());

@@ -13,7 +13,7 @@ use crate::domain::unit::departure::Departure;
 use crate::domain::unit::presence::Presence;
 
 /// Returns the hand-over group of a stateless unit, if it has one.
-pub(in crate::domain) fn line_of<'u>(draft: &Draft<'_>, unit: &'u Unit) -> Option<&'u str> {
+pub fn line_of<'u>(draft: &Draft<'_>, unit: &'u Unit) -> Option<&'u str> {
     let label = draft.head.config.hand_over.as_ref().filter(|_| unit.stateless)?;
     match label.is_empty() {
         true => Some(""),
@@ -36,11 +36,7 @@ fn in_line<'a>(
 
 /// Returns the successor of a leaving unit: the newest present one, with preference for units
 /// that hold a session because their presence is best known.
-pub(in crate::domain) fn successor(
-    draft: &Draft<'_>,
-    leaving: &UnitName,
-    line: &str,
-) -> Option<UnitName> {
+pub fn successor(draft: &Draft<'_>, leaving: &UnitName, line: &str) -> Option<UnitName> {
     let here = in_line(draft, leaving, line, |unit| {
         unit.departure == Departure::None && unit.is_believed() && unit.quiet_since.is_none()
     });
@@ -53,11 +49,7 @@ pub(in crate::domain) fn successor(
 
 /// Returns the predecessor of a new stateless unit: one that has left or is lost, with
 /// preference for the one that has waited longest.
-pub(in crate::domain) fn predecessor(
-    draft: &Draft<'_>,
-    name: &UnitName,
-    unit: &Unit,
-) -> Option<UnitName> {
+pub fn predecessor(draft: &Draft<'_>, name: &UnitName, unit: &Unit) -> Option<UnitName> {
     let line = line_of(draft, unit)?;
     let gone = in_line(draft, name, line, |unit| {
         unit.has_departed() || unit.lost_since.is_some() && unit.session().is_none()
@@ -68,13 +60,13 @@ pub(in crate::domain) fn predecessor(
 
 /// Returns whether a status of a unit outlives it: a pushed one, unless the unit had announced its
 /// stop when it reported it.
-pub(in crate::domain) fn outlives(draft: &Draft<'_>, key: &StatusKey) -> bool {
+pub fn outlives(draft: &Draft<'_>, key: &StatusKey) -> bool {
     key.kind == Kind::Push && !draft.status(key).is_some_and(|status| status.while_stopping)
 }
 
 /// Passes the push statuses of one unit to another, except those that the other already has or
 /// has no quota for. Passed statuses keep their times.
-pub(in crate::domain) fn hand_over(draft: &mut Draft<'_>, from: &UnitName, to: &UnitName) {
+pub fn hand_over(draft: &mut Draft<'_>, from: &UnitName, to: &UnitName) {
     let incarnation = draft.unit(to).map_or(0, |unit| unit.incarnation);
     let pushed = draft.keys_of(from, None).into_iter().filter(|key| outlives(draft, key));
     for key in pushed.collect::<Vec<_>>() {
