@@ -55,7 +55,7 @@ pub(super) fn decide_deletion(
         Ok((transition, outcome)) => {
             Decision { transition: transition.map(Arc::new), outcomes: vec![Ok(outcome)] }
         }
-        Err(rejected) => Decision { transition: None, outcomes: vec![Err(rejected.into())] },
+        Err(rejected) => Decision { transition: None, outcomes: vec![Err(rejected)] },
     }
 }
 

@@ -13,7 +13,7 @@ use crate::domain::leadership::set_status::{clear_application_status, set_applic
 use crate::domain::operation::apply::operate;
 use crate::domain::policy::apply::configure;
 use crate::domain::rejected::Rejected;
-use crate::domain::request::{Effect, Outcome, Remembered, RequestId};
+use crate::domain::request::{Outcome, Remembered, RequestId};
 use crate::domain::status::apply::{clear, replace, report, report_all};
 use crate::domain::status::confirm::confirm;
 use crate::domain::unit::begin::{connect, depart, disconnect, end_sessions, reconnect, register};
@@ -30,7 +30,7 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
     {
         return Ok(answer.repeat(id)?);
     }
-    let effect = match &request.command {
+    let outcome = match &request.command {
         Command::Report(reporter, kind, new) => report(draft, reporter, *kind, new)?,
         Command::ReportAll(reporter, statuses) => report_all(draft, reporter, statuses)?,
         Command::Replace(reporter, component, set) => {
@@ -80,10 +80,7 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::EndSessions { replica, ttl } => end_sessions(draft, *replica, *ttl),
         Command::Operate(command) => operate(draft, command)?,
     };
-    let Effect { changed, removed, incarnation, fence, lease_epoch, data_version } = effect;
-    let revision = draft.head.next_revision();
-    let outcome =
-        Outcome { revision, changed, removed, incarnation, fence, lease_epoch, data_version };
+    let outcome = Outcome { revision: draft.head.revision_so_far(), ..outcome };
     if let Some(RequestId { id, fingerprint }) = request.id.clone() {
         let unit = request.command.unit().cloned().unwrap_or_default();
         draft.requests.put(id, Remembered { time: draft.now, outcome, fingerprint, unit });

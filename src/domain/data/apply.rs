@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::domain::bytes::Bytes;
-use crate::domain::data::refused::{EtagMismatch, UpdateError, ValueTooLarge};
+use crate::domain::data::refused::{EtagMismatch, ValueTooLarge};
 use crate::domain::data::{DataHead, DataPatch};
 use crate::domain::draft::Draft;
 use crate::domain::leadership::Claim;
@@ -14,7 +14,8 @@ use crate::domain::limits::{
     DATA_BYTES_MAX, DATA_KEY_BYTES_MAX, DATA_KEYS_MAX, DATA_VALUE_BYTES_MAX,
 };
 use crate::domain::quota::{Total, check_total, within};
-use crate::domain::request::Effect;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Outcome;
 
 fn check(key: &str, value: &Bytes) -> Result<(), ValueTooLarge> {
     let max = DATA_KEY_BYTES_MAX as u64;
@@ -35,7 +36,7 @@ pub fn update_data(
     draft: &mut Draft<'_>,
     claim: &Claim,
     patch: &DataPatch,
-) -> Result<Effect, UpdateError> {
+) -> Result<Outcome, Rejected> {
     may_lead(draft, claim)?;
     let current = draft.head.data.etag();
     if patch.etag.as_ref().is_some_and(|given| **given != *current) {
@@ -62,7 +63,7 @@ pub fn update_data(
     if changes.is_empty() {
         let changed = lead_outside(draft, claim);
         let data_version = draft.head.data.version;
-        return Ok(Effect { changed, data_version, ..Effect::default() });
+        return Ok(Outcome { changed, data_version, ..Outcome::default() });
     }
     within("data_keys_max", DATA_KEYS_MAX, keys as usize, "keys of the application's data")?;
     if DATA_BYTES_MAX < bytes {
@@ -77,5 +78,5 @@ pub fn update_data(
     draft.data.put(changes);
     let version = draft.next_count(draft.head.data.version);
     draft.head.set_data(DataHead { version, keys, bytes });
-    Ok(Effect { changed: true, removed, data_version: version, ..Effect::default() })
+    Ok(Outcome { changed: true, removed, data_version: version, ..Outcome::default() })
 }

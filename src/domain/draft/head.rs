@@ -59,7 +59,7 @@ impl<'a> HeadDraft<'a> {
     }
 
     /// Returns the revision of the draft so far: the next one once a visible value has changed.
-    pub fn next_revision(&self) -> Revision {
+    pub fn revision_so_far(&self) -> Revision {
         match self.visible {
             true => self.base.revision.next(),
             false => self.base.revision,

@@ -13,14 +13,14 @@ use crate::domain::name::{PartName, UnitName};
 use crate::domain::quota::{
     LimitExceeded, Total, check_total, check_unit_quota, has_bytes, within,
 };
-use crate::domain::request::Effect;
-use crate::domain::status::apply::ReportError;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Reporter;
 use crate::domain::unit::callback::{call_back, call_off};
 use crate::domain::unit::contact::{admit, check_reporter, is_contact, note_contact};
 use crate::domain::unit::lookup::unit_exists;
-use crate::domain::unit::refused::{IdentityError, LookupError};
+use crate::domain::unit::refused::IdentityError;
 
 /// Returns the change of a hold for the history. An operator may retry a fault that held nothing.
 fn hold_change(old: Option<&Fault>, new: Option<&Fault>, cause: Cause) -> Option<Change> {
@@ -71,7 +71,7 @@ pub fn report_error(
     component: &PartName,
     target: &Arc<str>,
     error: &NewError,
-) -> Result<Effect, ReportError> {
+) -> Result<Outcome, Rejected> {
     admit(draft, reporter)?;
     let (component, target) = (component.clone(), target.clone());
     let key = FaultKey { unit: reporter.unit.clone(), component, target };
@@ -105,7 +105,7 @@ pub fn report_error(
     // The report answers the request to retry.
     call_off(draft, &key.unit, &key.topic());
     draft.put_fault(key, Some(Arc::new(fault)));
-    Ok(Effect { changed: true, ..Effect::default() })
+    Ok(Outcome { changed: true, ..Outcome::default() })
 }
 
 /// Resolves the faults of a target that works again, except holds that this success may not
@@ -116,7 +116,7 @@ pub fn resolve_error(
     component: Option<&PartName>,
     target: Option<&str>,
     generation: &str,
-) -> Result<Effect, IdentityError> {
+) -> Result<Outcome, IdentityError> {
     check_reporter(draft, reporter)?;
     let meant = |draft: &Draft<'_>| {
         let mut faults = faults_of(draft, &reporter.unit, component);
@@ -126,7 +126,7 @@ pub fn resolve_error(
     let is_known = draft.unit(&reporter.unit).is_some();
     if !is_known || meant(draft).is_empty() && !is_contact(draft, reporter) {
         // An unknown unit has no open faults.
-        return Ok(Effect::default());
+        return Ok(Outcome::default());
     }
     let mut changed = note_contact(draft, reporter);
     let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
@@ -139,7 +139,7 @@ pub fn resolve_error(
         }
     }
     changed |= 0 < removed;
-    Ok(Effect { changed, removed, ..Effect::default() })
+    Ok(Outcome { changed, removed, ..Outcome::default() })
 }
 
 /// Releases a held component on behalf of an operator.
@@ -149,7 +149,7 @@ pub fn resolve_hold(
     component: &PartName,
     resolution: Resolution,
     why: &str,
-) -> Result<Effect, LookupError> {
+) -> Result<Outcome, Rejected> {
     unit_exists(draft, unit)?;
     let faults = faults_of(draft, unit, Some(component));
     let removed = faults.len() as u32;
@@ -164,7 +164,7 @@ pub fn resolve_hold(
         draft.log(StatusEvent { message: why.into(), ..event });
         draft.put_fault(key, Some(Arc::new(retried)));
     }
-    Ok(Effect { changed: 0 < removed, removed, ..Effect::default() })
+    Ok(Outcome { changed: 0 < removed, removed, ..Outcome::default() })
 }
 
 /// Moves a fault whose time has come: to its next stage, or to a new request to retry.

@@ -5,21 +5,19 @@ use std::time::Duration;
 
 use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
-use crate::domain::leadership::refused::{
-    ClaimError, LeaderIsExternal, LeaseError, LeaseHeld, NotLeader, TransferError, UnitNotThere,
-};
+use crate::domain::leadership::refused::{LeaderIsExternal, LeaseHeld, NotLeader, UnitNotThere};
 use crate::domain::leadership::succession::{
     drop_leaders_status, end_lease, extend, grant, queue, unqueue,
 };
 use crate::domain::leadership::{Claim, Lease};
 use crate::domain::name::UnitName;
 use crate::domain::quota::check_quota;
-use crate::domain::request::Effect;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Outcome;
 use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{admit, check_known_reporter, note_contact};
 use crate::domain::unit::lookup::{exists, unit_exists};
 use crate::domain::unit::presence::SessionId;
-use crate::domain::unit::refused::ReporterError;
 
 /// Handles a claim for leadership; it creates the unit as a report does. If another unit leads,
 /// the claim is rejected, but the waiting position is written.
@@ -27,7 +25,7 @@ pub fn claim_leadership(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     duration: Option<Duration>,
-) -> Result<Effect, ClaimError> {
+) -> Result<Outcome, Rejected> {
     admit(draft, reporter)?;
     check_quota(draft, &reporter.unit, [], &BTreeSet::new())?;
     if let Some(leader) = &draft.head.config.external_leader {
@@ -60,23 +58,23 @@ pub fn claim_leadership(
 }
 
 /// Renews the lease of the leader.
-pub fn renew_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Effect, LeaseError> {
+pub fn renew_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Outcome, Rejected> {
     exists(draft)?;
     may_lead(draft, claim)?;
     let Some(lease) = draft.head.lease.clone() else {
-        return Ok(Effect::default());
+        return Ok(Outcome::default());
     };
     let changed = extend(draft, lease);
     Ok(led(draft, changed))
 }
 
-fn led(draft: &Draft<'_>, changed: bool) -> Effect {
-    Effect { changed, lease_epoch: draft.head.lease_epoch, ..Effect::default() }
+fn led(draft: &Draft<'_>, changed: bool) -> Outcome {
+    Outcome { changed, lease_epoch: draft.head.lease_epoch, ..Outcome::default() }
 }
 
 /// Releases the lease; the next waiting unit leads immediately. Without a lease there is no
 /// change.
-pub fn release_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Effect, LeaseError> {
+pub fn release_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Outcome, Rejected> {
     exists(draft)?;
     let is_leased = draft.head.lease.is_some();
     if is_leased || draft.head.config.external_leader.is_some() {
@@ -85,11 +83,11 @@ pub fn release_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Effect
     if is_leased {
         end_lease(draft, Cause::LeaderReleased);
     }
-    Ok(Effect { changed: is_leased, ..Effect::default() })
+    Ok(Outcome { changed: is_leased, ..Outcome::default() })
 }
 
 /// Makes a unit the leader on behalf of an operator. The other candidates keep waiting.
-pub fn transfer_leadership(draft: &mut Draft<'_>, to: &UnitName) -> Result<Effect, TransferError> {
+pub fn transfer_leadership(draft: &mut Draft<'_>, to: &UnitName) -> Result<Outcome, Rejected> {
     unit_exists(draft, to)?;
     if let Some(leader) = &draft.head.config.external_leader {
         return Err(LeaderIsExternal { leader: leader.clone() }.into());
@@ -108,7 +106,7 @@ pub fn transfer_leadership(draft: &mut Draft<'_>, to: &UnitName) -> Result<Effec
 }
 
 /// Withdraws a unit from leadership, whether it leads or waits.
-pub fn step_back(draft: &mut Draft<'_>, reporter: &Reporter) -> Result<Effect, ReporterError> {
+pub fn step_back(draft: &mut Draft<'_>, reporter: &Reporter) -> Result<Outcome, Rejected> {
     check_known_reporter(draft, reporter)?;
     let changed = note_contact(draft, reporter);
     let waited = unqueue(draft, &reporter.unit);
@@ -116,22 +114,22 @@ pub fn step_back(draft: &mut Draft<'_>, reporter: &Reporter) -> Result<Effect, R
     if leads {
         end_lease(draft, Cause::LeaderReleased);
     }
-    Ok(Effect { changed: changed || leads || waited, ..Effect::default() })
+    Ok(Outcome { changed: changed || leads || waited, ..Outcome::default() })
 }
 
 /// Ends the lease of a connected leader that was silent for the length of its lease. No effect
 /// if the unit does not lead, or leads under another epoch, or has opened another session.
-pub fn lapse_leadership(draft: &mut Draft<'_>, claim: &Claim, session: SessionId) -> Effect {
+pub fn lapse_leadership(draft: &mut Draft<'_>, claim: &Claim, session: SessionId) -> Outcome {
     let leads = draft.head.lease.as_ref().is_some_and(|lease| lease.holder == claim.unit);
     let is_here = draft.unit(&claim.unit).is_some_and(|unit| match unit.session() {
         Some(held) => held == session,
         None => unit.session_ended,
     });
     if !leads || !is_here || draft.head.lease_epoch != claim.lease_epoch {
-        return Effect::default();
+        return Outcome::default();
     }
     end_lease(draft, Cause::LeaderExpired);
-    Effect { changed: true, ..Effect::default() }
+    Outcome { changed: true, ..Outcome::default() }
 }
 
 /// Checks that a unit leads now, with this epoch, or is about to by a decision outside. An expired

@@ -14,11 +14,11 @@ use crate::domain::history::Cause;
 use crate::domain::leadership::Claim;
 use crate::domain::leadership::apply::may_lead;
 use crate::domain::leadership::outside::lead_outside;
-use crate::domain::leadership::refused::OwnSetError;
 use crate::domain::leadership::remove_own::remove_own;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::quota::{check_own_quota, has_bytes_for};
-use crate::domain::request::Effect;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Outcome;
 use crate::domain::status::place::{self, Place};
 use crate::domain::status::{KeyParts, Kind, Status};
 
@@ -28,7 +28,7 @@ pub fn replace_application_statuses(
     claim: &Claim,
     component: Option<&PartName>,
     set: &[NewStatus],
-) -> Result<Effect, OwnSetError> {
+) -> Result<Outcome, Rejected> {
     may_lead(draft, claim)?;
     let own = UnitName::application();
     let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
@@ -46,7 +46,7 @@ pub fn replace_application_statuses(
     for (new, place) in set.iter().zip(place::assign(&known, component.is_some())) {
         changed |= set_one(draft, new.key_of(&own, Kind::Pull), new, place);
     }
-    Ok(Effect { changed, removed, ..Effect::default() })
+    Ok(Outcome { changed, removed, ..Outcome::default() })
 }
 
 /// Sets one status. A repeat moves only its end. Returns whether a visible value changed.

@@ -9,14 +9,14 @@ use crate::domain::leadership::refused::NotLeader;
 use crate::domain::leadership::remove_own::withdraw;
 use crate::domain::leadership::status::{ApplicationStatus, NewApplicationStatus};
 use crate::domain::name::UnitName;
-use crate::domain::request::Effect;
+use crate::domain::request::Outcome;
 
 /// Sets the status, on behalf of the leader.
 pub fn set_application_status(
     draft: &mut Draft<'_>,
     claim: &Claim,
     new: &NewApplicationStatus,
-) -> Result<Effect, NotLeader> {
+) -> Result<Outcome, NotLeader> {
     may_lead(draft, claim)?;
     let leads_anew = lead_outside(draft, claim);
     let observed = new.observe_time.filter(|at| *at <= draft.now);
@@ -32,7 +32,7 @@ pub fn set_application_status(
         expire_time: new.ttl.map(|ttl| draft.now.after(ttl)),
     };
     if old == Some(&status) {
-        return Ok(Effect { changed: leads_anew, ..Effect::default() });
+        return Ok(Outcome { changed: leads_anew, ..Outcome::default() });
     }
     let event = StatusEvent {
         from: old.map(|old| old.level),
@@ -50,16 +50,19 @@ pub fn set_application_status(
     if !is_repeat {
         draft.log(event);
     }
-    Ok(Effect { changed: true, ..Effect::default() })
+    Ok(Outcome { changed: true, ..Outcome::default() })
 }
 
 /// Withdraws the status, on behalf of the leader.
-pub fn clear_application_status(draft: &mut Draft<'_>, claim: &Claim) -> Result<Effect, NotLeader> {
+pub fn clear_application_status(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+) -> Result<Outcome, NotLeader> {
     may_lead(draft, claim)?;
     let leads_anew = lead_outside(draft, claim);
     let is_withdrawn = withdraw(draft, Cause::LeaderCleared);
     let (changed, removed) = (leads_anew || is_withdrawn, u32::from(is_withdrawn));
-    Ok(Effect { changed, removed, ..Effect::default() })
+    Ok(Outcome { changed, removed, ..Outcome::default() })
 }
 
 /// Withdraws the status once its time has passed.

@@ -11,12 +11,13 @@ use crate::domain::limits::{
 use crate::domain::name::{OperationId, PartName, UnitName};
 use crate::domain::operation::begin::{Begin, may_begin};
 use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
-use crate::domain::operation::refused::{OperateError, Refused};
+use crate::domain::operation::refused::Refused;
 use crate::domain::operation::transition::Call;
 use crate::domain::operation::words::OperationStatus;
 use crate::domain::operation::{Operation, Reason, State};
 use crate::domain::quota::{check_operation_quota, check_unit_quota};
-use crate::domain::request::Effect;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::callback::{call_back, call_off};
 use crate::domain::unit::contact::note_contact;
@@ -24,7 +25,7 @@ use crate::domain::unit::{Reporter, Topic, Unit};
 
 /// Applies a command to an operation. Changes by time are stored even if the command is
 /// refused, and so is the requested next target.
-pub fn operate(draft: &mut Draft<'_>, command: &OperationCommand) -> Result<Effect, OperateError> {
+pub fn operate(draft: &mut Draft<'_>, command: &OperationCommand) -> Result<Outcome, Rejected> {
     lapse_operations(draft);
     let call = Call { id: &command.id, by: &command.by, now: draft.now };
     check_operation_quota(draft, command)?;
@@ -39,9 +40,9 @@ pub fn operate(draft: &mut Draft<'_>, command: &OperationCommand) -> Result<Effe
         // An operation that was removed with its application or unit may be begun again.
         !(matches!(command.action, OperationAction::Begin(_)) && o.reason == Reason::Orphaned)
     });
-    let effect = match (&command.action, known) {
+    let outcome = match (&command.action, known) {
         (OperationAction::Begin(_), Some(known)) => {
-            Effect { fence: known.fence, ..Effect::default() }
+            Outcome { fence: known.fence, ..Outcome::default() }
         }
         (OperationAction::Begin(new), None) => begin_operation(draft, call, new)?,
         (_, None) => return Err(Refused::NotFound { id: command.id.clone() }.into()),
@@ -51,14 +52,14 @@ pub fn operate(draft: &mut Draft<'_>, command: &OperationCommand) -> Result<Effe
         // Any call that names a unit is contact with it.
         note_contact(draft, &Reporter::new(command.by.clone(), None));
     }
-    Ok(effect)
+    Ok(outcome)
 }
 
 fn begin_operation(
     draft: &mut Draft<'_>,
     call: Call<'_>,
     new: &NewOperation,
-) -> Result<Effect, Refused> {
+) -> Result<Outcome, Refused> {
     let now = draft.now;
     if let Some(deadline) = new.deadline.filter(|deadline| *deadline <= now) {
         return Err(Refused::DeadlinePassed { deadline, now });
@@ -94,7 +95,7 @@ fn begin_operation(
         put_payload(draft, call.id, Some(bytes.clone()));
     }
     forget_operations(draft);
-    Ok(Effect { changed: true, fence, ..Effect::default() })
+    Ok(Outcome { changed: true, fence, ..Outcome::default() })
 }
 
 fn change_operation(
@@ -102,7 +103,7 @@ fn change_operation(
     call: Call<'_>,
     what: &OperationAction,
     known: &Arc<Operation>,
-) -> Result<Effect, Refused> {
+) -> Result<Outcome, Refused> {
     let last = draft.operations.last_of(&known.unit).map(|(id, o)| (id.clone(), o.clone()));
     if let Some((id, last)) = last.filter(|(id, _)| id != call.id) {
         // This operation is over, and may be retried only once the later one is over too.
@@ -153,7 +154,7 @@ fn change_operation(
     let fence = operation.fence;
     put_operation(draft, call.id, operation);
     answer?;
-    Ok(Effect { changed, fence, ..Effect::default() })
+    Ok(Outcome { changed, fence, ..Outcome::default() })
 }
 
 /// Adds a callback for the unit whose attempt failed, at the time of the next attempt; cancels

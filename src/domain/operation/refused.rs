@@ -2,7 +2,6 @@
 
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::{Reason, State};
-use crate::domain::quota::LimitExceeded;
 use crate::domain::time::Timestamp;
 
 /// The reason for which an operation refuses a command. The operation does not change, except where
@@ -103,14 +102,6 @@ pub enum Refused {
         /// The store's clock.
         now: Timestamp,
     },
-}
-
-/// The reason for which a command on an operation is refused.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub(in crate::domain) enum OperateError {
-    Refused(#[from] Refused),
-    Quota(#[from] LimitExceeded),
 }
 
 fn who(holder: &UnitName) -> String {

@@ -1,7 +1,7 @@
 //! The table of each call in each state. Each call follows [`lapse`](super::lapse), so a state with
 //! a holder has a live lease.
 //!
-//! | T | From | Call | To | Effect |
+//! | T | From | Call | To | Outcome |
 //! |---|---|---|---|---|
 //! | T1 | none | begin | RUNNING | fence 1, lease; READY without a lease if by an operator |
 //! | T2 | any | begin, same operation | unchanged | |

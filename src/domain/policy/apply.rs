@@ -7,10 +7,10 @@ use crate::domain::leadership::succession::{lead_if_nobody_does, revoke_lease};
 use crate::domain::limits::DAMPENERS_MAX;
 use crate::domain::policy::{Config, ConfigPatch};
 use crate::domain::quota::{LimitExceeded, within};
-use crate::domain::request::Effect;
+use crate::domain::request::Outcome;
 
 /// Changes the configuration. An application that does not exist begins.
-pub fn configure(draft: &mut Draft<'_>, patch: &ConfigPatch) -> Result<Effect, LimitExceeded> {
+pub fn configure(draft: &mut Draft<'_>, patch: &ConfigPatch) -> Result<Outcome, LimitExceeded> {
     let config = draft.head.config.patched(patch);
     let latched = config.latches.len();
     within("latches_max", DAMPENERS_MAX, latched, "latches of the application")?;
@@ -20,7 +20,7 @@ pub fn configure(draft: &mut Draft<'_>, patch: &ConfigPatch) -> Result<Effect, L
     if changed {
         set_config(draft, config);
     }
-    Ok(Effect { changed, ..Effect::default() })
+    Ok(Outcome { changed, ..Outcome::default() })
 }
 
 /// Puts another configuration in force.

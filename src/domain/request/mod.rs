@@ -11,7 +11,8 @@ use crate::domain::name::UnitName;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 
-/// The outcome of a command.
+/// The outcome of a command. The topics leave the revision out;
+/// [`apply`](super::apply::apply) adds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// The revision from which the outcome is in force.
@@ -119,15 +120,4 @@ pub(super) fn fence_id(unit: &UnitName) -> Arc<str> {
 /// Returns whether this is the id of a fence.
 pub(super) fn is_fence(id: &str) -> bool {
     id.starts_with(FENCE)
-}
-
-/// The effect of a command.
-#[derive(Default)]
-pub(super) struct Effect {
-    pub(super) changed: bool,
-    pub(super) removed: u32,
-    pub(super) incarnation: u64,
-    pub(super) fence: u64,
-    pub(super) lease_epoch: u64,
-    pub(super) data_version: u64,
 }

@@ -10,23 +10,15 @@ use crate::domain::damping::flapping::Swings;
 use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::name::PartName;
-use crate::domain::quota::{LimitExceeded, check_quota, has_bytes, has_bytes_for};
-use crate::domain::request::Effect;
+use crate::domain::quota::{check_quota, has_bytes, has_bytes_for};
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Outcome;
 use crate::domain::status::place::{self, Place};
 use crate::domain::status::{KeyParts, Kind, Status, StatusKey, size_of};
 use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{
     admit, check_known_reporter, is_contact, may_return, note_contact,
 };
-use crate::domain::unit::refused::{IdentityError, ReporterError};
-
-/// The reason for which a report of a status or an error is refused.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub enum ReportError {
-    Identity(#[from] IdentityError),
-    Quota(#[from] LimitExceeded),
-}
 
 /// Sets one status.
 pub fn report(
@@ -34,7 +26,7 @@ pub fn report(
     reporter: &Reporter,
     kind: Kind,
     new: &NewStatus,
-) -> Result<Effect, ReportError> {
+) -> Result<Outcome, Rejected> {
     admit(draft, reporter)?;
     let parts = new.key_of(&reporter.unit, kind);
     let (key, old) = draft.find(parts);
@@ -46,7 +38,7 @@ pub fn report(
     // The contact of a new incarnation may have removed the status.
     let old = if changed { draft.status(&key).cloned() } else { old };
     changed |= set(draft, reporter, key, old, new, Place::NONE);
-    Ok(Effect { changed, ..Effect::default() })
+    Ok(Outcome { changed, ..Outcome::default() })
 }
 
 /// Sets several statuses, or none if one is rejected.
@@ -54,7 +46,7 @@ pub fn report_all(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     statuses: &[(Kind, NewStatus)],
-) -> Result<Effect, ReportError> {
+) -> Result<Outcome, Rejected> {
     admit(draft, reporter)?;
     let keys = statuses.iter().map(|(kind, new)| new.key_of(&reporter.unit, *kind));
     check_quota(draft, &reporter.unit, keys, &BTreeSet::new())?;
@@ -64,7 +56,7 @@ pub fn report_all(
     for (kind, new) in statuses {
         changed |= look_and_set(draft, reporter, *kind, new, Place::NONE);
     }
-    Ok(Effect { changed, ..Effect::default() })
+    Ok(Outcome { changed, ..Outcome::default() })
 }
 
 /// Replaces the pull set of a unit, or of one of its components. A latch or damping may keep a
@@ -74,7 +66,7 @@ pub fn replace(
     reporter: &Reporter,
     component: Option<&PartName>,
     set: &[NewStatus],
-) -> Result<Effect, ReportError> {
+) -> Result<Outcome, Rejected> {
     admit(draft, reporter)?;
     let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
     let mut gone = draft.keys_of(&reporter.unit, component);
@@ -103,7 +95,7 @@ pub fn replace(
     for (new, place) in set.iter().zip(place::assign(&known, component.is_some())) {
         changed |= look_and_set(draft, reporter, Kind::Pull, new, place);
     }
-    Ok(Effect { changed: changed || 0 < removed, removed, ..Effect::default() })
+    Ok(Outcome { changed: changed || 0 < removed, removed, ..Outcome::default() })
 }
 
 /// Removes the statuses that match; `None` matches all.
@@ -113,20 +105,20 @@ pub fn clear(
     component: Option<&PartName>,
     key: Option<&PartName>,
     kind: Option<Kind>,
-) -> Result<Effect, ReporterError> {
+) -> Result<Outcome, Rejected> {
     check_known_reporter(draft, reporter)?;
     let mut matching = draft.keys_of(&reporter.unit, component);
     matching.retain(|found| {
         key.is_none_or(|k| found.key == *k) && kind.is_none_or(|k| found.kind == k)
     });
     if matching.is_empty() && !is_contact(draft, reporter) {
-        return Ok(Effect::default());
+        return Ok(Outcome::default());
     }
     may_return(draft, reporter)?;
     let mut changed = note_contact(draft, reporter);
     let removed = remove_all(draft, matching.into_iter(), Cause::Cleared);
     changed |= 0 < removed;
-    Ok(Effect { changed, removed, ..Effect::default() })
+    Ok(Outcome { changed, removed, ..Outcome::default() })
 }
 
 fn look_and_set(

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::domain::draft::Draft;
 use crate::domain::name::PartName;
-use crate::domain::request::Effect;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Outcome;
 use crate::domain::status::{Kind, Status};
 use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{check_known_reporter, note_contact};
-use crate::domain::unit::refused::ReporterError;
 
 /// Confirms the pull set of a unit, or of one of its components: statuses of an earlier incarnation
 /// become those of this one. No ttl moves, because no report repeated the status, and a latch or
@@ -17,7 +17,7 @@ pub fn confirm(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     component: Option<&PartName>,
-) -> Result<Effect, ReporterError> {
+) -> Result<Outcome, Rejected> {
     check_known_reporter(draft, reporter)?;
     let mut changed = note_contact(draft, reporter);
     if component.is_none() {
@@ -37,5 +37,5 @@ pub fn confirm(
         draft.put_status(key, Some(Arc::new(status)));
         changed = true;
     }
-    Ok(Effect { changed, ..Effect::default() })
+    Ok(Outcome { changed, ..Outcome::default() })
 }

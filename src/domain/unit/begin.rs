@@ -9,7 +9,8 @@ use crate::domain::leadership::succession::{keep_lease, leave_lease, welcome_can
 use crate::domain::limits::EXPIRED_PER_COMMIT_MAX;
 use crate::domain::name::UnitName;
 use crate::domain::quota::check_unit_quota;
-use crate::domain::request::Effect;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Outcome;
 use crate::domain::revision::Revision;
 use crate::domain::status::apply::remove_all;
 use crate::domain::time::Timestamp;
@@ -17,7 +18,7 @@ use crate::domain::unit::contact::{check_known_reporter, check_reporter, note_co
 use crate::domain::unit::departure::Departure;
 use crate::domain::unit::last_words::end_last_words;
 use crate::domain::unit::presence::{Presence, ReplicaId, SessionId};
-use crate::domain::unit::refused::{BeginError, IdentityError, IncarnationsUsedUp, ReporterError};
+use crate::domain::unit::refused::{IdentityError, IncarnationsUsedUp};
 use crate::domain::unit::remove::remove;
 use crate::domain::unit::silence::quieten_unit;
 use crate::domain::unit::successor::{hand_over, line_of, outlives, predecessor, successor};
@@ -28,7 +29,7 @@ pub fn connect(
     draft: &mut Draft<'_>,
     who: &Newcomer,
     session: SessionId,
-) -> Result<Effect, BeginError> {
+) -> Result<Outcome, Rejected> {
     let since = draft.base.head.revision.next();
     begin(draft, who, Presence::Connected(session), since)
 }
@@ -40,7 +41,7 @@ pub fn reconnect(
     who: &Newcomer,
     session: SessionId,
     since: Revision,
-) -> Result<Effect, BeginError> {
+) -> Result<Outcome, Rejected> {
     let is_over = draft.unit(&who.unit).is_some_and(|unit| {
         let is_other = unit.session().is_some_and(|held| held != session);
         let is_unordered = unit.session_since == Revision(0) || unit.session_since == since;
@@ -57,7 +58,7 @@ pub fn register(
     draft: &mut Draft<'_>,
     who: &Newcomer,
     ttl: Option<Duration>,
-) -> Result<Effect, BeginError> {
+) -> Result<Outcome, Rejected> {
     // Not the beginning of a session.
     let since = draft.unit(&who.unit).map(|unit| unit.session_since).unwrap_or_default();
     begin(draft, who, ttl.map_or(Presence::Unbound, Presence::Promised), since)
@@ -68,7 +69,7 @@ fn begin(
     who: &Newcomer,
     presence: Presence,
     since: Revision,
-) -> Result<Effect, BeginError> {
+) -> Result<Outcome, Rejected> {
     let name = &who.unit;
     let incarnation = incarnation_of(draft, who)?;
     if draft.unit(name).is_some_and(|unit| unit.incarnation < incarnation) {
@@ -89,7 +90,7 @@ fn begin(
         if unit.silence_ends != silence_ends || unit.is_news(draft.now) {
             draft.units.put(name.clone(), Some(unit));
         }
-        return Ok(Effect { incarnation, ..Effect::default() });
+        return Ok(Outcome { incarnation, ..Outcome::default() });
     }
     draft.put_unit(name.clone(), Some(unit));
     match is_new {
@@ -115,7 +116,7 @@ fn begin(
         hand_over(draft, &leaving, name);
         removed = remove(draft, &leaving).removed;
     }
-    Ok(Effect { changed: true, removed, incarnation, ..Effect::default() })
+    Ok(Outcome { changed: true, removed, incarnation, ..Outcome::default() })
 }
 
 /// Returns the record of a unit after it began or continued this incarnation.
@@ -140,7 +141,7 @@ fn begun(
 }
 
 /// Returns the incarnation that the unit may use.
-fn incarnation_of(draft: &Draft<'_>, who: &Newcomer) -> Result<u64, BeginError> {
+fn incarnation_of(draft: &Draft<'_>, who: &Newcomer) -> Result<u64, Rejected> {
     let known = draft.unit(&who.unit).map_or(0, |unit| unit.incarnation);
     let current = known.max(draft.requests.fence(&who.unit).unwrap_or_default());
     match who.incarnation {
@@ -162,22 +163,22 @@ pub fn disconnect(
     session: SessionId,
     ttl: Duration,
     silent: bool,
-) -> Effect {
+) -> Outcome {
     let held = draft.unit(name).filter(|unit| unit.session() == Some(session));
     let Some(unit) = held.cloned() else {
-        return Effect::default();
+        return Outcome::default();
     };
     draft.put_unit(name.clone(), Some(unit.expected_within(ttl, draft.now)));
     keep_lease(draft, name);
     if silent {
         quieten_unit(draft, name);
     }
-    Effect { changed: true, ..Effect::default() }
+    Outcome { changed: true, ..Outcome::default() }
 }
 
 /// Handles the loss of a replica: its units get `ttl` to connect elsewhere. Handles at most
 /// [`EXPIRED_PER_COMMIT_MAX`] units; the caller repeats for the rest.
-pub fn end_sessions(draft: &mut Draft<'_>, replica: ReplicaId, ttl: Duration) -> Effect {
+pub fn end_sessions(draft: &mut Draft<'_>, replica: ReplicaId, ttl: Duration) -> Outcome {
     let is_its = |unit: &Unit| unit.session().is_some_and(|held| held.replica == replica);
     let held = draft.units.matching(is_its);
     let held = held.filter_map(|(name, unit)| Some((name.clone(), unit.session()?)));
@@ -186,7 +187,7 @@ pub fn end_sessions(draft: &mut Draft<'_>, replica: ReplicaId, ttl: Duration) ->
     for (name, session) in held {
         changed |= disconnect(draft, &name, session, ttl, false).changed;
     }
-    Effect { changed, ..Effect::default() }
+    Outcome { changed, ..Outcome::default() }
 }
 
 /// Removes a unit that leaves for good. The pushed statuses of a stateless unit pass to its
@@ -195,7 +196,7 @@ pub fn depart(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     ttl: Duration,
-) -> Result<Effect, ReporterError> {
+) -> Result<Outcome, Rejected> {
     let name = &reporter.unit;
     check_known_reporter(draft, reporter)?;
     // The departure itself is contact, so a silent unit does not also count as lost.
@@ -220,5 +221,5 @@ pub fn depart(
     let gone = Unit { departure: Departure::Departed, silence_ends: None, callbacks, ..unit };
     draft.put_unit(name.clone(), Some(gone));
     leave_lease(draft, name);
-    Ok(Effect { changed: true, removed, ..Effect::default() })
+    Ok(Outcome { changed: true, removed, ..Outcome::default() })
 }

@@ -4,10 +4,10 @@ use crate::domain::draft::Draft;
 use crate::domain::limits::CALLBACKS_PER_UNIT_MAX;
 use crate::domain::name::UnitName;
 use crate::domain::quota::within;
-use crate::domain::request::Effect;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::lookup::unit_exists;
-use crate::domain::unit::refused::CallbackError;
 use crate::domain::unit::{Callback, Topic};
 
 /// Adds a callback for a unit; it replaces an earlier one with the same topic.
@@ -17,29 +17,29 @@ pub fn call_back(
     topic: &Topic,
     at: Timestamp,
     operation_id: &str,
-) -> Result<Effect, CallbackError> {
+) -> Result<Outcome, Rejected> {
     unit_exists(draft, name)?;
     let mut unit = draft.unit(name).cloned().unwrap_or_default();
     let callback = Callback { at, operation_id: operation_id.into(), due: at <= draft.now };
     if unit.callbacks.insert(topic.clone(), callback.clone()) == Some(callback) {
-        return Ok(Effect::default());
+        return Ok(Outcome::default());
     }
     let what = format_args!("callbacks of unit {name}");
     let count = unit.callbacks.len();
     within("callbacks_per_unit_max", CALLBACKS_PER_UNIT_MAX, count, what)?;
     draft.put_unit(name.clone(), Some(unit));
-    Ok(Effect { changed: true, ..Effect::default() })
+    Ok(Outcome { changed: true, ..Outcome::default() })
 }
 
 /// Cancels the callback with this topic.
-pub fn call_off(draft: &mut Draft<'_>, name: &UnitName, topic: &Topic) -> Effect {
+pub fn call_off(draft: &mut Draft<'_>, name: &UnitName, topic: &Topic) -> Outcome {
     let promised = draft.unit(name).filter(|unit| unit.callbacks.contains_key(topic));
     let Some(mut unit) = promised.cloned() else {
-        return Effect::default();
+        return Outcome::default();
     };
     unit.callbacks.remove(topic);
     draft.put_unit(name.clone(), Some(unit));
-    Effect { changed: true, ..Effect::default() }
+    Outcome { changed: true, ..Outcome::default() }
 }
 
 /// Marks the callbacks whose time has come as due.

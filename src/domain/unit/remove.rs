@@ -6,18 +6,18 @@ use crate::domain::history::{Cause, StatusEvent};
 use crate::domain::leadership::succession::leave_lease;
 use crate::domain::name::UnitName;
 use crate::domain::operation::apply::abandon_operations_of;
-use crate::domain::request::Effect;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Outcome;
 use crate::domain::unit::lookup::unit_exists;
-use crate::domain::unit::refused::LookupError;
 
 /// Removes a unit with its statuses and faults, and fences its incarnation.
-pub fn remove_unit(draft: &mut Draft<'_>, name: &UnitName) -> Result<Effect, LookupError> {
+pub fn remove_unit(draft: &mut Draft<'_>, name: &UnitName) -> Result<Outcome, Rejected> {
     unit_exists(draft, name)?;
     Ok(remove(draft, name))
 }
 
 /// Removes a unit that exists.
-pub fn remove(draft: &mut Draft<'_>, name: &UnitName) -> Effect {
+pub fn remove(draft: &mut Draft<'_>, name: &UnitName) -> Outcome {
     let keys = draft.keys_of(name, None);
     let removed = keys.len() as u32;
     let level = draft.strongest_of(name).map(|rank| rank.level);
@@ -32,5 +32,5 @@ pub fn remove(draft: &mut Draft<'_>, name: &UnitName) -> Effect {
     draft.contacts.unanswered(name);
     draft.log(StatusEvent { from: level, ..draft.event(Cause::UnitRemoved).of_unit(name) });
     leave_lease(draft, name);
-    Effect { changed: true, removed, ..Effect::default() }
+    Outcome { changed: true, removed, ..Outcome::default() }
 }
