@@ -14,12 +14,12 @@ use crate::domain::operation::apply::operate;
 use crate::domain::policy::apply::configure;
 use crate::domain::rejected::Rejected;
 use crate::domain::request::{Outcome, Remembered, RequestId};
-use crate::domain::status::apply::{clear, replace, report, report_all};
-use crate::domain::status::confirm::confirm;
-use crate::domain::unit::begin::{connect, depart, disconnect, end_sessions, reconnect, register};
+use crate::domain::status::apply::{clear, confirm, replace, report, report_all};
+use crate::domain::unit::begin::{
+    announce_stop, connect, depart, disconnect, end_sessions, reconnect, register,
+};
 use crate::domain::unit::callback::{call_back, call_off};
 use crate::domain::unit::remove::remove_unit;
-use crate::domain::unit::stop::announce_stop;
 
 /// Applies a request to a draft. The outcome's revision is valid once the draft is committed. A
 /// repeated request gets the first answer and is applied once; a different request with the same id

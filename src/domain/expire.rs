@@ -8,12 +8,12 @@ use crate::domain::damping::apply::calm;
 use crate::domain::draft::Draft;
 use crate::domain::fault::apply::move_fault;
 use crate::domain::history::Cause;
-use crate::domain::leadership::remove_own::remove_own;
 use crate::domain::leadership::set_status::expire_application_status;
 use crate::domain::leadership::succession::expire_lease;
 use crate::domain::limits::EXPIRED_PER_COMMIT_MAX;
 use crate::domain::operation::apply::lapse_operations;
 use crate::domain::status::Status;
+use crate::domain::status::remove::remove_all;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 use crate::domain::unit::callback::mark_callbacks_due;
@@ -35,7 +35,7 @@ pub fn expire(draft: &mut Draft<'_>) {
                 };
                 if key.unit.is_application() {
                     // No unit could repeat it.
-                    remove_own(draft, [key].into(), Cause::Expired);
+                    remove_all(draft, [key], Cause::Expired);
                     continue;
                 }
                 let stale = Status {

@@ -8,8 +8,7 @@ use crate::domain::data::refused::{EtagMismatch, ValueTooLarge};
 use crate::domain::data::{DataHead, DataPatch};
 use crate::domain::draft::Draft;
 use crate::domain::leadership::Claim;
-use crate::domain::leadership::apply::may_lead;
-use crate::domain::leadership::outside::lead_outside;
+use crate::domain::leadership::apply::{lead_outside, may_lead};
 use crate::domain::limits::{
     DATA_BYTES_MAX, DATA_KEY_BYTES_MAX, DATA_KEYS_MAX, DATA_VALUE_BYTES_MAX,
 };

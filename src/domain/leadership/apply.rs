@@ -11,6 +11,8 @@ use crate::domain::leadership::succession::{
 };
 use crate::domain::leadership::{Claim, Lease};
 use crate::domain::name::UnitName;
+use crate::domain::policy::Config;
+use crate::domain::policy::apply::set_config;
 use crate::domain::quota::check_quota;
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
@@ -152,4 +154,16 @@ pub fn may_lead(draft: &mut Draft<'_>, claim: &Claim) -> Result<(), NotLeader> {
         leader: draft.head.leader().cloned(),
         lease_epoch: draft.head.valid_epoch(),
     })
+}
+
+/// Makes the sender the external leader if its claim says so. Called after every check of the
+/// write, so that a refused write leaves no leader behind. Returns whether that is a change.
+pub fn lead_outside(draft: &mut Draft<'_>, claim: &Claim) -> bool {
+    let leads = draft.head.config.external_leader.as_ref() == Some(&claim.unit);
+    if !claim.decided_outside || leads {
+        return false;
+    }
+    let external_leader = Some(claim.unit.clone());
+    set_config(draft, Config { external_leader, ..(*draft.head.config).clone() });
+    true
 }

@@ -6,10 +6,8 @@
 //! this.
 
 pub(super) mod apply;
-pub(super) mod outside;
 pub(super) mod own_set;
 pub mod refused;
-pub(super) mod remove_own;
 pub(super) mod set_status;
 pub mod status;
 pub(super) mod succession;

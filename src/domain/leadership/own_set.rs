@@ -8,18 +8,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::domain::command::NewStatus;
-use crate::domain::damping::flapping::Swings;
 use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::leadership::Claim;
-use crate::domain::leadership::apply::may_lead;
-use crate::domain::leadership::outside::lead_outside;
-use crate::domain::leadership::remove_own::remove_own;
+use crate::domain::leadership::apply::{lead_outside, may_lead};
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::quota::{check_own_quota, has_bytes_for};
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::status::place::{self, Place};
+use crate::domain::status::remove::remove_all;
 use crate::domain::status::{KeyParts, Kind, Status};
 
 /// Replaces the set, or one component of it, on behalf of the leader.
@@ -38,7 +36,7 @@ pub fn replace_application_statuses(
     check_own_quota(draft, keys(), &gone)?;
     has_bytes_for(draft, &own, set.iter().map(|new| (Kind::Pull, new)), &gone)?;
     let leads_anew = lead_outside(draft, claim);
-    let removed = remove_own(draft, gone, Cause::LeaderCleared);
+    let removed = remove_all(draft, gone, Cause::LeaderCleared);
     let place_of =
         |key: KeyParts<'_>| draft.status(&key).map_or(Place::NONE, |status| status.place);
     let known: Vec<Place> = keys().map(place_of).collect();
@@ -61,23 +59,8 @@ fn set_one(draft: &mut Draft<'_>, key: KeyParts<'_>, new: &NewStatus, place: Pla
         // A repeat never moves the end back.
         expire_time = expire_time.max(old.expire_time).max(draft.contacts.deadline(&key));
     }
-    // The level begins at the leader's observation time, unless that is in the future.
-    let observed = new.observe_time.filter(|at| *at <= draft.now);
-    let same_level = old.as_ref().filter(|old| old.report.level == new.report.level);
-    let status = Status {
-        since: same_level.map_or(observed.unwrap_or(draft.now), |old| old.since),
-        observe_time: same_level.map_or(new.observe_time, |old| old.observe_time),
-        report: new.report.clone(),
-        update_time: draft.now,
-        expire_time,
-        incarnation: 0,
-        stale: false,
-        expire_time_written: expire_time,
-        swings: Swings::default(),
-        held: None,
-        while_stopping: false,
-        place,
-    };
+    let status = Status::reported(old.as_deref(), new.report.clone(), new.observe_time, draft.now);
+    let status = Status { expire_time, expire_time_written: expire_time, place, ..status };
     draft.log_status(&key, old.as_deref(), Some(&status), Cause::LeaderSet);
     draft.put_status_over(key, old, Some(Arc::new(status)));
     true

@@ -3,11 +3,10 @@
 use crate::domain::draft::Draft;
 use crate::domain::history::{Cause, StatusEvent};
 use crate::domain::leadership::Claim;
-use crate::domain::leadership::apply::may_lead;
-use crate::domain::leadership::outside::lead_outside;
+use crate::domain::leadership::apply::{lead_outside, may_lead};
 use crate::domain::leadership::refused::NotLeader;
-use crate::domain::leadership::remove_own::withdraw;
 use crate::domain::leadership::status::{ApplicationStatus, NewApplicationStatus};
+use crate::domain::leadership::succession::withdraw;
 use crate::domain::name::UnitName;
 use crate::domain::request::Outcome;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::domain::draft::Draft;
 use crate::domain::history::{Cause, Change, StatusEvent};
 use crate::domain::leadership::Lease;
-use crate::domain::leadership::remove_own::{remove_own, withdraw};
 use crate::domain::name::UnitName;
+use crate::domain::status::remove::remove_all;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 
@@ -148,7 +148,17 @@ pub fn drop_leaders_status(draft: &mut Draft<'_>) {
     }
     withdraw(draft, Cause::LeaderEnded);
     let own = draft.keys_of(&UnitName::application(), None);
-    remove_own(draft, own, Cause::LeaderEnded);
+    remove_all(draft, own, Cause::LeaderEnded);
+}
+
+/// Withdraws the status of the application as a whole. Returns whether there was one.
+pub fn withdraw(draft: &mut Draft<'_>, cause: Cause) -> bool {
+    let Some(old) = draft.head.take_application_status() else {
+        return false;
+    };
+    let event = draft.event(cause).of_unit(&UnitName::application());
+    draft.log(StatusEvent { from: Some(old.level), ..event });
+    true
 }
 
 /// Adds an event: for the unit that begins to lead, or for the one that stops.

@@ -1,4 +1,4 @@
-//! Reports of statuses in a draft: set, replaced and cleared.
+//! Reports of statuses in a draft: set, replaced, confirmed and cleared.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::domain::command::NewStatus;
 use crate::domain::damping::Reported;
 use crate::domain::damping::apply::{held_without, may_hold, take_result};
-use crate::domain::damping::flapping::Swings;
 use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::name::PartName;
@@ -14,10 +13,11 @@ use crate::domain::quota::{check_quota, has_bytes, has_bytes_for};
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::status::place::{self, Place};
+use crate::domain::status::remove::remove_all;
 use crate::domain::status::{KeyParts, Kind, Status, StatusKey, size_of};
 use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{
-    admit, check_known_reporter, is_contact, may_return, note_contact,
+    admit, check_known_reporter, check_return, is_contact, note_contact,
 };
 
 /// Sets one status.
@@ -98,6 +98,36 @@ pub fn replace(
     Ok(Outcome { changed: changed || 0 < removed, removed, ..Outcome::default() })
 }
 
+/// Confirms the pull set of a unit, or of one of its components: a worker answers that the stored
+/// set is the current one. Statuses of an earlier incarnation become those of this one. No ttl
+/// moves, because no report repeated the status, and a latch or damping counts no result.
+pub fn confirm(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    component: Option<&PartName>,
+) -> Result<Outcome, Rejected> {
+    check_known_reporter(draft, reporter)?;
+    let mut changed = note_contact(draft, reporter);
+    if component.is_none() {
+        draft.contacts.answered(&reporter.unit);
+    }
+    let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
+    for key in draft.keys_of(&reporter.unit, component) {
+        let is_older = |status: &Arc<Status>| status.incarnation < current;
+        if key.kind != Kind::Pull || !draft.status(&key).is_some_and(is_older) {
+            continue;
+        }
+        let Some(old) = draft.latest(&key) else {
+            continue;
+        };
+        draft.contacts.remove_swings(&key);
+        let status = Status { incarnation: current, expire_time_written: old.expire_time, ..old };
+        draft.put_status(key, Some(Arc::new(status)));
+        changed = true;
+    }
+    Ok(Outcome { changed, ..Outcome::default() })
+}
+
 /// Removes the statuses that match; `None` matches all.
 pub fn clear(
     draft: &mut Draft<'_>,
@@ -114,9 +144,9 @@ pub fn clear(
     if matching.is_empty() && !is_contact(draft, reporter) {
         return Ok(Outcome::default());
     }
-    may_return(draft, reporter)?;
+    check_return(draft, reporter, draft.unit(&reporter.unit))?;
     let mut changed = note_contact(draft, reporter);
-    let removed = remove_all(draft, matching.into_iter(), Cause::Cleared);
+    let removed = remove_all(draft, matching, Cause::Cleared);
     changed |= 0 < removed;
     Ok(Outcome { changed, removed, ..Outcome::default() })
 }
@@ -164,23 +194,8 @@ fn set(
         }
         return put_place(draft, &key, place);
     }
-    // The level begins at the reporter's observation time, unless that is in the future.
-    let observed = new.observe_time.filter(|at| *at <= draft.now);
-    let same_level = old.as_ref().filter(|old| old.report.level == report.level);
-    let status = Status {
-        since: same_level.map_or(observed.unwrap_or(draft.now), |old| old.since),
-        observe_time: same_level.map_or(new.observe_time, |old| old.observe_time),
-        report,
-        update_time: draft.now,
-        expire_time,
-        incarnation,
-        stale: false,
-        expire_time_written: expire_time,
-        swings: Swings::default(),
-        held: None,
-        place,
-        while_stopping,
-    };
+    let status = Status::reported(old.as_deref(), report, new.observe_time, draft.now);
+    let status = Status { incarnation, place, while_stopping, ..status };
     draft.log_status(&key, old.as_deref(), Some(&status), Cause::Reported);
     draft.put_status_over(key, old, Some(Arc::new(status)));
     true
@@ -198,28 +213,4 @@ fn put_place(draft: &mut Draft<'_>, key: &Arc<StatusKey>, place: Place) -> bool 
     let moved = Status { place, expire_time_written: old.expire_time, ..old };
     draft.put_status(key.clone(), Some(Arc::new(moved)));
     true
-}
-
-/// Removes statuses with an event for each. Returns their number.
-pub fn remove_all(
-    draft: &mut Draft<'_>,
-    keys: impl Iterator<Item = Arc<StatusKey>>,
-    cause: Cause,
-) -> u32 {
-    let mut removed = 0;
-    for key in keys {
-        // The contact of a new incarnation may have removed the status.
-        let Some(old) = draft.status(&key).cloned() else {
-            continue;
-        };
-        let flapped = old.flapping().is_some();
-        let cause = match cause {
-            Cause::Replaced if flapped => Cause::FlappingEnded,
-            cause => cause,
-        };
-        draft.log_status(&key, Some(&old), None, cause);
-        draft.put_status(key, None);
-        removed += 1;
-    }
-    removed
 }

@@ -1,10 +1,10 @@
 //! A status: level, texts, and validity.
 
 pub(super) mod apply;
-pub(super) mod confirm;
 pub(super) mod draft;
 mod key;
 pub mod place;
+pub(super) mod remove;
 pub mod report;
 pub mod set;
 
@@ -82,6 +82,33 @@ pub struct Status {
 }
 
 impl Status {
+    /// Returns the status that a report makes of `old`. The level begins at the reporter's
+    /// observation time, unless that is in the future.
+    pub(super) fn reported(
+        old: Option<&Status>,
+        report: Arc<Report>,
+        observe_time: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Status {
+        let same_level = old.filter(|old| old.report.level == report.level);
+        let observed = observe_time.filter(|at| *at <= now);
+        let expire_time = report.ttl.map(|ttl| now.after(ttl));
+        Status {
+            since: same_level.map_or(observed.unwrap_or(now), |old| old.since),
+            observe_time: same_level.map_or(observe_time, |old| old.observe_time),
+            report,
+            update_time: now,
+            expire_time,
+            incarnation: 0,
+            stale: false,
+            expire_time_written: expire_time,
+            swings: Swings::default(),
+            held: None,
+            place: Place::NONE,
+            while_stopping: false,
+        }
+    }
+
     /// Returns how long the last report is valid without a repeat.
     pub fn ttl(&self) -> Option<Duration> {
         let latest = self.held.as_ref().and_then(|held| held.latest.as_ref());

@@ -1,4 +1,4 @@
-//! Begin and end of incarnations and sessions, in a draft.
+//! Begin and end of incarnations and sessions, and the stop that a worker announces, in a draft.
 
 use std::time::Duration;
 
@@ -12,11 +12,12 @@ use crate::domain::quota::check_unit_quota;
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::revision::Revision;
-use crate::domain::status::apply::remove_all;
+use crate::domain::status::remove::remove_all;
 use crate::domain::time::Timestamp;
-use crate::domain::unit::contact::{check_known_reporter, check_reporter, note_contact, present};
+use crate::domain::unit::contact::{
+    check_known_reporter, check_reporter, end_last_words, note_contact, present,
+};
 use crate::domain::unit::departure::Departure;
-use crate::domain::unit::last_words::end_last_words;
 use crate::domain::unit::presence::{Presence, ReplicaId, SessionId};
 use crate::domain::unit::refused::{IdentityError, IncarnationsUsedUp};
 use crate::domain::unit::remove::remove;
@@ -190,6 +191,24 @@ pub fn end_sessions(draft: &mut Draft<'_>, replica: ReplicaId, ttl: Duration) ->
     Outcome { changed, ..Outcome::default() }
 }
 
+/// Records that the worker of a unit is about to stop: what its unit reports afterwards ends with
+/// the incarnation. A unit that has left stays so.
+pub fn announce_stop(draft: &mut Draft<'_>, reporter: &Reporter) -> Result<Outcome, Rejected> {
+    check_known_reporter(draft, reporter)?;
+    if draft.unit(&reporter.unit).is_some_and(Unit::has_departed) {
+        return Ok(Outcome::default());
+    }
+    let changed = note_contact(draft, reporter);
+    let unit = draft.unit(&reporter.unit).cloned().unwrap_or_default();
+    if unit.is_stopping() {
+        return Ok(Outcome { changed, ..Outcome::default() });
+    }
+    let unit = Unit { departure: Departure::Stopping(draft.now), ..unit };
+    draft.put_unit(reporter.unit.clone(), Some(unit));
+    draft.log(draft.event(Cause::UnitStopping).of_unit(&reporter.unit));
+    Ok(Outcome { changed: true, ..Outcome::default() })
+}
+
 /// Removes a unit that leaves for good. The pushed statuses of a stateless unit pass to its
 /// successor, or wait for one, if the application has a hand-over configured.
 pub fn depart(
@@ -213,7 +232,7 @@ pub fn depart(
         return Ok(remove(draft, name));
     }
     keys.retain(|key| !outlives(draft, key));
-    let removed = remove_all(draft, keys.into_iter(), Cause::UnitRemoved);
+    let removed = remove_all(draft, keys, Cause::UnitRemoved);
     remove_faults(draft, name);
     let unit = draft.unit(name).cloned().unwrap_or_default().expected_within(ttl, draft.now);
     // The unit cannot receive callbacks any more.

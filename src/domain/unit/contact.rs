@@ -7,8 +7,9 @@ use crate::domain::limits::{INCARNATION_MAX, INCARNATION_STEP_MAX, REMOVED_FOR};
 use crate::domain::name::UnitName;
 use crate::domain::rejected::Rejected;
 use crate::domain::status::Kind;
+use crate::domain::status::remove::remove_all;
+use crate::domain::unit::callback::call_off;
 use crate::domain::unit::departure::Departure;
-use crate::domain::unit::last_words::end_last_words;
 use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::presence::Presence;
 use crate::domain::unit::refused::IdentityError;
@@ -32,12 +33,6 @@ pub fn check_reporter(draft: &Draft<'_>, reporter: &Reporter) -> Result<(), Iden
 pub fn check_known_reporter(draft: &Draft<'_>, reporter: &Reporter) -> Result<(), Rejected> {
     unit_exists(draft, &reporter.unit)?;
     Ok(check_reporter(draft, reporter)?)
-}
-
-/// Rejects a report without an incarnation of a unit that was just removed: it was sent before the
-/// removal, and would bring the unit back.
-pub fn may_return(draft: &Draft<'_>, reporter: &Reporter) -> Result<(), IdentityError> {
-    check_return(draft, reporter, draft.unit(&reporter.unit))
 }
 
 fn check(
@@ -73,7 +68,9 @@ fn is_removed(draft: &Draft<'_>, name: &UnitName, known: Option<&Unit>, incarnat
     }
 }
 
-fn check_return(
+/// Rejects a report without an incarnation of a unit that was just removed: it was sent before the
+/// removal, and would bring the unit back.
+pub fn check_return(
     draft: &Draft<'_>,
     reporter: &Reporter,
     known: Option<&Unit>,
@@ -168,6 +165,21 @@ pub fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter) -> bool {
         draft.log(draft.event(Cause::UnitReturned).of_unit(name));
     }
     true
+}
+
+/// Removes what a unit reported after it announced its stop: a new incarnation begins.
+pub fn end_last_words(draft: &mut Draft<'_>, name: &UnitName) {
+    if !draft.unit(name).is_some_and(Unit::is_stopping) {
+        return;
+    }
+    let mut keys = draft.keys_of(name, None);
+    keys.retain(|key| draft.status(key).is_some_and(|status| status.while_stopping));
+    remove_all(draft, keys, Cause::UnitReplaced);
+    let faults = draft.faults.of(name, None).into_iter();
+    for (key, _) in faults.filter(|(_, fault)| fault.while_stopping) {
+        call_off(draft, name, &key.topic());
+        draft.put_fault(key, None);
+    }
 }
 
 /// Returns the record of a unit that is present with this incarnation, which begins if it is newer.

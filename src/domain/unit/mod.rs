@@ -9,13 +9,11 @@ pub(super) mod callback;
 pub(super) mod contact;
 pub mod departure;
 pub(super) mod draft;
-pub(super) mod last_words;
 pub(super) mod lookup;
 pub mod presence;
 pub mod refused;
 pub(super) mod remove;
 pub mod silence;
-pub(super) mod stop;
 pub(super) mod successor;
 
 use std::collections::BTreeMap;
