@@ -34,8 +34,7 @@ pub(super) fn decide(
 ) -> Decision {
     let mut draft = Draft::new(state, &inner.options.limits, now);
     let Others { losses, all, in_namespace } = inner.schedule.others(&state.name);
-    draft.beside(all);
-    draft.beside_in_namespace(in_namespace);
+    draft.set_usage_of_others(all, in_namespace);
     // A new application has no records from before a loss.
     let losses = if state.exists() { losses } else { inner.store.epoch().losses };
     mark_uncertain(&mut draft, losses);

@@ -24,7 +24,7 @@ use crate::domain::summary::Summary;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 use crate::domain::unit::presence::ReplicaId;
-use crate::domain::usage::{Kept, Usage};
+use crate::domain::usage::{StoredCounts, Usage};
 
 /// No application of this name was reported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,7 +86,7 @@ pub struct Head {
     /// Usage of this application for the limits on all applications together; `None` in a head that
     /// an earlier version wrote.
     #[serde(default)]
-    pub kept: Option<Kept>,
+    pub counts: Option<StoredCounts>,
 }
 
 fn shared_config<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Config>, D::Error> {
@@ -133,16 +133,16 @@ impl Head {
     pub fn usage(&self) -> Usage {
         let totals = &self.summary.totals;
         let contributions = totals.contributions.iter().copied().map(u64::from).sum();
-        let uncounted = Kept { statuses: contributions, ..Kept::default() };
-        let kept = self.kept.unwrap_or(uncounted);
+        let uncounted = StoredCounts { statuses: contributions, ..StoredCounts::default() };
+        let counts = self.counts.unwrap_or(uncounted);
         Usage {
             units: totals.units.into(),
-            statuses: kept.statuses,
+            statuses: counts.statuses,
             faults: self.fault_count.into(),
-            operations: kept.operations,
+            operations: counts.operations,
             data_bytes: self.data.bytes,
-            record_bytes: kept.record_bytes,
-            history_bytes: kept.history_bytes,
+            record_bytes: counts.record_bytes,
+            history_bytes: counts.history_bytes,
         }
     }
 }
@@ -291,25 +291,25 @@ impl AppState {
     }
 
     /// Computes the counts that a head of an earlier version does not have, from all records.
-    pub fn recount(&self) -> Kept {
+    pub fn recount(&self) -> StoredCounts {
         let statuses = self.statuses.iter().map(|(_, status)| status.report.size());
         let faults = self.faults.iter().map(|(_, fault)| fault.size());
         let operations = self.operations.iter().map(|(_, operation)| operation.size());
         let payloads = self.operations.payloads().map(|(_, payload)| payload.len() as u64);
-        Kept {
+        StoredCounts {
             statuses: self.statuses.len() as u64,
             operations: self.operations.iter().count() as u64,
             record_bytes: statuses.chain(faults).chain(operations).chain(payloads).sum(),
-            history_bytes: self.head.kept.map_or(0, |kept| kept.history_bytes),
+            history_bytes: self.head.counts.map_or(0, |counts| counts.history_bytes),
         }
     }
 
     /// Adds the counts to the head of an existing application that has none: an earlier version,
     /// which may share the store, writes heads without them.
-    pub(super) fn count_what_is_kept(&mut self) {
-        if self.head.kept.is_none() && !self.head.deleted {
-            let kept = self.recount();
-            Arc::make_mut(&mut self.head).kept = Some(kept);
+    pub(super) fn add_missing_counts(&mut self) {
+        if self.head.counts.is_none() && !self.head.deleted {
+            let counts = self.recount();
+            Arc::make_mut(&mut self.head).counts = Some(counts);
         }
     }
 }

@@ -30,17 +30,11 @@ pub(super) fn status_rank(
     }
     Some(Rank {
         precedence: details.precedence,
-        severity: head.config.policy.severity(level),
         priority: details.priority,
-        leads: head.leader() == Some(&key.unit),
-        key: key.clone(),
         place: status.place,
-        since: status.since,
-        origin: Origin::Reported(key.kind),
-        level,
         asks: !details.action.is_empty(),
         flaps: status.flapping().is_some(),
-        fault: None,
+        ..rank(head, key.clone(), Origin::Reported(key.kind), level, status.since)
     })
 }
 
@@ -139,18 +133,8 @@ pub(super) fn fault_rank(
     })
 }
 
-/// Returns the texts of a fault.
-pub(super) fn fault_words(fault: &Fault) -> Words {
-    Words {
-        message: fault.shown.clone(),
-        reason: fault.reason().into(),
-        action: fault.action().into(),
-        short_message: Box::default(),
-    }
-}
-
 /// The texts of a contribution.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Words {
     /// One line for a person.
     pub message: Box<str>,
@@ -163,7 +147,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Returns the texts of a contribution that no unit reported.
+    /// Returns the texts of a contribution that no unit reported as a status.
     fn derived(message: &str, reason: &str, action: &str) -> Words {
         Words {
             message: message.into(),
@@ -174,38 +158,36 @@ impl Words {
     }
 }
 
-/// Returns the texts of a contribution of any origin. `status` is the reported status, if there is
-/// one.
+/// Returns the texts of a contribution of any origin. `status` and `fault` are those that it comes
+/// from, if it comes from one.
 pub(super) fn words(
     head: &Head,
     rank: &Rank,
     unit: Option<&Unit>,
     status: Option<&Status>,
+    fault: Option<&Fault>,
 ) -> Words {
-    let nothing = || Words::derived("", "", "");
-    match rank.origin {
+    let name = &rank.key.unit;
+    let words = match rank.origin {
         Origin::Lost => {
             let why = unit.map_or("", Unit::why_lost);
-            let message = format!("unit {} lost: {why}", rank.key.unit);
-            Words::derived(&message, "UnitLost", "")
+            Some(Words::derived(&format!("unit {name} lost: {why}"), "UnitLost", ""))
         }
         Origin::Uncertain => {
-            let unit = &rank.key.unit;
-            let what = "the store may have lost its last reports";
-            let message = format!("unit {unit} uncertain: {what}");
-            Words::derived(&message, "Uncertain", "")
+            let message =
+                format!("unit {name} uncertain: the store may have lost its last reports");
+            Some(Words::derived(&message, "Uncertain", ""))
         }
-        Origin::Leader => head
-            .application_status
-            .as_ref()
-            .map_or_else(nothing, |s| Words::derived(&s.message, &s.reason, &s.action)),
-        Origin::Operation => unit
-            .map_or(&head.operation, |unit| &unit.operation)
-            .as_ref()
-            .map_or_else(nothing, |s| Words::derived(&s.message, &s.reason, &s.action)),
-        // The texts of a fault come from the fault itself: see `fault_words`.
-        Origin::Fault => nothing(),
-        Origin::Reported(_) => status.map_or_else(nothing, |s| {
+        Origin::Leader => {
+            let status = head.application_status.as_ref();
+            status.map(|s| Words::derived(&s.message, &s.reason, &s.action))
+        }
+        Origin::Operation => {
+            let status = unit.map_or(&head.operation, |unit| &unit.operation).as_ref();
+            status.map(|s| Words::derived(&s.message, &s.reason, &s.action))
+        }
+        Origin::Fault => fault.map(|f| Words::derived(&f.shown, f.reason(), f.action())),
+        Origin::Reported(_) => status.map(|s| {
             let details = s.report.details();
             Words {
                 message: s.report.message.clone(),
@@ -214,7 +196,8 @@ pub(super) fn words(
                 short_message: details.short_message.clone(),
             }
         }),
-    }
+    };
+    words.unwrap_or_default()
 }
 
 /// Returns the leader's status, if its mode is override.

@@ -14,10 +14,9 @@ use crate::domain::operation::transition::Call;
 use crate::domain::operation::{Operation, Reason};
 use crate::domain::rejected::Rejected;
 use crate::domain::request::{Outcome, Remembered, RequestId, fence_id};
-use crate::domain::status::Freshness;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{MemoryOnly, Transition, Write};
-use crate::domain::usage::Kept;
+use crate::domain::usage::StoredCounts;
 
 /// Deletes an application: a separate transition, never part of a draft. The revision stays, so
 /// that a new application of the same name continues the count. The answer stays too.
@@ -38,18 +37,8 @@ pub fn delete(
     let revision = old.revision.next();
     let removed = state.status_count() as u32;
     let outcome = Outcome { revision, changed: true, removed, ..Outcome::default() };
-    let event = StatusEvent {
-        time: now,
-        revision,
-        subject: None,
-        from: Some(old.summary.level),
-        to: None,
-        message: "".into(),
-        reason: "".into(),
-        freshness: Freshness::Fresh,
-        cause: Cause::Deleted,
-        changes: Vec::new(),
-    };
+    let event = StatusEvent::new(now, revision, Cause::Deleted);
+    let event = StatusEvent { from: Some(old.summary.level), ..event };
     let orphans = orphans(&state.operations, now);
     let head = Head {
         update_time: now,
@@ -59,11 +48,11 @@ pub fn delete(
         // Readers of the old data must not mistake their version for a later one.
         data: DataHead { version: old.data.version + 1, ..DataHead::default() },
         // What remains: the history, and the operations that leave a record.
-        kept: Some(Kept {
+        counts: Some(StoredCounts {
             operations: orphans.len() as u64,
             record_bytes: orphans.iter().map(|(_, orphan)| orphan.size()).sum(),
-            history_bytes: old.kept.map_or(0, |kept| kept.history_bytes),
-            ..Kept::default()
+            history_bytes: old.counts.map_or(0, |counts| counts.history_bytes),
+            ..StoredCounts::default()
         }),
         ..Head::empty(revision)
     };

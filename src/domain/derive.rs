@@ -2,7 +2,7 @@
 //! beaten contributions.
 
 use crate::domain::app::AppState;
-use crate::domain::contribution::{Words, fault_words, override_status, words};
+use crate::domain::contribution::{Words, override_status, words};
 use crate::domain::leadership::status::{ApplicationStatus, Mode};
 use crate::domain::name::UnitName;
 use crate::domain::operation::words::SUCCESS_PRECEDENCE;
@@ -106,10 +106,13 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
         unit.is_some_and(|unit| unit.has_outlived(&rank.key, status))
     };
     Contribution {
-        words: match fault {
-            Some(fault) => fault_words(fault),
-            None => words(&state.head, rank, state.unit(&rank.key.unit), status),
-        },
+        words: words(
+            &state.head,
+            rank,
+            state.unit(&rank.key.unit),
+            status,
+            fault.map(|fault| &**fault),
+        ),
         check: status.map_or_else(|| "".into(), |s| s.report.details().check.clone()),
         freshness: match (rank.origin, status) {
             (Origin::Lost, _) => Freshness::Lost,

@@ -29,7 +29,7 @@ pub fn expire(draft: &mut Draft<'_>) {
     for due in due {
         match due {
             Due::Status(key) => {
-                let passed = |s: &&Arc<Status>| !s.stale && s.expire_time.is_some_and(|t| t <= now);
+                let passed = |s: &&Arc<Status>| s.deadline().is_some_and(|t| t <= now);
                 let Some(status) = draft.status(&key).filter(passed).cloned() else {
                     continue;
                 };

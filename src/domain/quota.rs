@@ -91,7 +91,7 @@ pub(super) fn check_quota<'k>(
     if added.is_empty() {
         return Ok(());
     }
-    let all = draft.usage.kept().statuses + added.len() as u64;
+    let all = draft.usage.counts().statuses + added.len() as u64;
     check_total(draft, Total::Statuses, all.saturating_sub(leaving.len() as u64))?;
     let kept = known.map_or(0, |u| u.status_count as usize) - leaving.len();
     let what = format_args!("statuses of unit {unit}");
@@ -123,7 +123,7 @@ pub(super) fn check_own_quota<'k>(
     if added == 0 {
         return Ok(());
     }
-    let all = draft.usage.kept().statuses + added as u64;
+    let all = draft.usage.counts().statuses + added as u64;
     check_total(draft, Total::Statuses, all.saturating_sub(leaving.len() as u64))?;
     let kept = draft.keys_of(&UnitName::application(), None).len() - leaving.len();
     within("own_statuses_max", OWN_STATUSES_MAX, kept + added, "statuses of the application itself")
@@ -158,7 +158,7 @@ pub(super) fn has_bytes(
     added: u64,
     freed: impl FnOnce() -> u64,
 ) -> Result<(), LimitExceeded> {
-    let all = draft.usage.kept().record_bytes.saturating_add(added);
+    let all = draft.usage.counts().record_bytes.saturating_add(added);
     if check_total(draft, Total::RecordBytes, all).is_ok() {
         return Ok(());
     }
@@ -177,7 +177,7 @@ pub(super) fn check_operation_quota(
     let known = draft.operations.get(&command.id);
     match &command.action {
         OperationAction::Begin(new) if known.is_none() => {
-            check_total(draft, Total::Operations, draft.usage.kept().operations + 1)?;
+            check_total(draft, Total::Operations, draft.usage.counts().operations + 1)?;
             if !new.unit.is_application() {
                 let open = draft.operations.all_open().filter(|(_, o)| !o.unit.is_application());
                 let what = "unfinished operations of units";
@@ -201,12 +201,12 @@ pub(super) fn check_total(draft: &Draft<'_>, total: Total, own: u64) -> Result<(
     let (limit, what, of) = total.words();
     let exceeds = |others: &Usage, limits: &Usage| of(limits) < of(others).saturating_add(own);
     let most = |limits: &Usage| usize::try_from(of(limits)).unwrap_or(usize::MAX);
-    if exceeds(draft.usage.beside(), &draft.limits.total) {
+    if exceeds(&draft.usage.others, &draft.limits.total) {
         let what = format!("{what} of all applications together");
         return Err(LimitExceeded { limit, what, max: most(&draft.limits.total) });
     }
     if let Some(limit) = total.limit_of_namespace()
-        && exceeds(draft.usage.beside_in_namespace(), &draft.limits.namespace)
+        && exceeds(&draft.usage.others_in_namespace, &draft.limits.namespace)
     {
         let what = format!("{what} of namespace {}", draft.base.name.namespace());
         return Err(LimitExceeded { limit, what, max: most(&draft.limits.namespace) });

@@ -13,6 +13,7 @@ use crate::domain::operation::Operation;
 use crate::domain::policy::Config;
 use crate::domain::rank::Rank;
 use crate::domain::request::Remembered;
+use crate::domain::revision::Revision;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Transition, Write};
@@ -20,7 +21,7 @@ use crate::domain::unit::Unit;
 use crate::domain::unit::presence::Presence;
 
 /// The stored records of one application.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Records {
     /// The head.
     pub head: Head,
@@ -45,17 +46,7 @@ pub struct Records {
 impl Records {
     /// Returns records with a head only.
     pub fn of_head(head: Head) -> Records {
-        Records {
-            head,
-            epoch_floor: 0,
-            units: Vec::new(),
-            statuses: Vec::new(),
-            faults: Vec::new(),
-            requests: Vec::new(),
-            operations: Vec::new(),
-            payloads: Vec::new(),
-            data: Vec::new(),
-        }
+        Records { head, ..Records::default() }
     }
 }
 
@@ -98,7 +89,7 @@ impl AppState {
             state.operations.put_payload(&id, Some(&payload));
         }
         state.data = records.data.into_iter().collect();
-        state.count_what_is_kept();
+        state.add_missing_counts();
         state.rebuild();
         state
     }
@@ -137,7 +128,6 @@ impl AppState {
             }
         }
         self.operations.grant_grace(from);
-        self.due.clear();
         self.collect_due();
     }
 
@@ -158,17 +148,16 @@ impl AppState {
                 Arc::make_mut(status).expire_time = latest;
             }
         });
-        self.due.clear();
         self.collect_due();
     }
 
     /// Applies a committed transition to the state.
     pub fn replay(&mut self, transition: &Transition) {
         if transition.is_deletion() {
-            *self = AppState::empty(self.name.clone(), transition.head.revision);
-            self.head = transition.head.clone();
-            self.write_requests(transition);
-            self.write_operations(transition);
+            let (name, epoch_floor) = (self.name.clone(), self.epoch_floor);
+            let head = transition.head.clone();
+            *self = AppState { epoch_floor, head, ..AppState::empty(name, Revision::default()) };
+            self.write(transition);
             return;
         }
         if self.head.ranks_otherwise(&transition.head) {
@@ -178,7 +167,6 @@ impl AppState {
         } else {
             self.replay_ranks(transition);
         }
-        self.write_requests(transition);
         for unit in &transition.memory_only.units {
             if let Some(unit) = self.units.get_mut(unit) {
                 unit.last_seen = unit.last_seen.max(transition.time);
@@ -199,7 +187,7 @@ impl AppState {
                 Arc::make_mut(status).swings = *swings;
             }
         }
-        self.count_what_is_kept();
+        self.add_missing_counts();
         self.settle_due(transition.time);
     }
 
@@ -266,11 +254,11 @@ impl AppState {
                     self.forget_unit(name);
                 }
                 Write::Status(key, Some(status)) => {
-                    if let Some(at) = status.expire_time.filter(|_| !status.stale) {
+                    if let Some(at) = status.deadline() {
                         self.due.insert((at, Due::Status(key.clone())));
                     }
-                    if let Some(flapping) = status.flapping() {
-                        self.due.insert((flapping.calm_time, Due::Calm(key.clone())));
+                    if let Some(at) = status.calm_time() {
+                        self.due.insert((at, Due::Calm(key.clone())));
                     }
                     let mut kept = status.clone();
                     if kept.expire_time_written != kept.expire_time {
@@ -303,15 +291,21 @@ impl AppState {
                 Write::Data(key, None) => {
                     self.data.remove(key);
                 }
-                Write::Request(..) | Write::Operation(..) | Write::Payload(..) => {}
+                Write::Request(id, Some(answer)) => {
+                    self.requests.insert(id.clone(), (**answer).clone());
+                }
+                Write::Request(id, None) => self.requests.remove(id),
+                Write::Operation(id, operation) => {
+                    // Its earlier deadlines are dropped when they come up.
+                    self.operations.put(id, operation.as_ref());
+                    let at = operation.as_ref().and_then(|operation| operation.next_due());
+                    self.due.extend(at.map(|at| (at, Due::Operation(id.clone()))));
+                }
+                Write::Payload(id, payload) => self.operations.put_payload(id, payload.as_ref()),
             }
         }
-        self.write_operations(transition);
-        if let Some(at) = self.head.application_status.as_ref().and_then(|s| s.expire_time) {
-            self.due.insert((at, Due::ApplicationStatus));
-        }
-        if let Some(at) = self.head.lease_ends() {
-            self.due.insert((at, Due::Lease));
+        for due in [Due::ApplicationStatus, Due::Lease] {
+            self.due.extend(self.deadline(&due).map(|at| (at, due)));
         }
         moved
     }
@@ -327,13 +321,12 @@ impl AppState {
         let Some(old) = old else {
             return;
         };
-        let new_end = new.filter(|new| !new.stale).and_then(|new| new.expire_time);
+        let new_end = new.and_then(|new| new.deadline());
         if let Some(at) = old.expire_time.filter(|at| new_end != Some(*at)) {
             self.due.remove(&(at, Due::Status(key.clone())));
         }
-        let calm = |status: &Status| status.flapping().map(|flapping| flapping.calm_time);
-        let new_calm = new.and_then(|new| calm(new));
-        if let Some(at) = calm(old).filter(|at| new_calm != Some(*at)) {
+        let new_calm = new.and_then(|new| new.calm_time());
+        if let Some(at) = old.calm_time().filter(|at| new_calm != Some(*at)) {
             self.due.remove(&(at, Due::Calm(key.clone())));
         }
     }
@@ -346,33 +339,6 @@ impl AppState {
             self.due.remove(&(at, Due::Unit(name.clone())));
         }
         Some(unit)
-    }
-
-    fn write_requests(&mut self, transition: &Transition) {
-        for write in &transition.writes {
-            match write {
-                Write::Request(id, Some(answer)) => {
-                    self.requests.insert(id.clone(), (**answer).clone())
-                }
-                Write::Request(id, None) => self.requests.remove(id),
-                _ => {}
-            }
-        }
-    }
-
-    fn write_operations(&mut self, transition: &Transition) {
-        for write in &transition.writes {
-            match write {
-                Write::Operation(id, operation) => {
-                    // Its earlier deadlines are dropped when they come up.
-                    self.operations.put(id, operation.as_ref());
-                    let at = operation.as_ref().and_then(|operation| operation.next_due());
-                    self.due.extend(at.map(|at| (at, Due::Operation(id.clone()))));
-                }
-                Write::Payload(id, payload) => self.operations.put_payload(id, payload.as_ref()),
-                _ => {}
-            }
-        }
     }
 
     /// Updates the entries of `due` whose time has come, in order: drops an entry without deadline,
@@ -397,11 +363,8 @@ impl AppState {
     /// Returns the current deadline of an entry, if it still has one.
     pub(super) fn deadline(&self, due: &Due) -> Option<Timestamp> {
         match due {
-            Due::Status(key) => {
-                let status = self.statuses.get(key).filter(|s| !s.stale)?;
-                status.expire_time
-            }
-            Due::Calm(key) => Some(self.statuses.get(key)?.flapping()?.calm_time),
+            Due::Status(key) => self.statuses.get(key)?.deadline(),
+            Due::Calm(key) => self.statuses.get(key)?.calm_time(),
             Due::Unit(name) => self.units.get(name)?.deadline(),
             Due::Fault(key) => self.faults.get(key)?.deadline(),
             Due::ApplicationStatus => self.head.application_status.as_ref()?.expire_time,
@@ -439,32 +402,24 @@ impl AppState {
         units.iter().for_each(|unit| self.index_unit(unit));
         self.index_unit(&UnitName::application());
         own_ranks(&self.head).for_each(|rank| self.index.insert(rank));
-        self.due.clear();
         self.collect_due();
     }
 
     fn collect_due(&mut self) {
-        let statuses = self.statuses.iter().filter(|(_, s)| !s.stale);
-        let statuses =
-            statuses.filter_map(|(key, s)| Some((s.expire_time?, Due::Status(key.clone()))));
-        let flapping = self.statuses.iter();
-        let calm =
-            flapping.filter_map(|(k, s)| Some((s.flapping()?.calm_time, Due::Calm(k.clone()))));
+        let statuses = self.statuses.iter();
+        let statuses = statuses.filter_map(|(k, s)| Some((s.deadline()?, Due::Status(k.clone()))));
+        let calm = self.statuses.iter();
+        let calm = calm.filter_map(|(k, s)| Some((s.calm_time()?, Due::Calm(k.clone()))));
         let units = self.units.iter();
         let units = units.filter_map(|(n, u)| Some((u.deadline()?, Due::Unit(n.clone()))));
         let faults = self.faults.iter();
         let faults = faults.filter_map(|(k, f)| Some((f.deadline()?, Due::Fault(k.clone()))));
-        let application = self.head.application_status.as_ref().and_then(|s| s.expire_time);
         let operations = self.operations.deadlines();
         let operations = operations.map(|(at, id)| (at, Due::Operation(id.clone())));
-        self.due = statuses
-            .chain(calm)
-            .chain(units)
-            .chain(faults)
-            .chain(application.map(|at| (at, Due::ApplicationStatus)))
-            .chain(operations)
-            .chain(self.head.lease_ends().map(|at| (at, Due::Lease)))
-            .collect();
+        let single = [Due::ApplicationStatus, Due::Lease].into_iter();
+        let single = single.filter_map(|due| Some((self.deadline(&due)?, due)));
+        let all = statuses.chain(calm).chain(units).chain(faults).chain(operations).chain(single);
+        self.due = all.collect();
     }
 
     /// Returns every contribution, computed from the records without the index: the reference for

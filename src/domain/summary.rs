@@ -255,25 +255,18 @@ impl Winner {
     }
 }
 
-fn is_work_of_unit(rank: &Rank) -> bool {
-    rank.origin == Origin::Operation && !rank.key.unit.is_application()
-}
-
 impl Totals {
-    pub(super) fn add(&mut self, rank: &Rank) {
-        self.contributions[rank.level as usize] += 1;
-        self.asking += u32::from(rank.asks);
-        self.flapping += u32::from(rank.flaps);
-        self.faults += u32::from(rank.fault.is_some());
-        self.operations += u32::from(is_work_of_unit(rank));
-    }
-
-    pub(super) fn remove(&mut self, rank: &Rank) {
-        self.contributions[rank.level as usize] -= 1;
-        self.asking -= u32::from(rank.asks);
-        self.flapping -= u32::from(rank.flaps);
-        self.faults -= u32::from(rank.fault.is_some());
-        self.operations -= u32::from(is_work_of_unit(rank));
+    /// Counts a contribution with `step`, which adds one or subtracts one.
+    pub(super) fn count(&mut self, rank: &Rank, step: fn(&mut u32)) {
+        step(&mut self.contributions[rank.level as usize]);
+        let is_work_of_unit = rank.origin == Origin::Operation && !rank.key.unit.is_application();
+        let counts = [
+            (rank.asks, &mut self.asking),
+            (rank.flaps, &mut self.flapping),
+            (rank.fault.is_some(), &mut self.faults),
+            (is_work_of_unit, &mut self.operations),
+        ];
+        counts.into_iter().filter(|(counts, _)| *counts).for_each(|(_, count)| step(count));
     }
 
     pub(super) fn count_unit(&mut self, unit: &Unit, strongest: Option<&Rank>, step: fn(&mut u32)) {

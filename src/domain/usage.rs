@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The counts that a head stores only for the limits on all applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Kept {
+pub struct StoredCounts {
     /// Statuses.
     pub statuses: u64,
     /// Operations, including finished ones.

@@ -7,7 +7,7 @@ use bellwether::domain::name::OperationId;
 use bellwether::domain::operation::Reason;
 use bellwether::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use bellwether::domain::status::Kind;
-use bellwether::domain::usage::Kept;
+use bellwether::domain::usage::StoredCounts;
 
 use crate::case::{Case, new_operation, push, time, unit};
 
@@ -43,11 +43,23 @@ fn a_deletion_is_the_last_update_of_an_application() {
     assert_eq!(case.status("web/0", "", Kind::Push), None);
 }
 
+/// As a state that is loaded after the deletion has it: the store refuses transitions under another
+/// floor.
+#[test]
+fn a_replayed_deletion_keeps_the_epoch_floor() {
+    let mut case = Case::new();
+    case.run(push("web/0", Level::Active, None));
+    case.state.epoch_floor = 1 << 40;
+    delete_all(&mut case);
+    assert!(!case.state.exists());
+    assert_eq!(case.state.epoch_floor, 1 << 40);
+}
+
 #[test]
 fn a_deleted_application_keeps_the_size_of_its_history() {
     let mut case = Case::new();
     case.run(push("web/0", Level::Active, None));
-    let counted = |case: &Case| case.state.head().kept.unwrap().history_bytes;
+    let counted = |case: &Case| case.state.head().counts.unwrap().history_bytes;
     let before = counted(&case);
     assert!(0 < before);
     delete_all(&mut case);
@@ -68,8 +80,8 @@ fn a_deleted_application_keeps_its_open_operations_alone_and_counts_them() {
             panic!("{kept:?}");
         };
         assert_eq!((name, operation.reason), (&id("open"), Reason::Orphaned));
-        let counted = case.state.head().kept.unwrap();
-        assert_eq!(counted, Kept { statuses: 0, operations: 1, ..counted });
+        let counted = case.state.head().counts.unwrap();
+        assert_eq!(counted, StoredCounts { statuses: 0, operations: 1, ..counted });
         assert!(0 < counted.record_bytes, "{counted:?}");
         case.run(push("web/1", Level::Active, None));
     }

@@ -378,7 +378,7 @@ fn the_texts_of_an_error_are_counted() {
         error.evidence.message = message.into();
         case.run(error_of("peer", error));
         let shown = fault(&case, "peer").unwrap().shown.len() as u64;
-        (case.state.head().kept.unwrap().record_bytes, shown)
+        (case.state.head().counts.unwrap().record_bytes, shown)
     };
     let (short, long) = (counted("no"), counted(&"no".repeat(50)));
     assert_eq!(long.0 - short.0, 98 + long.1 - short.1);

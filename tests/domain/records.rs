@@ -112,16 +112,16 @@ fn a_head_without_counts_is_read_and_counted() {
     let mut record = serde_json::to_value(&head).unwrap();
     assert_eq!(serde_json::from_value::<Head>(record.clone()).unwrap(), head);
 
-    record["kept"] = Value::Null;
+    record["counts"] = Value::Null;
     let uncounted: Head = serde_json::from_value(record).unwrap();
-    assert_eq!((uncounted.kept, uncounted.usage().statuses), (None, 3));
+    assert_eq!((uncounted.counts, uncounted.usage().statuses), (None, 3));
     let web = unit("web/0");
     let statuses = case.state.statuses().of(&web, None);
     let statuses = statuses.map(|(key, status)| ((**key).clone(), (**status).clone())).collect();
     let units = vec![(web.clone(), case.unit("web/0").clone())];
     let records = Records { units, statuses, ..Records::of_head(uncounted) };
-    let counted = AppState::load(app_name(), records).head().kept.unwrap();
-    let expected = head.kept.unwrap();
+    let counted = AppState::load(app_name(), records).head().counts.unwrap();
+    let expected = head.counts.unwrap();
     assert_eq!((counted.statuses, counted.record_bytes), (3, expected.record_bytes));
 }
 
@@ -183,7 +183,7 @@ fn a_report_is_stored_with_its_details_and_counted_by_its_texts() {
     let bytes = |label| {
         let mut case = Case::new();
         case.run(pushed(detailed("no disk", "DiskFull", label)));
-        case.state.head().kept.unwrap().record_bytes
+        case.state.head().counts.unwrap().record_bytes
     };
     assert_eq!(bytes("value") - bytes("v"), 4);
     assert_eq!(bytes("v") - bytes(""), 1);
@@ -222,7 +222,7 @@ fn an_event_has_the_reason_and_says_whether_the_status_is_stale() {
         .iter()
         .map(|event| 128 + event.message.len() + event.reason.len())
         .sum();
-    assert_eq!(case.state.head().kept.unwrap().history_bytes, bytes as u64);
+    assert_eq!(case.state.head().counts.unwrap().history_bytes, bytes as u64);
     case.at(12).pass();
     assert_eq!(events(&case)[0], (true, full(), Freshness::Stale));
 }
@@ -261,7 +261,7 @@ fn messages_that_differ_from_their_first_word_on_are_not_the_same() {
 
 #[test]
 fn the_history_is_counted_and_bounded() {
-    let counted = |case: &Case| case.state.head().kept.unwrap().history_bytes;
+    let counted = |case: &Case| case.state.head().counts.unwrap().history_bytes;
     // Each commit has two events of 131 bytes: of the status, and of the application.
     let mut case = Case::new();
     case.limits.events_max = 3;

@@ -31,7 +31,7 @@ use crate::world::app_name;
 struct App {
     state: AppState,
     limits: Limits,
-    beside: Usage,
+    others: Usage,
     now: u64,
 }
 
@@ -103,19 +103,19 @@ fn begin(bytes: usize) -> Command {
 }
 
 impl App {
-    fn new(total: Usage, beside: Usage) -> App {
+    fn new(total: Usage, others: Usage) -> App {
         let limits = Limits { total, ..Limits::default() };
-        App { state: AppState::empty(app_name(), Revision(0)), limits, beside, now: 0 }
+        App { state: AppState::empty(app_name(), Revision(0)), limits, others, now: 0 }
     }
 
     fn ask(&mut self, command: Command) -> Result<(), Rejected> {
         self.now += 1;
         let mut draft = Draft::new(&self.state, &self.limits, Timestamp::new(self.now));
-        draft.beside(self.beside);
+        draft.set_usage_of_others(self.others, Usage::default());
         let outcome = apply(&mut draft, &Request { id: None, command });
         let transition = draft.finish();
         self.state.replay(&transition);
-        let kept = self.state.head().kept.unwrap_or_default();
+        let kept = self.state.head().counts.unwrap_or_default();
         assert_eq!(kept, self.state.recount(), "what is counted is what is there");
         outcome.map(|_| ())
     }
@@ -148,8 +148,8 @@ fn all(value: u64) -> Usage {
 #[test]
 fn each_count_over_all_applications_is_bounded_and_removal_frees_it() {
     let many = all(1 << 40);
-    let beside = all(1000);
-    let mut app = App::new(Usage { units: 1001, statuses: 1002, ..many }, beside);
+    let others = all(1000);
+    let mut app = App::new(Usage { units: 1001, statuses: 1002, ..many }, others);
     app.ask(register("web/0")).unwrap();
     for command in [
         register("web/1"),
@@ -166,7 +166,7 @@ fn each_count_over_all_applications_is_bounded_and_removal_frees_it() {
     app.ask(Command::RemoveUnit(unit("web/0"))).unwrap();
     app.ask(register("web/1")).unwrap();
 
-    let mut app = App::new(Usage { faults: 1001, operations: 1001, ..many }, beside);
+    let mut app = App::new(Usage { faults: 1001, operations: 1001, ..many }, others);
     app.ask(fault("web/0", "x")).unwrap();
     app.ask(fault("web/0", "x")).unwrap();
     app.refuses(fault("web/0", "y"), "faults_total_max");
@@ -208,10 +208,10 @@ fn bytes_over_all_applications_are_bounded_and_replacing_goes_on() {
     };
     app.ask(update("1234567")).unwrap();
     app.refuses(update("12345678"), "data_bytes_total_max");
-    app.beside.data_bytes = 2000;
+    app.others.data_bytes = 2000;
     app.ask(update("123")).unwrap();
     // Over the limit, as after it was lowered: commands that free something are accepted.
-    app.beside = all(5000);
+    app.others = all(5000);
     app.ask(report("web/0", "a", "less")).unwrap();
     app.ask(update("")).unwrap();
     app.ask(order(OperationAction::Complete { fence: 1 })).unwrap();
@@ -228,7 +228,7 @@ fn a_full_history_keeps_its_lines_without_their_texts() {
     for n in 0..6 {
         app.now += 1;
         let mut draft = Draft::new(&app.state, &app.limits, Timestamp::new(app.now));
-        draft.beside(app.beside);
+        draft.set_usage_of_others(app.others, Usage::default());
         let word = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"][n];
         let command = report("web/0", "a", word);
         apply(&mut draft, &Request { id: None, command }).unwrap();
@@ -259,7 +259,8 @@ fn a_limit_of_a_namespace_counts_its_other_applications() {
     for (units, is_refused) in [(9, false), (10, true)] {
         let state = AppState::empty(app_name(), Revision(0));
         let mut draft = Draft::new(&state, &limits, Timestamp::new(1));
-        draft.beside_in_namespace(Usage { units, ..Usage::default() });
+        let in_namespace = Usage { units, ..Usage::default() };
+        draft.set_usage_of_others(Usage::default(), in_namespace);
         let answer = apply(&mut draft, &Request { id: None, command: register("web/0") });
         assert_eq!(answer.is_err(), is_refused, "{units}: {answer:?}");
     }

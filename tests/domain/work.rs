@@ -209,7 +209,7 @@ fn finished_operations_are_forgotten_oldest_first_those_of_units_apart() {
     let kept = known(&case);
     assert_eq!(kept.len(), 1 + OPERATIONS_FINISHED_MAX + 1);
     assert!(kept.contains(&"unit") && !kept.contains(&"00") && kept.contains(&"01"), "{kept:?}");
-    assert_eq!(case.state.head().kept, Some(case.state.recount()));
+    assert_eq!(case.state.head().counts, Some(case.state.recount()));
     const { assert!(OPERATIONS_FINISHED_MAX < UNIT_OPERATIONS_FINISHED_MAX) };
 }
 

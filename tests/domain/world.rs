@@ -340,7 +340,7 @@ impl World {
         self.state.replay(transition);
         self.replica.replay(transition);
         assert_eq!(self.state, self.replica);
-        let kept = self.state.head().kept.unwrap_or_default();
+        let kept = self.state.head().counts.unwrap_or_default();
         assert_eq!(kept, self.state.recount(), "what is counted is what is there");
         if transition.is_durable() {
             self.store.commit(transition);

@@ -70,7 +70,7 @@ pub fn held_without(
 /// Ends flapping once the level has not changed for long enough: the last report becomes
 /// visible.
 pub fn calm(draft: &mut Draft<'_>, key: &Arc<StatusKey>) {
-    let is_over = |s: &Status| s.flapping().is_some_and(|f| f.calm_time <= draft.now);
+    let is_over = |s: &Status| s.calm_time().is_some_and(|at| at <= draft.now);
     let Some(old) = draft.latest(key).filter(is_over) else {
         return;
     };

@@ -15,6 +15,11 @@ impl Status {
         self.held.as_ref().and_then(|held| held.flapping)
     }
 
+    /// Returns when the flapping ends if the level does not change before.
+    pub(in crate::domain) fn calm_time(&self) -> Option<Timestamp> {
+        self.flapping().map(|flapping| flapping.calm_time)
+    }
+
     /// Returns the last report; `None`: the last pull set did not contain the status.
     pub fn latest(&self) -> Option<&Report> {
         match &self.held {

@@ -52,18 +52,7 @@ impl Draft<'_> {
 
     /// Returns an event with only a time, a revision and a cause.
     pub(in crate::domain) fn event(&self, cause: Cause) -> StatusEvent {
-        StatusEvent {
-            time: self.now,
-            revision: self.base.head.revision.next(),
-            subject: None,
-            from: None,
-            to: None,
-            message: "".into(),
-            reason: "".into(),
-            freshness: Freshness::Fresh,
-            cause,
-            changes: Vec::new(),
-        }
+        StatusEvent::new(self.now, self.base.head.revision.next(), cause)
     }
 
     pub(in crate::domain) fn log(&mut self, mut event: StatusEvent) {

@@ -12,7 +12,7 @@ use crate::domain::revision::Revision;
 use crate::domain::summary::Summary;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::ReplicaId;
-use crate::domain::usage::Kept;
+use crate::domain::usage::StoredCounts;
 
 /// The head after a draft. Reads go to [`Head`].
 pub struct HeadDraft<'a> {
@@ -160,9 +160,9 @@ impl<'a> HeadDraft<'a> {
         self.after.summary = Arc::new(summary);
     }
 
-    pub(super) fn set_kept(&mut self, kept: Kept) {
-        if self.visible || kept != self.base.kept.unwrap_or_default() {
-            self.after.kept = Some(kept);
+    pub(super) fn set_counts(&mut self, counts: StoredCounts) {
+        if self.visible || counts != self.base.counts.unwrap_or_default() {
+            self.after.counts = Some(counts);
         }
     }
 

@@ -73,20 +73,16 @@ impl<'a> Draft<'a> {
             data: DataDraft::new(&base.data),
             requests: RequestDraft::new(&base.requests, now),
             contacts: Contacts::default(),
-            usage: UsageDraft::new(base.head.kept.unwrap_or_default()),
+            usage: UsageDraft::new(base.head.counts.unwrap_or_default()),
             key_counts: KeyCounts::default(),
             events: Vec::new(),
         }
     }
 
-    /// Sets the usage of all other applications. Call it before everything else.
-    pub fn beside(&mut self, others: Usage) {
-        self.usage.set_beside(others);
-    }
-
-    /// Sets the usage of all other applications of the namespace. Call it before everything else.
-    pub fn beside_in_namespace(&mut self, others: Usage) {
-        self.usage.set_beside_in_namespace(others);
+    /// Sets the usage of all other applications, and of those in the namespace. Call it before
+    /// everything else.
+    pub fn set_usage_of_others(&mut self, all: Usage, in_namespace: Usage) {
+        (self.usage.others, self.usage.others_in_namespace) = (all, in_namespace);
     }
 
     pub(super) fn status(
@@ -171,7 +167,7 @@ impl<'a> Draft<'a> {
             self.log_summary(&summary);
             self.head.set_summary(summary);
         }
-        self.head.set_kept(self.usage.kept());
+        self.head.set_counts(self.usage.counts());
         let contacts = std::mem::take(&mut self.contacts);
         let memory_only = contacts.settle(&self.statuses, &mut self.units, self.now);
         let next_due = self.next_due();
@@ -205,12 +201,10 @@ impl<'a> Draft<'a> {
     /// Returns the earliest deadline after the draft. The result may be a deadline that a repeat
     /// has moved, which costs one extra check.
     fn next_due(&self) -> Option<Timestamp> {
-        let after = || self.statuses.written().map(|(_, status)| status);
+        let statuses = self.statuses.written().map(|(_, status)| status);
         let kept = self.base.due.iter().find(|(_, due)| self.is_still_due(due));
-        after()
-            .filter(|s| !s.stale)
-            .filter_map(|s| s.expire_time)
-            .chain(after().filter_map(|s| Some(s.flapping()?.calm_time)))
+        statuses
+            .flat_map(|status| status.deadline().into_iter().chain(status.calm_time()))
             .chain(self.units.written().filter_map(Unit::deadline))
             .chain(self.faults.deadlines())
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use crate::domain::contribution::{
-    fault_rank, fault_words, override_status, own_ranks, status_rank, unit_ranks, words,
+    fault_rank, override_status, own_ranks, status_rank, unit_ranks, words,
 };
 use crate::domain::draft::Draft;
 use crate::domain::fault::FaultKey;
@@ -71,8 +71,8 @@ impl Draft<'_> {
         }
         let (winner, second) = self.strongest_two(&reranked);
         if let Some(status) = override_status(&self.head) {
-            let since =
-                self.level_began(old, status.level, status.since, self.leader_said(status.level));
+            let before = self.leaders_level_before();
+            let since = self.level_began(old, status.level, status.since, before);
             return Summary {
                 level: status.level,
                 message: status.message.clone(),
@@ -86,79 +86,63 @@ impl Draft<'_> {
             };
         }
         let Some(winner) = winner else {
-            let since = self.level_began(old, Level::Unknown, self.now, false);
+            let since = self.level_began(old, Level::Unknown, self.now, None);
             return Summary { since, totals, ..Summary::default() };
         };
         let (unit, status) = (self.unit(&winner.key.unit), self.status(&winner.key));
         let fault = winner.fault.as_ref().and_then(|key| self.faults.get(key));
-        let says = match fault {
-            Some(fault) => fault_words(fault),
-            None => words(&self.head, &winner, unit, status.map(|s| &**s)),
-        };
+        let status = status.map(|status| &**status);
+        let says = words(&self.head, &winner, unit, status, fault.map(|fault| &**fault));
         Summary {
             level: winner.level,
             message: says.message,
             reason: says.reason,
             action: says.action,
             short_message: says.short_message,
-            since: self.level_began(old, winner.level, winner.since, self.was_said(&winner)),
+            since: self.level_began(old, winner.level, winner.since, self.level_before(&winner)),
             rule: Rule::between(&winner, second.as_ref()),
             winner: Some(Winner::of(&winner)),
             totals,
         }
     }
 
-    /// Returns when the level of the application began. If the deciding contribution is itself new,
-    /// that is its own start; if it existed before and only now decides, that is now.
+    /// Returns when the level of the application began. If the deciding contribution had another
+    /// level `before`, or is new, that is its own start; if it only decides now, that is now.
     fn level_began(
         &self,
         old: &Summary,
         level: Level,
         since: Timestamp,
-        was_said: bool,
+        before: Option<Level>,
     ) -> Timestamp {
         match old.level == level && !self.base.head.deleted {
             true => old.since,
-            false if was_said => self.now,
+            false if before == Some(level) => self.now,
             false => since,
         }
     }
 
-    /// Returns whether the contribution had this level before the draft.
-    fn was_said(&self, winner: &Rank) -> bool {
-        let key = &winner.key;
-        match winner.origin {
-            Origin::Reported(_) => {
-                let before = self.base.status(key);
-                before.is_some_and(|s| s.report.level == winner.level)
-            }
-            Origin::Lost => {
-                let before = self.base.unit(&key.unit);
-                before.is_some_and(|u| u.lost_since.is_some())
-            }
-            Origin::Uncertain => {
-                let before = self.base.unit(&key.unit);
-                before.is_some_and(|u| u.uncertain_since.is_some())
-            }
-            Origin::Fault => {
-                let before = winner.fault.as_ref().and_then(|key| self.base.faults.get(key));
-                before.is_some_and(|fault| fault.level() == Some(winner.level))
-            }
-            Origin::Leader => self.leader_said(winner.level),
+    /// Returns the level of a contribution before the draft, if it existed.
+    fn level_before(&self, rank: &Rank) -> Option<Level> {
+        let unit = self.base.unit(&rank.key.unit);
+        match rank.origin {
+            Origin::Reported(_) => self.base.status(&rank.key).map(|s| s.report.level),
+            // The configuration alone gives their level.
+            Origin::Lost => unit?.lost_since.map(|_| rank.level),
+            Origin::Uncertain => unit?.uncertain_since.map(|_| rank.level),
+            Origin::Fault => self.base.faults.get(rank.fault.as_ref()?)?.level(),
+            Origin::Leader => self.leaders_level_before(),
             Origin::Operation => {
-                let unit = self.base.unit(&key.unit);
-                let before = match key.unit.is_application() {
-                    true => self.base.head.operation.as_ref(),
-                    false => unit.and_then(|unit| unit.operation.as_ref()),
-                };
-                before.is_some_and(|s| s.level == winner.level)
+                let of_application = rank.key.unit.is_application();
+                let status =
+                    if of_application { &self.base.head.operation } else { &unit?.operation };
+                status.as_ref().map(|s| s.level)
             }
         }
     }
 
-    fn leader_said(&self, level: Level) -> bool {
-        let before = self.base.head.application_status.as_ref();
-        before.is_some_and(|s| s.level == level)
+    fn leaders_level_before(&self) -> Option<Level> {
+        self.base.head.application_status.as_ref().map(|s| s.level)
     }
 
     fn touched(&self, reranks: bool) -> BTreeSet<UnitName> {
@@ -245,28 +229,29 @@ impl Draft<'_> {
     }
 
     fn count(&self, totals: &mut Totals, unit: &Reranked) {
+        let (add, subtract): (fn(&mut u32), fn(&mut u32)) = (|n| *n += 1, |n| *n -= 1);
         if unit.whole {
-            self.base.index.of_unit(&unit.unit).for_each(|rank| totals.remove(rank));
+            self.base.index.of_unit(&unit.unit).for_each(|rank| totals.count(rank, subtract));
         } else {
             // Only the drafted keys instead of every rank of the unit.
-            unit.before.iter().for_each(|rank| totals.remove(rank));
+            unit.before.iter().for_each(|rank| totals.count(rank, subtract));
             let old = unit.faults.iter().filter_map(|key| self.base.rank_of_fault(key));
-            old.for_each(|rank| totals.remove(&rank));
+            old.for_each(|rank| totals.count(&rank, subtract));
             if unit.unit.is_application() {
-                own_ranks(&self.base.head).for_each(|rank| totals.remove(&rank));
+                own_ranks(&self.base.head).for_each(|rank| totals.count(&rank, subtract));
             }
         }
-        unit.after.0.iter().for_each(|rank| totals.add(rank));
+        unit.after.0.iter().for_each(|rank| totals.count(rank, add));
         if unit.unit.is_application() {
             return;
         }
         if let Some(old) = self.base.unit(&unit.unit) {
             let strongest = self.base.strongest_of(&unit.unit);
-            totals.count_unit(old, strongest, |n| *n -= 1);
+            totals.count_unit(old, strongest, subtract);
         }
         if let Some(new) = self.unit(&unit.unit) {
             let strongest = unit.after.strongest().into_iter().chain(self.untouched(unit).next());
-            totals.count_unit(new, strongest.min(), |n| *n += 1);
+            totals.count_unit(new, strongest.min(), add);
         }
     }
 

@@ -170,6 +170,22 @@ fn cut(text: &str) -> &str {
 const LINE_BYTES: u64 = 128;
 
 impl StatusEvent {
+    /// Returns an event with only a time, a revision and a cause.
+    pub(super) fn new(time: Timestamp, revision: Revision, cause: Cause) -> StatusEvent {
+        StatusEvent {
+            time,
+            revision,
+            subject: None,
+            from: None,
+            to: None,
+            message: "".into(),
+            reason: "".into(),
+            freshness: Freshness::Fresh,
+            cause,
+            changes: Vec::new(),
+        }
+    }
+
     /// Returns this event with a unit as a whole as its subject, or with `""` the leader's status.
     pub(super) fn of_unit(self, unit: &UnitName) -> StatusEvent {
         StatusEvent { subject: Some(Subject::unit(unit)), ..self }

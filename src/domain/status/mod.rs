@@ -109,6 +109,11 @@ impl Status {
         }
     }
 
+    /// Returns when the status becomes stale without a repeat, if it is not yet.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        self.expire_time.filter(|_| !self.stale)
+    }
+
     /// Returns how long the last report is valid without a repeat.
     pub fn ttl(&self) -> Option<Duration> {
         let latest = self.held.as_ref().and_then(|held| held.latest.as_ref());

@@ -61,7 +61,7 @@ pub async fn check_ids_alone(store: &Arc<dyn Store>) {
         assert_eq!((&answer.fingerprint, answer.unit.as_str()), (&None, ""), "{id}");
         assert!(answer.outcome.changed || id.starts_with('\u{1}'), "{id}");
     }
-    assert_eq!(records.head.kept, None);
+    assert_eq!(records.head.counts, None);
     let state = AppState::load(app, records);
     let usage = state.head().usage();
     assert_eq!((usage.units, usage.statuses, usage.faults, usage.operations), (2, 4, 1, 1));
@@ -153,7 +153,7 @@ fn mk_head() -> Head {
         lease: None,
         next_candidate: 0,
         data: DataHead::default(),
-        kept: None,
+        counts: None,
     }
 }
 

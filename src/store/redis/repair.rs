@@ -110,8 +110,8 @@ impl Repairs {
 /// usage and its own count, and writes the end of a lease that an outage has extended. No observer
 /// receives it, so these may differ.
 fn is_same(seen: &Head, found: &Head) -> bool {
-    let Head { next_due, quiet_commits, kept, .. } = *seen;
-    let mut found = Head { next_due, quiet_commits, kept, ..found.clone() };
+    let Head { next_due, quiet_commits, counts, .. } = *seen;
+    let mut found = Head { next_due, quiet_commits, counts, ..found.clone() };
     if let (Some(was), Some(is)) = (&seen.lease, &mut found.lease) {
         is.ends = was.ends;
     }
@@ -124,17 +124,17 @@ mod tests {
 
     use crate::domain::leadership::Lease;
     use crate::domain::name::UnitName;
-    use crate::domain::usage::Kept;
+    use crate::domain::usage::StoredCounts;
 
     use super::*;
 
     /// A heartbeat of an operation is a quiet commit, and its checkpoint counts as usage.
     #[test]
     fn a_quiet_commit_is_no_data_loss() {
-        let seen = Head { kept: Some(Kept::default()), ..Head::empty(Revision(7)) };
-        let kept = Some(Kept { record_bytes: 6, ..Kept::default() });
+        let seen = Head { counts: Some(StoredCounts::default()), ..Head::empty(Revision(7)) };
+        let counts = Some(StoredCounts { record_bytes: 6, ..StoredCounts::default() });
         let next_due = Some(Timestamp::new(1));
-        let found = Head { kept, next_due, quiet_commits: 1, ..seen.clone() };
+        let found = Head { counts, next_due, quiet_commits: 1, ..seen.clone() };
         assert!(is_same(&seen, &found));
         assert!(!is_same(&seen, &Head { lease_epoch: 1, ..found }));
     }

@@ -22,7 +22,8 @@ impl Shown {
     /// Returns what observers receive of a state.
     pub fn of(app: &Known, position: u64) -> Shown {
         // A quiet commit changes these, and no observer receives it.
-        let head = Head { next_due: None, quiet_commits: 0, kept: None, ..(**app.head()).clone() };
+        let head =
+            Head { next_due: None, quiet_commits: 0, counts: None, ..(**app.head()).clone() };
         Shown { revision: head.revision.0, position, content: hash_of(&head) }
     }
 }
