@@ -14,7 +14,7 @@ use crate::domain::usage::Usage;
 
 /// The command would exceed a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} would be more than {max}; remove some first, or raise the limit {limit}")]
+#[error("{what} would be more than {max}; remove some first, {}", or_raise(limit))]
 pub struct LimitExceeded {
     /// Name of the limit.
     pub limit: &'static str,
@@ -22,6 +22,23 @@ pub struct LimitExceeded {
     pub what: String,
     /// The limit.
     pub max: usize,
+}
+
+/// The limits that are constants; the others are settings of the server.
+const CONSTANT: [&str; 6] = [
+    "callbacks_per_unit_max",
+    "damped_components_max",
+    "data_keys_max",
+    "latches_max",
+    "own_statuses_max",
+    "unit_operations_open_max",
+];
+
+fn or_raise(limit: &str) -> String {
+    match CONSTANT.contains(&limit) {
+        true => format!("because the limit {limit} is fixed"),
+        false => format!("or raise the limit {limit}"),
+    }
 }
 
 /// The counts that are limited over all applications, some of them over those of a namespace too.

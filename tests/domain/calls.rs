@@ -241,6 +241,7 @@ fn an_operation_without_a_holder_is_completed_by_its_last_one_alone() {
         let complete = || OperationAction::Complete { fence };
         let refused = call(&mut case, other, complete()).unwrap_err();
         assert!(matches!(refused, Rejected::Operation(Refused::StaleFence { .. })), "{refused}");
+        assert!(refused.to_string().contains("is of another worker"), "{refused}");
         call(&mut case, last, complete()).unwrap();
         assert_eq!(operation(&case).state, State::Succeeded);
     }

@@ -14,7 +14,6 @@ use bellwether::domain::level::Level;
 use bellwether::domain::limits::{DAMPENERS_MAX, Limits};
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, Policy, Scope};
-use bellwether::domain::quota::LimitExceeded;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::report::Report;
@@ -172,7 +171,10 @@ fn latches_and_damped_components_are_bounded() {
         let mut draft = Draft::new(&state, &limits, Timestamp::new(1));
         let request = Request { id: None, command: Command::Configure(Box::new(patch)) };
         match apply(&mut draft, &request) {
-            Err(Rejected::LimitExceeded(LimitExceeded { limit, max, .. })) => (limit, max),
+            Err(Rejected::LimitExceeded(refused)) => {
+                assert!(refused.to_string().ends_with("is fixed"), "{refused}");
+                (refused.limit, refused.max)
+            }
             other => panic!("{other:?}"),
         }
     };

@@ -162,6 +162,7 @@ fn the_keys_of_the_data_are_bounded() {
     let refused = case.ask(update(of(&keys)));
     let what = "keys of the application's data".to_string();
     let expected = LimitExceeded { limit: "data_keys_max", what, max: DATA_KEYS_MAX };
+    assert!(expected.to_string().ends_with("is fixed"), "{expected}");
     assert_eq!(refused, Err(Rejected::LimitExceeded(expected)));
     run(&mut case, of(&keys[1..]));
     assert_eq!(counted(&case).1, DATA_KEYS_MAX as u64);

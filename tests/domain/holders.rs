@@ -89,6 +89,8 @@ fn check_that_another_continues(mut state: AppState, losses: u32, floor: u64) {
     assert_eq!(operation(&state).holder(), None);
     let refused = commit(&mut state, (2_000, losses), operate("web/0", heartbeat()));
     assert!(matches!(refused, Err(Rejected::Operation(Refused::StaleFence { .. }))), "{refused:?}");
+    let text = refused.unwrap_err().to_string();
+    assert!(text.contains("or the store may have lost writes"), "{text}");
     let acquire = OperationAction::Acquire { verify: false, payload: PayloadState::Intact };
     commit(&mut state, (3_000, losses), operate("web/1", acquire)).unwrap();
     assert!(floor.max(1) < operation(&state).fence, "{:?}", operation(&state));

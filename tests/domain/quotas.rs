@@ -8,7 +8,6 @@ use bellwether::domain::leadership::Claim;
 use bellwether::domain::level::Level;
 use bellwether::domain::limits::OWN_STATUSES_MAX;
 use bellwether::domain::name::PartName;
-use bellwether::domain::quota::LimitExceeded;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
 use bellwether::domain::status::Kind;
@@ -47,7 +46,12 @@ fn led() -> Case {
 #[track_caller]
 fn refuses(answer: Result<Outcome, Rejected>, expected: &str) {
     match answer {
-        Err(Rejected::LimitExceeded(LimitExceeded { limit, .. })) => assert_eq!(limit, expected),
+        Err(Rejected::LimitExceeded(refused)) => {
+            assert_eq!(refused.limit, expected);
+            // The limit on the application's own statuses is a constant.
+            let can_be_raised = refused.to_string().contains("or raise the limit");
+            assert_eq!(can_be_raised, expected != "own_statuses_max", "{refused}");
+        }
         other => panic!("{expected}: {other:?}"),
     }
 }

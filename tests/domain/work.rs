@@ -12,7 +12,6 @@ use bellwether::domain::name::{OperationId, PartName};
 use bellwether::domain::operation::command::{NewOperation, OperationAction, PayloadState};
 use bellwether::domain::operation::refused::Refused;
 use bellwether::domain::operation::{Kind, Operation, Payload, State};
-use bellwether::domain::quota::LimitExceeded;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
 use bellwether::domain::unit::Topic;
@@ -44,7 +43,11 @@ fn by_of(operation: &Operation) -> &str {
 
 fn limit(answer: Result<Outcome, Rejected>) -> &'static str {
     match answer {
-        Err(Rejected::LimitExceeded(LimitExceeded { limit, .. })) => limit,
+        Err(Rejected::LimitExceeded(refused)) => {
+            let is_fixed = refused.to_string().ends_with("is fixed");
+            assert_eq!(is_fixed, refused.limit == "unit_operations_open_max", "{refused}");
+            refused.limit
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -14,11 +14,8 @@ pub enum Refused {
         /// The requested operation.
         id: OperationId,
     },
-    /// Another worker has acquired it since.
-    #[error(
-        "fence {given} of operation {id} is not the newest, {current}: another worker has \
-         acquired it; stop working on it"
-    )]
+    /// The fence is not the newest one, or belongs to another worker.
+    #[error("{}", stale_fence(id, *given, *current))]
     StaleFence {
         /// The operation.
         id: OperationId,
@@ -102,6 +99,16 @@ pub enum Refused {
         /// The store's clock.
         now: Timestamp,
     },
+}
+
+fn stale_fence(id: &OperationId, given: u64, current: u64) -> String {
+    match given == current {
+        true => format!("fence {given} of operation {id} is of another worker; stop working on it"),
+        false => format!(
+            "fence {given} of operation {id} is not the newest, {current}: a worker has acquired \
+             it since, or the store may have lost writes; stop working on it, or acquire it"
+        ),
+    }
 }
 
 fn who(holder: &UnitName) -> String {
