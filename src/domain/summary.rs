@@ -41,7 +41,7 @@ pub struct Summary {
 /// The winning contribution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Winner {
-    /// The unit; `""` for the leader's own status.
+    /// The unit; `""` for the application itself.
     pub unit: UnitName,
     /// The component.
     pub component: PartName,
@@ -110,7 +110,8 @@ pub struct Totals {
     /// Units by their own level.
     #[serde(deserialize_with = "by_level")]
     pub units_by_level: [u32; LEVELS],
-    /// Units with a status past its ttl.
+    /// Stale units: with a status that is past its ttl or of an earlier incarnation, or with a
+    /// missed contact. Lost and uncertain ones do not count.
     pub stale_units: u32,
     /// Lost units.
     pub lost_units: u32,

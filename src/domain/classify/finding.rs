@@ -13,7 +13,8 @@ worded! {
         Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
     )]
     pub enum Class {
-        /// In no table: retried within the budget, never terminal.
+        /// No table has the code, or the code does not show the cause: retried, and never final for
+        /// a fault.
         #[default]
         Unclassified = "UNCLASSIFIED",
         /// The path or the moment was bad; the target may be well.
@@ -76,7 +77,7 @@ pub enum ErrorOrigin {
     Local,
 }
 
-/// Whether the requested action happened. Stored and shown; it never decides the class.
+/// Whether the requested action happened. Stored and shown; only a custom rule may depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorOutcome {
     /// The action did not happen.

@@ -1,4 +1,5 @@
-//! The history of an application: one event for each visible change, with its cause.
+//! The history of an application: events of its visible changes, each with its cause. A change of
+//! numbers in a text, of an order or of a waiting position adds none.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,7 @@ pub enum Cause {
     Replaced,
     /// The status was cleared.
     Cleared,
-    /// The ttl passed.
+    /// The ttl of a status passed, or the time of a promised contact.
     Expired,
     /// The unit was silent for too long.
     UnitLost,
@@ -36,9 +37,10 @@ pub enum Cause {
     Deleted,
     /// The derived status changed as a result.
     Derived,
-    /// The store may have lost the unit's last reports.
+    /// The store may have lost the last reports of the unit, or a later lease of the leader.
     Doubted,
-    /// A new incarnation of the unit has begun.
+    /// A new incarnation of the unit has begun, which also ends what the one before reported after
+    /// it announced its stop.
     UnitReplaced,
     /// The status passed from a leaving unit to its successor.
     HandedOver,
@@ -75,13 +77,14 @@ pub enum Cause {
 /// The subject of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Subject {
-    /// The unit; `""` for the leader's status.
+    /// The unit; `""` for the application itself.
     pub unit: UnitName,
     /// The component.
     pub component: PartName,
     /// The key.
     pub key: PartName,
-    /// The kind; `None` for the unit as a whole, for the leader's status and for an operation.
+    /// The kind of a status; `None` for a unit as a whole, the leader's status, an operation or a
+    /// fault.
     pub kind: Option<Kind>,
     /// The target of a fault. Not written if empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]

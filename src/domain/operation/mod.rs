@@ -3,14 +3,25 @@
 //! ```text
 //!          begin                    complete
 //!  (none) ------> RUNNING ------------------------------> SUCCEEDED
-//!                  ^ | '- fail --> RETRY_WAIT ----------.
-//!          acquire | | release, lease lapses            | attempts, deadline, GONE, FATAL
-//!                  | v                                  v
-//!           INTERRUPTED -- too often ---------------> FAILED -- supersede --> SUPERSEDED
-//!                  | acquire, outcome not known         ^  |
-//!                  v                                    |  | retry
-//!              VERIFYING -- undetermined ---> BLOCKED-'  '--> READY
+//!                ^ ^ | '- fail --> RETRY_WAIT ----------.
+//!                | | |                  |               | attempts, deadline, GONE, FATAL
+//!        acquire | '-|-- acquire, due --'               v
+//!                |   | release, lease lapses         FAILED -- supersede --> SUPERSEDED
+//!                |   v                                  ^  |
+//!           INTERRUPTED -- too often, deadline ---------'  | retry
+//!                | acquire, outcome not known              v
+//!                v                                       READY -- acquire --> RUNNING
+//!            VERIFYING -- undetermined --> BLOCKED -- retry --^
 //! ```
+//!
+//! Not in the picture:
+//! - An operator begins in READY. A worker may ask for VERIFYING at each acquire.
+//! - VERIFYING ends as RUNNING does, or in RUNNING if the work is not done.
+//! - `complete` is accepted late: from INTERRUPTED, and from FAILED by time or interruptions.
+//! - `cancel` leads to ABANDONED, through CANCELLING while a worker holds the operation.
+//! - The removal of the application or unit, and a lost payload, lead to ABANDONED.
+//! - A changed payload, and an error of class BLOCKED, lead to BLOCKED.
+//! - After a data loss of the store, a held operation must be acquired again.
 //!
 //! - [`transition`] is the table of each call in each state.
 //! - [`lapse`] contains the changes by time alone; they precede every call.

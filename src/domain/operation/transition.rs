@@ -1,38 +1,43 @@
 //! The table of each call in each state. Each call follows [`lapse`](super::lapse), so a state with
 //! a holder has a live lease.
 //!
-//! | T | From | Call | To | Outcome |
+//! | T | From | Call | To | Effect |
 //! |---|---|---|---|---|
-//! | T1 | none | begin | RUNNING | fence 1, lease; READY without a lease if by an operator |
+//! | T1 | none, or removed by T28 | begin | RUNNING | fence, lease; READY if by an operator |
 //! | T2 | any | begin, same operation | unchanged | |
 //! | T3 | held | begin, another | unchanged | refused: held; stores the target as the next |
-//! | T4 | open, not held | begin, another | unchanged | refused: resume first; likewise |
+//! | T4 | open, not held; FAILED | begin, another | unchanged | refused: resume first; likewise |
 //! | T5 | held | heartbeat | unchanged | the lease is renewed |
 //! | T6 | any | a write with another fence | unchanged | refused: stale |
-//! | T7 | RUNNING VERIFYING | release | INTERRUPTED | no counter changes |
+//! | T7 | RUNNING VERIFYING | release, fail INTERRUPTED | INTERRUPTED | no counter changes |
 //! | T8 | RUNNING VERIFYING | the lease lapses | INTERRUPTED | interruptions + 1 |
-//! | T9 | READY INTERRUPTED | acquire | RUNNING | fence + 1 |
-//! | T10 | the same | acquire with verify | VERIFYING | fence + 1 |
+//! | T9 | READY INTERRUPTED | acquire | RUNNING | next fence |
+//! | T10 | READY INTERRUPTED RETRY_WAIT | acquire with verify | VERIFYING | next fence |
+//! | T10 | the same, cut off, not deterministic | acquire | VERIFYING | next fence |
 //! | T11 | VERIFYING | verify: applied | SUCCEEDED | |
 //! | T12 | VERIFYING | verify: not applied | RUNNING | |
 //! | T13 | VERIFYING | verify: undetermined | BLOCKED | RUNNING if deterministic |
-//! | T14 | RUNNING | complete | SUCCEEDED | counters 0; accepted after a lapse of the lease |
+//! | T14 | RUNNING INTERRUPTED CANCELLING | complete | SUCCEEDED | counters 0 |
+//! | T14 | FAILED by its deadline or by interruptions | complete | SUCCEEDED | likewise |
 //! | T15 | RUNNING VERIFYING | fail, not counted | RETRY_WAIT | |
 //! | T16 | the same | fail | RETRY_WAIT | attempts_failed + 1 |
 //! | T17 | the same | fail, at the maximum | FAILED | |
 //! | T18 | the same, RETRY_WAIT | fail BLOCKED | BLOCKED | |
 //! | T19 | BLOCKED | retry | READY | attempts_failed 0 |
 //! | T20 | RUNNING VERIFYING | fail GONE, FATAL | FAILED | |
-//! | T21 | RETRY_WAIT | acquire, when due | RUNNING | fence + 1 |
+//! | T21 | RETRY_WAIT | acquire, when due | RUNNING | next fence |
 //! | T22 | RUNNING VERIFYING | the lease lapses too often | FAILED | |
 //! | T23 | open, not BLOCKED | its deadline passes | FAILED | once it has no holder |
 //! | T24 | FAILED BLOCKED | begin, superseding | SUPERSEDED | |
-//! | T25 | FAILED | begin a rollback | unchanged | refused unless reversible |
-//! | T26 | FAILED | retry | READY | both counters 0; not after a cancel |
-//! | T27 | open, FAILED | cancel | ABANDONED | if held: CANCELLING until a stop or lapse |
-//! | T28 | open | the application is removed | ABANDONED | |
+//! | T25 | FAILED SUCCEEDED | begin a rollback | unchanged | refused unless reversible |
+//! | T26 | FAILED | retry | READY | both counters 0; not after a failed undo |
+//! | T27 | open, FAILED, payload lost | cancel | ABANDONED | if held: CANCELLING until a stop or lapse |
+//! | T28 | open | its application or unit is removed | ABANDONED | the checkpoint is dropped |
 //! | T29 | READY INTERRUPTED RETRY_WAIT | acquire, payload lost | BLOCKED ABANDONED | refused |
 //! | T30 | any | the store fails | unchanged | nothing is stored: see the aggregator |
+//! | T30 | RUNNING VERIFYING | the store loses writes | INTERRUPTED | next fence, no counter |
+//! | T30 | CANCELLING | the store loses writes | ABANDONED | next fence |
+//! | T30 | another open one | the store loses writes | unchanged | next fence, cut off |
 //! | T31 | CANCELLING | fail FATAL | FAILED | any other failure is a stop |
 //! | T32 | any | the leader changes | unchanged | leadership does not matter |
 
