@@ -27,10 +27,8 @@ struct Entries {
     /// By hash: each commit looks its application up.
     known: HashMap<AppName, Known>,
     by_time: BTreeSet<(Timestamp, AppName)>,
-    /// Loss count of each bucket.
-    losses: BTreeMap<Bucket, u32>,
-    /// Epoch floor of each bucket.
-    epoch_floors: BTreeMap<Bucket, u64>,
+    /// The epoch of each bucket of the store.
+    buckets: BTreeMap<Bucket, BucketEpoch>,
     /// Usage of all applications together.
     usage: Usage,
     /// Applications of each namespace, and their usage together.
@@ -59,7 +57,19 @@ struct Known {
     usage: Usage,
 }
 
+/// The epoch of a bucket: it rises when the store may have lost writes.
+#[derive(Clone, Copy, Default)]
+struct BucketEpoch {
+    losses: u32,
+    epoch_floor: u64,
+}
+
 impl Entries {
+    /// Returns the epoch of a bucket.
+    fn epoch_of(&self, bucket: Bucket) -> BucketEpoch {
+        self.buckets.get(&bucket).copied().unwrap_or_default()
+    }
+
     /// Counts an application with this usage.
     fn add(&mut self, app: &AppName, usage: Usage) {
         self.usage = self.usage.plus(usage);
@@ -136,7 +146,7 @@ impl Schedule {
         let Some(known) = entries.known.get(app) else {
             return Others { losses: 0, all: entries.usage, in_namespace };
         };
-        let losses = entries.losses.get(&known.bucket).copied().unwrap_or_default();
+        let losses = entries.epoch_of(known.bucket).losses;
         let (all, own) = (entries.usage.minus(known.usage), known.usage);
         Others { losses, all, in_namespace: in_namespace.minus(own) }
     }
@@ -147,8 +157,7 @@ impl Schedule {
     pub(super) fn to_mark_uncertain(&self) -> Vec<AppName> {
         let entries = lock(&self.entries);
         let is_open = |known: &Known| {
-            let losses = entries.losses.get(&known.bucket).copied().unwrap_or_default();
-            let epoch_floor = entries.epoch_floors.get(&known.bucket).copied().unwrap_or_default();
+            let BucketEpoch { losses, epoch_floor } = entries.epoch_of(known.bucket);
             known.losses_handled.is_some_and(|handled| handled < losses)
                 || known.lease_epoch.is_some_and(|epoch| epoch <= epoch_floor)
         };
@@ -194,19 +203,16 @@ impl Schedule {
 
     /// Records the loss count of a bucket.
     pub(super) fn lost(&self, bucket: Bucket, losses: u32) {
-        let mut entries = lock(&self.entries);
-        let known = entries.losses.entry(bucket).or_default();
-        *known = losses.max(*known);
-        drop(entries);
-        self.data_lost.notify_one();
+        self.raise(bucket, |known| known.losses = known.losses.max(losses));
     }
 
     /// Records the epoch floor of a bucket.
     pub(super) fn raise_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
-        let mut entries = lock(&self.entries);
-        let known = entries.epoch_floors.entry(bucket).or_default();
-        *known = epoch_floor.max(*known);
-        drop(entries);
+        self.raise(bucket, |known| known.epoch_floor = known.epoch_floor.max(epoch_floor));
+    }
+
+    fn raise(&self, bucket: Bucket, raise: impl FnOnce(&mut BucketEpoch)) {
+        raise(lock(&self.entries).buckets.entry(bucket).or_default());
         self.data_lost.notify_one();
     }
 
