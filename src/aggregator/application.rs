@@ -113,7 +113,7 @@ impl Application {
                         Box::pin(self.serve(&mut batch)).await;
                     }
                 },
-                () = shared.remote_commits.arrived() => Box::pin(self.look()).await,
+                () = shared.replay_queue.arrived() => Box::pin(self.look()).await,
                 Some(()) = OptionFuture::from(due) => Box::pin(self.serve(&mut batch)).await,
                 () = tokio::time::sleep(idle), if next_due.is_none() => {
                     // Waiting deadlines that only memory has must not be dropped.
@@ -149,7 +149,7 @@ impl Application {
         let now = self.inner.store.now();
         // Before the read, so that commits during the read are not missed.
         self.behind = true;
-        self.shared.remote_commits.forget_gap();
+        self.shared.replay_queue.forget_gap();
         let records = self.inner.store.load(&self.name).await.inspect_err(|error| {
             if matches!(error, ReadError::Unavailable { .. }) {
                 self.inner.outage.begun(now);
@@ -186,7 +186,7 @@ impl Application {
 
     /// Replays the arrived commits that continue the state without a gap.
     fn catch_up(&mut self) {
-        let arrived = self.shared.remote_commits.take();
+        let arrived = self.shared.replay_queue.take();
         self.behind |= arrived.has_gap;
         let mut state = self.shared.state_mut();
         for (revision, transition) in arrived.commits {
@@ -344,7 +344,7 @@ impl Application {
                 false => Ok(()),
             };
         };
-        self.shared.remote_commits.expect(transition.head.revision);
+        self.shared.replay_queue.expect(transition.head.revision);
         let committed = self.inner.store.commit(transition.clone());
         let metrics = &self.inner.metrics;
         let result = measured(metrics, &self.callers, outcomes.len(), committed).await;

@@ -12,7 +12,7 @@ use crate::sync::{lock, read, write};
 
 use super::Error;
 use super::mailbox::Mailbox;
-use super::remote_commits::RemoteCommits;
+use super::replay_queue::ReplayQueue;
 
 /// What a task shares with the other parts of the aggregator.
 pub(super) struct Shared {
@@ -24,7 +24,7 @@ pub(super) struct Shared {
     /// Notifies all readers of progress.
     moved: Notify,
     /// Commits of all replicas that are not replayed yet.
-    pub(super) remote_commits: RemoteCommits,
+    pub(super) replay_queue: ReplayQueue,
 }
 
 /// The progress of the state.
@@ -45,7 +45,7 @@ impl Shared {
             state: RwLock::new(AppState::empty(name, Revision::default())),
             progress: Mutex::new(Progress::Loading),
             moved: Notify::new(),
-            remote_commits: RemoteCommits::default(),
+            replay_queue: ReplayQueue::default(),
         }
     }
 

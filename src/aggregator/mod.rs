@@ -36,7 +36,7 @@ mod failure;
 mod mailbox;
 mod measured;
 mod outage;
-mod remote_commits;
+mod replay_queue;
 mod schedule;
 mod sweep;
 
@@ -46,7 +46,7 @@ use application::Application;
 use committed::Shared;
 use mailbox::{Answer, Ask, Closed, Requests, Work};
 use outage::Outage;
-use remote_commits::StoreObserver;
+use replay_queue::StoreObserver;
 use schedule::Schedule;
 
 /// Limits and times of the aggregator.

@@ -20,12 +20,12 @@ pub(super) const COMMITS_MAX: usize = 32;
 
 /// The commits to one application, by any replica, that are not replayed yet.
 #[derive(Default)]
-pub(super) struct RemoteCommits {
+pub(super) struct ReplayQueue {
     arrived: Mutex<Arrived>,
     news: Notify,
 }
 
-/// The result of [`RemoteCommits::take`].
+/// The result of [`ReplayQueue::take`].
 #[derive(Default)]
 pub(super) struct Arrived {
     /// The commits by revision, with the transition if known.
@@ -36,7 +36,7 @@ pub(super) struct Arrived {
     expected: Revision,
 }
 
-impl RemoteCommits {
+impl ReplayQueue {
     /// Sets the revision of the task's own commit, whose arrival need not wake the task. If another
     /// replica's commit takes that revision, the store rejects the own one, and the task then
     /// handles the arrivals.
@@ -80,7 +80,7 @@ impl RemoteCommits {
         }
     }
 
-    fn doubt(&self) {
+    fn mark_gap(&self) {
         lock(&self.arrived).has_gap = true;
         self.news.notify_one();
     }
@@ -103,7 +103,7 @@ impl Observer for StoreObserver {
         inner.schedule.changed(change);
         let active = lock(&inner.active).get(&change.app).cloned();
         if let Some(task) = active {
-            task.remote_commits.push(change);
+            task.replay_queue.push(change);
         }
     }
 
@@ -127,7 +127,7 @@ impl Observer for StoreObserver {
         // One order for one seed of the simulation.
         affected.sort_by(|a, b| a.0.cmp(&b.0));
         for (_, task) in affected {
-            task.remote_commits.doubt();
+            task.replay_queue.mark_gap();
         }
         inner.schedule.lost(bucket, epoch.losses);
     }

@@ -18,7 +18,7 @@ use crate::domain::status::apply::{clear, confirm, replace, report, report_all};
 use crate::domain::unit::begin::{
     announce_stop, connect, depart, disconnect, end_sessions, reconnect, register,
 };
-use crate::domain::unit::callback::{call_back, call_off};
+use crate::domain::unit::callback::{add_callback, cancel_callback};
 use crate::domain::unit::remove::remove_unit;
 
 /// Applies a request to a draft. The outcome's revision is valid once the draft is committed. A
@@ -73,10 +73,10 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::ResolveHold { unit, component, resolution, why } => {
             resolve_hold(draft, unit, component, *resolution, why)?
         }
-        Command::CallBack { unit, topic, at, operation_id } => {
-            call_back(draft, unit, topic, *at, operation_id)?
+        Command::AddCallback { unit, topic, at, operation_id } => {
+            add_callback(draft, unit, topic, *at, operation_id)?
         }
-        Command::CallOff { unit, topic } => call_off(draft, unit, topic),
+        Command::CancelCallback { unit, topic } => cancel_callback(draft, unit, topic),
         Command::EndSessions { replica, ttl } => end_sessions(draft, *replica, *ttl),
         Command::Operate(command) => operate(draft, command)?,
     };

@@ -137,7 +137,7 @@ pub enum Command {
         why: Box<str>,
     },
     /// Adds a callback for a unit: a notification about a topic at a certain time.
-    CallBack {
+    AddCallback {
         /// The unit.
         unit: UnitName,
         /// The topic.
@@ -148,7 +148,7 @@ pub enum Command {
         operation_id: Box<str>,
     },
     /// Cancels a callback.
-    CallOff {
+    CancelCallback {
         /// The unit.
         unit: UnitName,
         /// The topic.
@@ -193,8 +193,8 @@ impl Command {
             }
             Command::Disconnect { unit, .. }
             | Command::ResolveHold { unit, .. }
-            | Command::CallBack { unit, .. }
-            | Command::CallOff { unit, .. }
+            | Command::AddCallback { unit, .. }
+            | Command::CancelCallback { unit, .. }
             | Command::RemoveUnit(unit)
             | Command::TransferLeadership(unit) => Some(unit),
             Command::Operate(command) => Some(&command.by),

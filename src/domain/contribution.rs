@@ -10,7 +10,7 @@ use crate::domain::level::Level;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::operation::words::{OperationStatus, SUCCESS_PRECEDENCE};
 use crate::domain::rank::{Origin, Rank};
-use crate::domain::status::place::Place;
+use crate::domain::status::place::PlaceInSet;
 use crate::domain::status::{Kind, Status, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
@@ -46,7 +46,7 @@ fn rank(head: &Head, key: Arc<StatusKey>, origin: Origin, level: Level, since: T
         priority: 0,
         leads: head.leader() == Some(&key.unit),
         key,
-        place: Place::NONE,
+        place: PlaceInSet::NONE,
         since,
         origin,
         level,

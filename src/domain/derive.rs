@@ -7,7 +7,7 @@ use crate::domain::leadership::status::{ApplicationStatus, Mode};
 use crate::domain::name::UnitName;
 use crate::domain::operation::words::SUCCESS_PRECEDENCE;
 use crate::domain::rank::{Criterion, Origin, Rank, compare};
-use crate::domain::status::place::Place;
+use crate::domain::status::place::PlaceInSet;
 use crate::domain::status::{Freshness, Status};
 
 /// Returns the reason why `other` lost against `winner`, as text.
@@ -20,7 +20,7 @@ pub fn beaten_by(winner: &Rank, other: &Rank) -> String {
         Some(Criterion::Application) => "not the application's own",
         Some(Criterion::Leader) => "not the leader's unit",
         Some(Criterion::Unit) => "later unit",
-        Some(Criterion::Place) if other.place == Place::NONE => "not in the set",
+        Some(Criterion::Place) if other.place == PlaceInSet::NONE => "not in the set",
         Some(Criterion::Place) => "later in the set",
         Some(Criterion::Component) => "later component",
         Some(Criterion::Key) => "later key",

@@ -110,7 +110,7 @@ mod tests {
     use crate::domain::level::Level;
     use crate::domain::name::PartName;
     use crate::domain::rank::Origin;
-    use crate::domain::status::place::Place;
+    use crate::domain::status::place::PlaceInSet;
     use crate::domain::status::{Kind, StatusKey};
     use crate::domain::time::Timestamp;
 
@@ -123,7 +123,7 @@ mod tests {
             priority: 0,
             leads: false,
             key: Arc::new(key),
-            place: Place::NONE,
+            place: PlaceInSet::NONE,
             since: Timestamp::default(),
             origin: Origin::Reported(Kind::Push),
             level: Level::Active,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::fault::FaultKey;
 use crate::domain::level::Level;
-use crate::domain::status::place::Place;
+use crate::domain::status::place::PlaceInSet;
 use crate::domain::status::{Kind, Status, StatusKey};
 use crate::domain::time::Timestamp;
 
@@ -74,7 +74,7 @@ pub struct Rank {
     /// Unit, component and key.
     pub key: Arc<StatusKey>,
     /// The place in the pull set.
-    pub place: Place,
+    pub place: PlaceInSet,
     /// When the level began.
     pub since: Timestamp,
     /// The origin.

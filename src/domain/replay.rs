@@ -96,8 +96,10 @@ impl AppState {
 
     /// Extends deadlines after an outage of the server, for which no unit is responsible: from
     /// `from` on, a status gets one ttl, a silent unit `lost_after`, a unit that promised contact
-    /// its ttl, a leader the length of its lease. The waits of damping, faults and operations start
-    /// anew. The override keeps its expiry, because it does not depend on a report.
+    /// its ttl, a leader and the holder of an operation the length of their lease. A fault stays in
+    /// its stage for at least [`FAULT_SOFT_AFTER`]; a flapping status waits for its calm, and an
+    /// operation for a worker, anew. The leader's status of the application as a whole keeps its
+    /// expiry, because no unit repeats it.
     pub fn grant_grace(&mut self, from: Timestamp) {
         let Config { default_ttl, damping, .. } = &*self.head.config;
         let calm = from.after(damping.calm_after);

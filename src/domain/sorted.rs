@@ -27,7 +27,7 @@ pub type Iter<'a, T> = Flatten<slice::Iter<'a, Vec<T>>>;
 
 /// The chunk of an element, and its place there.
 #[derive(Clone, Copy)]
-struct Place {
+struct Slot {
     chunk: usize,
     at: usize,
 }
@@ -91,7 +91,7 @@ impl<T> Sorted<T> {
 impl<T: Ord> Sorted<T> {
     /// Inserts an element, and returns whether it was missing.
     pub fn insert(&mut self, element: T) -> bool {
-        let Err(Place { chunk: number, at }) = self.search(&element) else { return false };
+        let Err(Slot { chunk: number, at }) = self.search(&element) else { return false };
         let chunk = &mut self.chunks_mut()[number];
         if chunk.len() == chunk.capacity() {
             // A vector grows to twice its size by itself, which is half empty for most of its life.
@@ -111,7 +111,7 @@ impl<T: Ord> Sorted<T> {
     where
         T: Borrow<Q>,
     {
-        let Ok(Place { chunk: number, at }) = self.search(element) else { return false };
+        let Ok(Slot { chunk: number, at }) = self.search(element) else { return false };
         let chunk = &mut self.chunks_mut()[number];
         chunk.remove(at);
         let is_empty = chunk.is_empty();
@@ -131,13 +131,13 @@ impl<T: Ord> Sorted<T> {
     where
         T: Borrow<Q>,
     {
-        let (Ok(Place { chunk, at }) | Err(Place { chunk, at })) = self.search(first);
+        let (Ok(Slot { chunk, at }) | Err(Slot { chunk, at })) = self.search(first);
         let chunks = self.chunks();
         chunks[chunk][at..].iter().chain(chunks[chunk + 1..].iter().flatten())
     }
 
     /// Returns the place of an element, or else the place to insert it.
-    fn search<Q: Ord>(&self, element: &Q) -> Result<Place, Place>
+    fn search<Q: Ord>(&self, element: &Q) -> Result<Slot, Slot>
     where
         T: Borrow<Q>,
     {
@@ -145,7 +145,7 @@ impl<T: Ord> Sorted<T> {
         let is_before = |chunk: &Vec<T>| chunk.last().is_some_and(|last| last.borrow() < element);
         let last = chunks.len() - 1;
         let chunk = chunks[..last].partition_point(is_before);
-        let place = |at| Place { chunk, at };
+        let place = |at| Slot { chunk, at };
         let found = chunks[chunk].binary_search_by(|known| known.borrow().cmp(element));
         found.map(place).map_err(place)
     }

@@ -214,7 +214,7 @@ mod tests {
     use crate::domain::name::{PartName, UnitName};
     use crate::domain::policy::Policy;
     use crate::domain::revision::Revision;
-    use crate::domain::status::place::Place;
+    use crate::domain::status::place::PlaceInSet;
     use crate::domain::status::report::{Details, Report};
     use crate::domain::status::{Freshness, Kind, Status};
     use crate::domain::summary::Totals;
@@ -263,7 +263,7 @@ mod tests {
                 expire_time_written: None,
                 swings: Swings::default().then(stale),
                 held: held.map(Box::new),
-                place: Place::NONE,
+                place: PlaceInSet::NONE,
                 while_stopping: stale,
             }
         }

@@ -261,7 +261,7 @@ impl Model {
         self.check_reporter(reporter, now)?;
         self.may_return(reporter, now)?;
         let mut after = self.clone();
-        let mut moved = after.hear(reporter, now);
+        let mut moved = after.note_contact(reporter, now);
         let incarnation = after.unit(name).unwrap().incarnation;
         let leaves = |s: &Status| s.unit == name && leaves(s);
         // A latch or damping keeps only statuses missing from a pull set; cleared statuses are
@@ -316,7 +316,7 @@ impl Model {
     ) -> bool {
         let mut after = self.clone();
         let name = reporter.unit.as_str();
-        after.hear(reporter, 0);
+        after.note_contact(reporter, 0);
         after.statuses.retain(|s| !leaves(s));
         for (kind, new) in set {
             after.set(name, *kind, 0, new, 0);
@@ -343,7 +343,7 @@ impl Model {
         Ok(())
     }
 
-    pub fn hear(&mut self, reporter: &Reporter, now: u64) -> bool {
+    pub fn note_contact(&mut self, reporter: &Reporter, now: u64) -> bool {
         let is_new = self.unit(reporter.unit.as_str()).is_none();
         let unit = self.unit_mut(reporter.unit.as_str());
         let incarnation = reporter.incarnation.unwrap_or(0);

@@ -123,14 +123,14 @@ fn coming_or_going() -> impl Strategy<Value = Command> {
         1 => (replica(), patience())
             .prop_map(|(replica, ttl)| Command::EndSessions { replica, ttl }),
         2 => (unit(), topic(), at(), select(vec!["", "op"])).prop_map(
-            |(unit, topic, at, operation)| Command::CallBack {
+            |(unit, topic, at, operation)| Command::AddCallback {
                 unit,
                 topic,
                 at,
                 operation_id: operation.into(),
             }
         ),
-        1 => (unit(), topic()).prop_map(|(unit, topic)| Command::CallOff { unit, topic }),
+        1 => (unit(), topic()).prop_map(|(unit, topic)| Command::CancelCallback { unit, topic }),
     ]
 }
 

@@ -167,7 +167,7 @@ fn a_worker_is_asked_to_retry_within_its_limit_of_callbacks() {
     let call = |target: &str| {
         let topic = Topic { component: part("db"), target: target.into() };
         let unit = unit("web/0");
-        let command = Command::CallBack { unit, topic, at: time(90), operation_id: "".into() };
+        let command = Command::AddCallback { unit, topic, at: time(90), operation_id: "".into() };
         Request { id: None, command }
     };
     for (own, most) in [("peer", "asked"), ("else", "not asked")] {

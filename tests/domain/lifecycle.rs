@@ -132,7 +132,7 @@ impl Model {
                 self.known(reporter.unit.as_str())?;
                 self.depart(reporter, *ttl, now, limits)
             }
-            Command::CallBack { unit, topic, at, operation_id } => {
+            Command::AddCallback { unit, topic, at, operation_id } => {
                 self.known(unit.as_str())?;
                 let callback = Callback {
                     at: *at,
@@ -143,7 +143,7 @@ impl Model {
                 let old = callbacks.insert(topic.clone(), callback.clone());
                 Ok((old != Some(callback), 0))
             }
-            Command::CallOff { unit, topic } => {
+            Command::CancelCallback { unit, topic } => {
                 let unit = self.units.iter_mut().find(|u| u.name == unit.as_str());
                 Ok((unit.is_some_and(|u| u.callbacks.remove(topic).is_some()), 0))
             }
@@ -206,8 +206,8 @@ impl Model {
     ) -> Result<(bool, u32), Refusal> {
         let name = reporter.unit.as_str();
         self.check_reporter(reporter, now)?;
-        self.hear(reporter, now);
-        let Some(line) = self.line_of(self.unit(name).unwrap()) else {
+        self.note_contact(reporter, now);
+        let Some(line) = self.group_of(self.unit(name).unwrap()) else {
             return Ok((true, self.remove(name, now)));
         };
         if let Some(successor) = self.successor(name, &line) {
@@ -228,7 +228,7 @@ impl Model {
     }
 
     /// Returns the hand-over group of a unit, if it has one.
-    fn line_of(&self, unit: &Unit) -> Option<String> {
+    fn group_of(&self, unit: &Unit) -> Option<String> {
         let label = self.config.hand_over.as_ref().filter(|_| unit.stateless)?;
         match &**label {
             "" => Some(String::new()),
@@ -236,13 +236,13 @@ impl Model {
         }
     }
 
-    fn others_in_line(&self, name: &str, line: &str) -> Vec<&Unit> {
-        let in_line = |u: &&Unit| u.name != name && self.line_of(u).as_deref() == Some(line);
-        self.units.iter().filter(in_line).collect()
+    fn others_in_group(&self, name: &str, line: &str) -> Vec<&Unit> {
+        let in_group = |u: &&Unit| u.name != name && self.group_of(u).as_deref() == Some(line);
+        self.units.iter().filter(in_group).collect()
     }
 
     fn successor(&self, leaving: &str, line: &str) -> Option<String> {
-        let mut here = self.others_in_line(leaving, line);
+        let mut here = self.others_in_group(leaving, line);
         here.retain(|u| !u.departed && u.is_believed() && u.quiet_since.is_none());
         here.sort_by(|a, b| {
             let of = |u: &Unit| (u.is_connected(), u.presence != Presence::Unbound, u.began);
@@ -252,7 +252,7 @@ impl Model {
     }
 
     fn predecessor(&self, unit: &Unit) -> Option<String> {
-        let mut gone = self.others_in_line(&unit.name, &self.line_of(unit)?);
+        let mut gone = self.others_in_group(&unit.name, &self.group_of(unit)?);
         gone.retain(|u| u.departed || u.lost_since.is_some() && !u.is_connected());
         gone.sort_by(|a, b| {
             let of = |u: &Unit| (!u.departed, u.last_seen);

@@ -21,8 +21,8 @@ fn topic() -> Topic {
     Topic { component: part("db"), target: "pg".into() }
 }
 
-fn call_back(name: &str, at: u64) -> Command {
-    Command::CallBack { unit: unit(name), topic: topic(), at: time(at), operation_id: "".into() }
+fn add_callback(name: &str, at: u64) -> Command {
+    Command::AddCallback { unit: unit(name), topic: topic(), at: time(at), operation_id: "".into() }
 }
 
 fn clear(reporter: Reporter) -> Command {
@@ -140,7 +140,7 @@ fn departed() -> Case {
     case.run(Command::Register(stateless("web-a"), None));
     case.run(push("web-a", Level::Waiting, Some(10)));
     case.run(pull("web-a", &["", "db"]));
-    case.run(call_back("web-a", 40));
+    case.run(add_callback("web-a", 40));
     case.at(11).pass();
     assert!(case.unit("web-a").silence_ends.is_some());
     let told = case.at(21).run(Command::Depart { reporter: reporter("web-a"), ttl: seconds(30) });
@@ -205,19 +205,19 @@ fn a_clear_of_nothing_is_contact_in_a_session_or_of_a_new_incarnation() {
 fn a_cancelled_callback_is_a_change_that_comes_once() {
     let mut case = Case::new();
     case.run(push("web/0", Level::Active, None));
-    assert!(case.run(call_back("web/0", 40)).changed);
-    assert!(!case.run(call_back("web/0", 40)).changed);
-    let call_off = || Command::CallOff { unit: unit("web/0"), topic: topic() };
-    assert!(case.run(call_off()).changed);
+    assert!(case.run(add_callback("web/0", 40)).changed);
+    assert!(!case.run(add_callback("web/0", 40)).changed);
+    let cancel_callback = || Command::CancelCallback { unit: unit("web/0"), topic: topic() };
+    assert!(case.run(cancel_callback()).changed);
     assert!(case.unit("web/0").callbacks.is_empty());
-    assert!(!case.run(call_off()).changed);
+    assert!(!case.run(cancel_callback()).changed);
 }
 
 #[test]
 fn a_callback_is_due_at_its_time() {
     let mut case = Case::new();
     case.run(push("web/0", Level::Active, None));
-    case.run(call_back("web/0", 40));
+    case.run(add_callback("web/0", 40));
     for (now, due) in [(39, false), (40, true)] {
         case.at(now).pass();
         assert_eq!(case.unit("web/0").callbacks[&topic()].due, due, "at {now}");

@@ -1,7 +1,7 @@
 //! Several aggregators on one store.
 
 use super::*;
-use crate::aggregator::remote_commits::{COMMITS_MAX, RemoteCommits};
+use crate::aggregator::replay_queue::{COMMITS_MAX, ReplayQueue};
 use crate::domain::bytes::Bytes;
 use crate::domain::derive::derive;
 use crate::domain::history::Cause;
@@ -226,7 +226,7 @@ fn mk_upgrade() -> NewOperation {
 
 #[test]
 fn too_many_commits_of_others_leave_a_gap() {
-    let arrivals = RemoteCommits::default();
+    let arrivals = ReplayQueue::default();
     let mut push = |revision| {
         let head = Arc::new(crate::domain::app::Head::empty(Revision(revision)));
         let (app, bucket, position) = (mk_app("web"), Bucket(0), Position(revision));

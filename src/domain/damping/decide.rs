@@ -4,7 +4,7 @@ use crate::domain::damping::flapping::{RESULTS, Swings};
 use crate::domain::damping::{Damped, Flapping, Reported};
 use crate::domain::level::Level;
 use crate::domain::policy::Config;
-use crate::domain::status::place::Place;
+use crate::domain::status::place::PlaceInSet;
 use crate::domain::status::report::Report;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::time::Timestamp;
@@ -46,8 +46,8 @@ impl Status {
         }
     }
 
-    /// Returns this status after one more result of this incarnation: `said`, or `None` if a pull
-    /// set did not contain the status. Returns `None` if the status leaves.
+    /// Returns this status after one more result of this incarnation: the `latest` report, or `None`
+    /// if a pull set did not contain the status. Returns `None` if the status leaves.
     pub(in crate::domain) fn after_result(
         &self,
         config: &Config,
@@ -162,7 +162,7 @@ impl Status {
 
     /// Returns this status as another unit, of this incarnation, takes it over.
     pub(in crate::domain) fn passed_to(&self, incarnation: u64) -> Status {
-        let mut passed = Status { incarnation, place: Place::NONE, ..self.clone() };
+        let mut passed = Status { incarnation, place: PlaceInSet::NONE, ..self.clone() };
         if let Some(latest) = passed.held.as_mut().and_then(|held| held.latest.as_mut()) {
             latest.incarnation = incarnation;
         }

@@ -17,7 +17,7 @@ use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Reporter;
-use crate::domain::unit::callback::{call_back, call_off};
+use crate::domain::unit::callback::{add_callback, cancel_callback};
 use crate::domain::unit::contact::{admit, check_reporter, is_contact, note_contact};
 use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::refused::IdentityError;
@@ -103,7 +103,7 @@ pub fn report_error(
     let key = Arc::new(key);
     log_fault(draft, &key, old.as_deref(), Some(&fault), Cause::ErrorReported, "");
     // The report answers the request to retry.
-    call_off(draft, &key.unit, &key.topic());
+    cancel_callback(draft, &key.unit, &key.topic());
     draft.put_fault(key, Some(Arc::new(fault)));
     Ok(Outcome { changed: true, ..Outcome::default() })
 }
@@ -190,7 +190,7 @@ pub fn move_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>) {
 fn ask_to_retry(draft: &mut Draft<'_>, key: &FaultKey, fault: &Fault) -> Option<Timestamp> {
     draft.unit(&key.unit).filter(|unit| unit.session().is_some())?;
     // Refused if the unit has as many other callbacks as it may have. The next request may pass.
-    let _ = call_back(draft, &key.unit, &key.topic(), draft.now, &fault.error.operation_id);
+    let _ = add_callback(draft, &key.unit, &key.topic(), draft.now, &fault.error.operation_id);
     Some(place(draft, draft.now.after(draft.limits.faults.retry_max), None))
 }
 
@@ -233,7 +233,7 @@ pub fn place(draft: &Draft<'_>, at: Timestamp, own: Option<u64>) -> Timestamp {
 
 fn end_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>, fault: &Fault, cause: Cause, why: &str) {
     log_fault(draft, key, Some(fault), None, cause, why);
-    call_off(draft, &key.unit, &key.topic());
+    cancel_callback(draft, &key.unit, &key.topic());
     draft.put_fault(key.clone(), None);
 }
 

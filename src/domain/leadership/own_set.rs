@@ -16,7 +16,7 @@ use crate::domain::name::{PartName, UnitName};
 use crate::domain::quota::{check_own_quota, has_bytes_for};
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
-use crate::domain::status::place::{self, Place};
+use crate::domain::status::place::{self, PlaceInSet};
 use crate::domain::status::remove::remove_all;
 use crate::domain::status::{KeyParts, Kind, Status};
 
@@ -38,8 +38,8 @@ pub fn replace_application_statuses(
     let leads_anew = lead_outside(draft, claim);
     let removed = remove_all(draft, gone, Cause::LeaderCleared);
     let place_of =
-        |key: KeyParts<'_>| draft.status(&key).map_or(Place::NONE, |status| status.place);
-    let known: Vec<Place> = keys().map(place_of).collect();
+        |key: KeyParts<'_>| draft.status(&key).map_or(PlaceInSet::NONE, |status| status.place);
+    let known: Vec<PlaceInSet> = keys().map(place_of).collect();
     let mut changed = leads_anew || 0 < removed;
     for (new, place) in set.iter().zip(place::assign(&known, component.is_some())) {
         changed |= set_one(draft, new.key_of(&own, Kind::Pull), new, place);
@@ -48,7 +48,7 @@ pub fn replace_application_statuses(
 }
 
 /// Sets one status. A repeat moves only its end. Returns whether a visible value changed.
-fn set_one(draft: &mut Draft<'_>, key: KeyParts<'_>, new: &NewStatus, place: Place) -> bool {
+fn set_one(draft: &mut Draft<'_>, key: KeyParts<'_>, new: &NewStatus, place: PlaceInSet) -> bool {
     let (key, old) = draft.find(key);
     let mut expire_time = new.report.ttl.map(|ttl| draft.now.after(ttl));
     if let Some(old) = old.as_ref().filter(|old| old.report == new.report) {

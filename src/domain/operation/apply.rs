@@ -19,7 +19,7 @@ use crate::domain::quota::{check_operation_quota, check_unit_quota};
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
-use crate::domain::unit::callback::{call_back, call_off};
+use crate::domain::unit::callback::{add_callback, cancel_callback};
 use crate::domain::unit::contact::note_contact;
 use crate::domain::unit::{Reporter, Topic, Unit};
 
@@ -175,12 +175,12 @@ fn promise_retry(
         return;
     }
     if let Some((unit, _)) = before {
-        call_off(draft, &unit, &topic);
+        cancel_callback(draft, &unit, &topic);
     }
     if let Some((unit, at)) = now {
         // An absent unit, or one at its limit of callbacks, gets the operation in its next
         // welcome.
-        let _ = call_back(draft, &unit, &topic, at, id.as_str());
+        let _ = add_callback(draft, &unit, &topic, at, id.as_str());
     }
 }
 

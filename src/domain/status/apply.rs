@@ -12,7 +12,7 @@ use crate::domain::name::PartName;
 use crate::domain::quota::{check_quota, has_bytes, has_bytes_for};
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
-use crate::domain::status::place::{self, Place};
+use crate::domain::status::place::{self, PlaceInSet};
 use crate::domain::status::remove::remove_all;
 use crate::domain::status::{KeyParts, Kind, Status, StatusKey, size_of};
 use crate::domain::unit::Reporter;
@@ -37,7 +37,7 @@ pub fn report(
     let mut changed = note_contact(draft, reporter);
     // The contact of a new incarnation may have removed the status.
     let old = if changed { draft.status(&key).cloned() } else { old };
-    changed |= set(draft, reporter, key, old, new, Place::NONE);
+    changed |= set(draft, reporter, key, old, new, PlaceInSet::NONE);
     Ok(Outcome { changed, ..Outcome::default() })
 }
 
@@ -54,7 +54,7 @@ pub fn report_all(
     has_bytes_for(draft, &reporter.unit, set, &BTreeSet::new())?;
     let mut changed = note_contact(draft, reporter);
     for (kind, new) in statuses {
-        changed |= look_and_set(draft, reporter, *kind, new, Place::NONE);
+        changed |= look_and_set(draft, reporter, *kind, new, PlaceInSet::NONE);
     }
     Ok(Outcome { changed, ..Outcome::default() })
 }
@@ -90,8 +90,8 @@ pub fn replace(
         changed |= take_result(draft, key, None);
     }
     let place_of =
-        |key: KeyParts<'_>| draft.status(&key).map_or(Place::NONE, |status| status.place);
-    let known: Vec<Place> = keys().map(place_of).collect();
+        |key: KeyParts<'_>| draft.status(&key).map_or(PlaceInSet::NONE, |status| status.place);
+    let known: Vec<PlaceInSet> = keys().map(place_of).collect();
     for (new, place) in set.iter().zip(place::assign(&known, component.is_some())) {
         changed |= look_and_set(draft, reporter, Kind::Pull, new, place);
     }
@@ -156,7 +156,7 @@ fn look_and_set(
     reporter: &Reporter,
     kind: Kind,
     new: &NewStatus,
-    place: Place,
+    place: PlaceInSet,
 ) -> bool {
     let (key, old) = draft.find(new.key_of(&reporter.unit, kind));
     set(draft, reporter, key, old, new, place)
@@ -170,7 +170,7 @@ fn set(
     key: Arc<StatusKey>,
     old: Option<Arc<Status>>,
     new: &NewStatus,
-    place: Place,
+    place: PlaceInSet,
 ) -> bool {
     let mut report = new.report.clone();
     if report.ttl.is_none() && draft.head.config.default_ttl.is_some() {
@@ -203,7 +203,7 @@ fn set(
 
 /// Moves a status to a place in its set. Returns whether that is another one. A status that a latch
 /// or damping holds stays where it is, so that its results stay invisible.
-fn put_place(draft: &mut Draft<'_>, key: &Arc<StatusKey>, place: Place) -> bool {
+fn put_place(draft: &mut Draft<'_>, key: &Arc<StatusKey>, place: PlaceInSet) -> bool {
     let is_moved = |status: &Arc<Status>| status.place != place && status.held.is_none();
     let Some(old) = draft.status(key).filter(|s| is_moved(s)).and_then(|_| draft.latest(key))
     else {

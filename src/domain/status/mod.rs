@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::damping::Damped;
 use crate::domain::damping::flapping::Swings;
-use crate::domain::status::place::Place;
+use crate::domain::status::place::PlaceInSet;
 use crate::domain::status::report::Report;
 use crate::domain::time::Timestamp;
 
@@ -74,7 +74,7 @@ pub struct Status {
     pub held: Option<Box<Damped>>,
     /// The place in the pull set that the status was reported in.
     #[serde(default)]
-    pub place: Place,
+    pub place: PlaceInSet,
     /// Whether the unit had announced its stop when it reported the status, which then ends with
     /// the incarnation. Not written if not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -104,7 +104,7 @@ impl Status {
             expire_time_written: expire_time,
             swings: Swings::default(),
             held: None,
-            place: Place::NONE,
+            place: PlaceInSet::NONE,
             while_stopping: false,
         }
     }

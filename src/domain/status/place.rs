@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 /// The highest 15 bits are the number in the set, from 1; the lowest bit says that the set is of a
 /// component. It is small because each status has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Place(u16);
+pub struct PlaceInSet(u16);
 
 const NUMBER_MAX: u16 = u16::MAX >> 1;
 
-impl Place {
+impl PlaceInSet {
     /// The place of a status that was reported alone.
-    pub const NONE: Place = Place(0);
+    pub const NONE: PlaceInSet = PlaceInSet(0);
 
-    fn new(number: u16, is_of_component: bool) -> Place {
-        Place(number << 1 | u16::from(is_of_component))
+    fn new(number: u16, is_of_component: bool) -> PlaceInSet {
+        PlaceInSet(number << 1 | u16::from(is_of_component))
     }
 
     fn number(self) -> u16 {
@@ -31,7 +31,7 @@ impl Place {
     /// Returns the order among the statuses of a unit: those of the unit's set come first.
     pub fn in_unit(self) -> u16 {
         match self {
-            Place::NONE => u16::MAX,
+            PlaceInSet::NONE => u16::MAX,
             place if place.is_of_component() => u16::MAX,
             place => place.number(),
         }
@@ -51,18 +51,18 @@ impl Place {
 ///
 /// A status keeps its place if the order allows that. So a set that loses a status, or gets one at
 /// its end, changes no other status.
-pub(in crate::domain) fn assign(known: &[Place], is_of_component: bool) -> Vec<Place> {
+pub(in crate::domain) fn assign(known: &[PlaceInSet], is_of_component: bool) -> Vec<PlaceInSet> {
     let mut last = 0;
     let places = known.iter().map(|known| {
         let stays = known.is_of_component() == is_of_component && last < known.number();
         last = if stays { known.number() } else { last + 1 };
-        (last <= NUMBER_MAX).then(|| Place::new(last, is_of_component))
+        (last <= NUMBER_MAX).then(|| PlaceInSet::new(last, is_of_component))
     });
-    let places: Option<Vec<Place>> = places.collect();
+    let places: Option<Vec<PlaceInSet>> = places.collect();
     places.unwrap_or_else(|| {
         // Statuses beyond the last number share it, and are ordered by component and key.
         let numbers = (1..=NUMBER_MAX).chain(std::iter::repeat(NUMBER_MAX));
-        numbers.take(known.len()).map(|n| Place::new(n, is_of_component)).collect()
+        numbers.take(known.len()).map(|n| PlaceInSet::new(n, is_of_component)).collect()
     })
 }
 
@@ -71,8 +71,8 @@ mod tests {
     use super::*;
 
     fn numbers(known: &[u16]) -> Vec<u16> {
-        let known: Vec<Place> = known.iter().map(|n| Place::new(*n, false)).collect();
-        assign(&known, false).into_iter().map(Place::in_unit).collect()
+        let known: Vec<PlaceInSet> = known.iter().map(|n| PlaceInSet::new(*n, false)).collect();
+        assign(&known, false).into_iter().map(PlaceInSet::in_unit).collect()
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
         }
         let end = numbers(&[NUMBER_MAX - 1, 0, 0]);
         assert_eq!(end, [1, 2, 3]);
-        let many = assign(&vec![Place::NONE; 40_000], true);
+        let many = assign(&vec![PlaceInSet::NONE; 40_000], true);
         assert!(many.is_sorted_by_key(|place| place.in_component()));
         assert_eq!(many[39_999].in_component(), NUMBER_MAX);
     }

@@ -22,7 +22,9 @@ use crate::domain::unit::presence::{Presence, ReplicaId, SessionId};
 use crate::domain::unit::refused::{IdentityError, IncarnationsUsedUp};
 use crate::domain::unit::remove::remove;
 use crate::domain::unit::silence::quieten_unit;
-use crate::domain::unit::successor::{hand_over, line_of, outlives, predecessor, successor};
+use crate::domain::unit::successor::{
+    hand_over, hand_over_group, outlives, predecessor, successor,
+};
 use crate::domain::unit::{Callbacks, Newcomer, Reporter, Unit};
 
 /// Opens a session of a unit.
@@ -220,14 +222,14 @@ pub fn depart(
     check_known_reporter(draft, reporter)?;
     // The departure itself is contact, so a silent unit does not also count as lost.
     note_contact(draft, reporter);
-    let Some(line) = draft.unit(name).and_then(|unit| line_of(draft, unit)) else {
+    let Some(group) = draft.unit(name).and_then(|unit| hand_over_group(draft, unit)) else {
         return Ok(remove(draft, name));
     };
     let mut keys = draft.keys_of(name, None);
     if !keys.iter().any(|key| outlives(draft, key)) {
         return Ok(remove(draft, name));
     }
-    if let Some(successor) = successor(draft, name, line) {
+    if let Some(successor) = successor(draft, name, group) {
         hand_over(draft, name, &successor);
         return Ok(remove(draft, name));
     }

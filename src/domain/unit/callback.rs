@@ -11,7 +11,7 @@ use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::{Callback, Topic};
 
 /// Adds a callback for a unit; it replaces an earlier one with the same topic.
-pub fn call_back(
+pub fn add_callback(
     draft: &mut Draft<'_>,
     name: &UnitName,
     topic: &Topic,
@@ -32,7 +32,7 @@ pub fn call_back(
 }
 
 /// Cancels the callback with this topic.
-pub fn call_off(draft: &mut Draft<'_>, name: &UnitName, topic: &Topic) -> Outcome {
+pub fn cancel_callback(draft: &mut Draft<'_>, name: &UnitName, topic: &Topic) -> Outcome {
     let promised = draft.unit(name).filter(|unit| unit.callbacks.contains_key(topic));
     let Some(mut unit) = promised.cloned() else {
         return Outcome::default();

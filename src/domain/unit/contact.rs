@@ -8,7 +8,7 @@ use crate::domain::name::UnitName;
 use crate::domain::rejected::Rejected;
 use crate::domain::status::Kind;
 use crate::domain::status::remove::remove_all;
-use crate::domain::unit::callback::call_off;
+use crate::domain::unit::callback::cancel_callback;
 use crate::domain::unit::departure::Departure;
 use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::presence::Presence;
@@ -177,7 +177,7 @@ pub fn end_last_words(draft: &mut Draft<'_>, name: &UnitName) {
     remove_all(draft, keys, Cause::UnitReplaced);
     let faults = draft.faults.of(name, None).into_iter();
     for (key, _) in faults.filter(|(_, fault)| fault.while_stopping) {
-        call_off(draft, name, &key.topic());
+        cancel_callback(draft, name, &key.topic());
         draft.put_fault(key, None);
     }
 }

@@ -13,7 +13,7 @@ use crate::domain::unit::departure::Departure;
 use crate::domain::unit::presence::Presence;
 
 /// Returns the hand-over group of a stateless unit, if it has one.
-pub fn line_of<'u>(draft: &Draft<'_>, unit: &'u Unit) -> Option<&'u str> {
+pub fn hand_over_group<'u>(draft: &Draft<'_>, unit: &'u Unit) -> Option<&'u str> {
     let label = draft.head.config.hand_over.as_ref().filter(|_| unit.stateless)?;
     match label.is_empty() {
         true => Some(""),
@@ -23,21 +23,22 @@ pub fn line_of<'u>(draft: &Draft<'_>, unit: &'u Unit) -> Option<&'u str> {
 
 /// Returns the other matching units of a hand-over group. Visits each unit, so it is called
 /// only if hand-over is configured.
-fn in_line<'a>(
+fn others_in_group<'a>(
     draft: &'a Draft<'_>,
     except: &'a UnitName,
-    line: &'a str,
+    group: &'a str,
     is_wanted: fn(&Unit) -> bool,
 ) -> impl Iterator<Item = (&'a UnitName, &'a Unit)> {
-    let others =
-        draft.units.matching(move |unit| is_wanted(unit) && line_of(draft, unit) == Some(line));
+    let others = draft
+        .units
+        .matching(move |unit| is_wanted(unit) && hand_over_group(draft, unit) == Some(group));
     others.filter(move |(name, _)| *name != except)
 }
 
 /// Returns the successor of a leaving unit: the newest present one, with preference for units
 /// that hold a session because their presence is best known.
-pub fn successor(draft: &Draft<'_>, leaving: &UnitName, line: &str) -> Option<UnitName> {
-    let here = in_line(draft, leaving, line, |unit| {
+pub fn successor(draft: &Draft<'_>, leaving: &UnitName, group: &str) -> Option<UnitName> {
+    let here = others_in_group(draft, leaving, group, |unit| {
         unit.departure == Departure::None && unit.is_believed() && unit.quiet_since.is_none()
     });
     let newest = here.max_by_key(|(name, unit)| {
@@ -50,8 +51,8 @@ pub fn successor(draft: &Draft<'_>, leaving: &UnitName, line: &str) -> Option<Un
 /// Returns the predecessor of a new stateless unit: one that has left or is lost, with
 /// preference for the one that has waited longest.
 pub fn predecessor(draft: &Draft<'_>, name: &UnitName, unit: &Unit) -> Option<UnitName> {
-    let line = line_of(draft, unit)?;
-    let gone = in_line(draft, name, line, |unit| {
+    let group = hand_over_group(draft, unit)?;
+    let gone = others_in_group(draft, name, group, |unit| {
         unit.has_departed() || unit.lost_since.is_some() && unit.session().is_none()
     });
     let first = gone.min_by_key(|(name, unit)| (!unit.has_departed(), unit.last_seen, *name));

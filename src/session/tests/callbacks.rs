@@ -11,7 +11,7 @@ async fn promise(replica: &Replica, after: Duration) {
     let unit = UnitName::new("web/0").unwrap();
     let at = replica.store.now().after(after);
     let (topic, operation_id) = (mk_topic(), "upgrade-7".into());
-    replica.apply("web", Command::CallBack { unit, topic, at, operation_id }).await;
+    replica.apply("web", Command::AddCallback { unit, topic, at, operation_id }).await;
 }
 
 async fn is_told(worker: &mut Worker) -> bool {
@@ -45,7 +45,7 @@ async fn a_worker_gets_each_callback_once_in_a_session() {
     let mut next = replica.worker("web/0").await;
     assert!(is_told(&mut next).await);
     let (unit, topic) = (UnitName::new("web/0").unwrap(), mk_topic());
-    replica.apply("web", Command::CallOff { unit, topic }).await;
+    replica.apply("web", Command::CancelCallback { unit, topic }).await;
     let mut last = replica.worker("web/0").await;
     assert!(!is_told(&mut last).await);
 }

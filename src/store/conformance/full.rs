@@ -16,7 +16,7 @@ use crate::domain::rank::Origin;
 use crate::domain::replay::Records;
 use crate::domain::request::{Outcome, Remembered};
 use crate::domain::revision::Revision;
-use crate::domain::status::place::Place;
+use crate::domain::status::place::PlaceInSet;
 use crate::domain::status::report::{Details, Report};
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};
 use crate::domain::summary::{Summary, Totals, Winner};
@@ -248,7 +248,7 @@ fn mk_writes() -> Vec<Write> {
         swings: Swings::default(),
         held: None,
         while_stopping: false,
-        place: Place::NONE,
+        place: PlaceInSet::NONE,
     };
     vec![
         Write::Unit(mk_unit_name(), Some(unit.into())),
