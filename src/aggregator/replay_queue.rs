@@ -97,9 +97,7 @@ impl StoreObserver {
 
 impl Observer for StoreObserver {
     fn on_change(&self, change: &Change) {
-        let Some(inner) = self.0.upgrade() else {
-            return;
-        };
+        let Some(inner) = self.0.upgrade() else { return };
         inner.schedule.changed(change);
         let active = lock(&inner.active).get(&change.app).cloned();
         if let Some(task) = active {
@@ -118,9 +116,7 @@ impl Observer for StoreObserver {
     /// Handles a data loss. Revisions may have gone back, so active tasks read their states again;
     /// the schedule then marks every unit uncertain.
     fn on_data_loss(&self, bucket: Bucket, epoch: Epoch) {
-        let Some(inner) = self.0.upgrade() else {
-            return;
-        };
+        let Some(inner) = self.0.upgrade() else { return };
         let active = lock(&inner.active).clone();
         let mut affected: Vec<_> = active.into_iter().collect();
         affected.retain(|(app, _)| inner.schedule.may_be_in(app, bucket));

@@ -190,9 +190,7 @@ impl Schedule {
         if let Some(old) = old.and_then(|known| known.due) {
             entries.by_time.remove(&(old, change.app.clone()));
         }
-        let Some(due) = due else {
-            return;
-        };
+        let Some(due) = due else { return };
         let is_first = entries.by_time.first().is_none_or(|(first, _)| due < *first);
         entries.by_time.insert((due, change.app.clone()));
         drop(entries);

@@ -30,9 +30,7 @@ pub fn expire(draft: &mut Draft<'_>) {
         match due {
             Due::Status(key) => {
                 let passed = |s: &&Arc<Status>| s.deadline().is_some_and(|t| t <= now);
-                let Some(status) = draft.status(&key).filter(passed).cloned() else {
-                    continue;
-                };
+                let Some(status) = draft.status(&key).filter(passed).cloned() else { continue };
                 if key.unit.is_application() {
                     // No unit could repeat it.
                     remove_all(draft, [key], Cause::Expired);

@@ -18,9 +18,7 @@ fn first_difference(a: &str, b: &str) -> usize {
     let (x, y) = (a.as_bytes(), b.as_bytes());
     let shared = x.iter().zip(y).take_while(|(x, y)| x == y).count();
     // The run of letters and digits, or of other characters, that contains the difference.
-    let Some(before) = shared.checked_sub(1) else {
-        return 0;
-    };
+    let Some(before) = shared.checked_sub(1) else { return 0 };
     let belongs = |byte: &u8| byte.is_ascii_alphanumeric() == x[before].is_ascii_alphanumeric();
     shared - x[..shared].iter().rev().take_while(|byte| belongs(byte)).count()
 }

@@ -247,21 +247,15 @@ impl AppState {
                 Write::Unit(name, Some(unit)) => {
                     let old = self.forget_unit(name);
                     let unit = (**unit).clone().replayed(old);
-                    if let Some(at) = unit.deadline() {
-                        self.due.insert((at, Due::Unit(name.clone())));
-                    }
+                    self.due.extend(unit.deadline().map(|at| (at, Due::Unit(name.clone()))));
                     self.units.insert(name.clone(), Box::new(unit));
                 }
                 Write::Unit(name, None) => {
                     self.forget_unit(name);
                 }
                 Write::Status(key, Some(status)) => {
-                    if let Some(at) = status.deadline() {
-                        self.due.insert((at, Due::Status(key.clone())));
-                    }
-                    if let Some(at) = status.calm_time() {
-                        self.due.insert((at, Due::Calm(key.clone())));
-                    }
+                    self.due.extend(status.deadline().map(|at| (at, Due::Status(key.clone()))));
+                    self.due.extend(status.calm_time().map(|at| (at, Due::Calm(key.clone()))));
                     let mut kept = status.clone();
                     if kept.expire_time_written != kept.expire_time {
                         // Needed for transitions that another replica wrote.
@@ -282,9 +276,8 @@ impl AppState {
                     if let Some(at) = self.faults.get(key).and_then(|fault| fault.deadline()) {
                         self.due.remove(&(at, Due::Fault(key.clone())));
                     }
-                    if let Some(at) = fault.as_ref().and_then(|fault| fault.deadline()) {
-                        self.due.insert((at, Due::Fault(key.clone())));
-                    }
+                    let at = fault.as_ref().and_then(|fault| fault.deadline());
+                    self.due.extend(at.map(|at| (at, Due::Fault(key.clone()))));
                     self.faults.put(key.clone(), fault.clone());
                 }
                 Write::Data(key, Some(value)) => {
@@ -320,9 +313,7 @@ impl AppState {
         old: Option<&Status>,
         new: Option<&Arc<Status>>,
     ) {
-        let Some(old) = old else {
-            return;
-        };
+        let Some(old) = old else { return };
         let new_end = new.and_then(|new| new.deadline());
         if let Some(at) = old.expire_time.filter(|at| new_end != Some(*at)) {
             self.due.remove(&(at, Due::Status(key.clone())));

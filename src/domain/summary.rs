@@ -155,9 +155,7 @@ impl Totals {
 impl Rule {
     /// Returns the rule that put `winner` before `other`, the strongest that it beat.
     pub fn between(winner: &Rank, other: Option<&Rank>) -> Rule {
-        let Some(other) = other else {
-            return Rule::Only;
-        };
+        let Some(other) = other else { return Rule::Only };
         let by = compare(winner, other).1.unwrap_or(Criterion::Kind);
         Rule::Beat { by, winner: Side::of(winner), other: Side::of(other) }
     }

@@ -26,9 +26,7 @@ pub fn may_hold(draft: &Draft<'_>, key: &StatusKey, status: &Status) -> bool {
 
 /// Applies one more result to an existing status. Returns whether a visible value changed.
 pub fn take_result(draft: &mut Draft<'_>, key: Arc<StatusKey>, latest: Option<Reported>) -> bool {
-    let Some(old) = draft.latest(&key) else {
-        return false;
-    };
+    let Some(old) = draft.latest(&key) else { return false };
     let incarnation = draft.unit(&key.unit).map_or(0, |unit| unit.incarnation);
     let new = old.after_result(&draft.head.config, &key, latest, incarnation, draft.now);
     if let Some(new) = &new
@@ -71,9 +69,7 @@ pub fn held_without(
 /// visible.
 pub fn calm(draft: &mut Draft<'_>, key: &Arc<StatusKey>) {
     let is_over = |s: &Status| s.calm_time().is_some_and(|at| at <= draft.now);
-    let Some(old) = draft.latest(key).filter(is_over) else {
-        return;
-    };
+    let Some(old) = draft.latest(key).filter(is_over) else { return };
     let new = old.settled(&draft.head.config, key, true, draft.now);
     put_result(draft, key.clone(), &old, new, Cause::FlappingEnded);
 }
@@ -93,9 +89,7 @@ pub fn release(draft: &mut Draft<'_>, before: &Config) {
     let keys: BTreeSet<Arc<StatusKey>> =
         known.filter(|(_, status)| is_of_interest(status)).map(|(k, _)| k.clone()).collect();
     for key in keys {
-        let Some(old) = draft.latest(&key) else {
-            continue;
-        };
+        let Some(old) = draft.latest(&key) else { continue };
         let new = old.settled(&draft.head.config, &key, false, draft.now);
         if new.as_ref() != Some(&old) {
             put_result(draft, key, &old, new, Cause::Configured);

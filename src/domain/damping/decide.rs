@@ -30,9 +30,7 @@ impl Status {
 
     /// Returns why the status shows a worse level, as text; empty if it does not.
     pub fn held_words(&self, config: &Config, key: &StatusKey) -> String {
-        let Some(held) = &self.held else {
-            return String::new();
-        };
+        let Some(held) = &self.held else { return String::new() };
         let latest = self.latest().map_or("absent", |report| report.level.word());
         match held.flapping {
             None => {
@@ -46,8 +44,8 @@ impl Status {
         }
     }
 
-    /// Returns this status after one more result of this incarnation: the `latest` report, or `None`
-    /// if a pull set did not contain the status. Returns `None` if the status leaves.
+    /// Returns this status after one more result of this incarnation: the `latest` report, or
+    /// `None` if a pull set did not contain the status. Returns `None` if the status leaves.
     pub(in crate::domain) fn after_result(
         &self,
         config: &Config,

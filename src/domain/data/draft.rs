@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::bytes::Bytes;
 use crate::domain::data::Data;
+use crate::domain::transition::Write;
 
 /// The data after a draft.
 pub struct DataDraft<'a> {
@@ -30,7 +31,7 @@ impl<'a> DataDraft<'a> {
     }
 
     /// Returns the values to write and to remove.
-    pub fn into_writes(self) -> impl Iterator<Item = (Arc<str>, Option<Bytes>)> {
-        self.written.into_iter()
+    pub fn into_writes(self) -> impl Iterator<Item = Write> {
+        self.written.into_iter().map(|(key, value)| Write::Data(key, value))
     }
 }

@@ -35,7 +35,7 @@ use crate::domain::request::draft::RequestDraft;
 use crate::domain::status::draft::StatusDraft;
 use crate::domain::status::{KeyParts, Status, StatusKey};
 use crate::domain::time::Timestamp;
-use crate::domain::transition::{Transition, Write};
+use crate::domain::transition::Transition;
 use crate::domain::unit::Unit;
 use crate::domain::unit::draft::UnitDraft;
 use crate::domain::usage::Usage;
@@ -173,12 +173,7 @@ impl<'a> Draft<'a> {
         let next_due = self.next_due();
         let base = self.head.base();
         let head = self.head.into_head(self.events.len() as u64, next_due);
-        let units = self.units.into_writes().map(|(n, u)| Write::Unit(n, u.map(Box::new)));
-        let statuses = self.statuses.into_writes().map(|(k, s)| Write::Status(k, s));
-        let faults = self.faults.into_writes().map(|(k, f)| Write::Fault(k, f));
-        let data = self.data.into_writes().map(|(key, value)| Write::Data(key, value));
-        let requests = self.requests.into_writes(self.limits);
-        let operations = self.operations.into_writes();
+        let units = self.units.into_writes();
         Transition {
             app: self.base.name.clone(),
             base: base.revision,
@@ -186,11 +181,11 @@ impl<'a> Draft<'a> {
             epoch_floor: self.base.epoch_floor,
             head,
             writes: units
-                .chain(statuses)
-                .chain(faults)
-                .chain(data)
-                .chain(requests)
-                .chain(operations)
+                .chain(self.statuses.into_writes())
+                .chain(self.faults.into_writes())
+                .chain(self.data.into_writes())
+                .chain(self.requests.into_writes(self.limits))
+                .chain(self.operations.into_writes())
                 .collect(),
             events: self.events,
             memory_only,

@@ -229,7 +229,8 @@ impl Draft<'_> {
     }
 
     fn count(&self, totals: &mut Totals, unit: &Reranked) {
-        let (add, subtract): (fn(&mut u32), fn(&mut u32)) = (|n| *n += 1, |n| *n -= 1);
+        let add: fn(&mut u32) = |count| *count += 1;
+        let subtract: fn(&mut u32) = |count| *count -= 1;
         if unit.whole {
             self.base.index.of_unit(&unit.unit).for_each(|rank| totals.count(rank, subtract));
         } else {

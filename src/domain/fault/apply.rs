@@ -171,9 +171,7 @@ pub fn resolve_hold(
 pub fn move_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>) {
     let now = draft.now;
     let is_due = |fault: &&Arc<Fault>| fault.deadline().is_some_and(|at| at <= now);
-    let Some(old) = draft.faults.get(key).filter(is_due).cloned() else {
-        return;
-    };
+    let Some(old) = draft.faults.get(key).filter(is_due).cloned() else { return };
     let mut fault = (*old).clone();
     // The stored deadline decides: a grace period may have moved it.
     if old.stage_ends.is_some_and(|at| at <= now) {
@@ -199,9 +197,7 @@ fn ask_to_retry(draft: &mut Draft<'_>, key: &FaultKey, fault: &Fault) -> Option<
 pub fn ask_new_session_to_retry(draft: &mut Draft<'_>, unit: &UnitName) {
     for (key, fault) in faults_of(draft, unit, None) {
         let is_idle = fault.ask_time.is_none() && fault.held_since.is_none();
-        let Some(at) = fault.retry_time.filter(|_| is_idle) else {
-            continue;
-        };
+        let Some(at) = fault.retry_time.filter(|_| is_idle) else { continue };
         let ask_time = Some(place(draft, at.max(draft.now), None));
         draft.put_fault(key, Some(Arc::new(Fault { ask_time, ..(*fault).clone() })));
     }

@@ -7,6 +7,7 @@ use crate::domain::fault::set::{Faults, second};
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::time::Timestamp;
+use crate::domain::transition::Write;
 
 /// The open faults after a draft.
 pub struct FaultDraft<'a> {
@@ -98,7 +99,7 @@ impl<'a> FaultDraft<'a> {
     }
 
     /// Returns the faults to write and to remove.
-    pub fn into_writes(self) -> impl Iterator<Item = (Arc<FaultKey>, Option<Arc<Fault>>)> {
-        self.written.into_iter()
+    pub fn into_writes(self) -> impl Iterator<Item = Write> {
+        self.written.into_iter().map(|(key, fault)| Write::Fault(key, fault))
     }
 }

@@ -63,9 +63,7 @@ pub fn claim_leadership(
 pub fn renew_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Outcome, Rejected> {
     exists(draft)?;
     may_lead(draft, claim)?;
-    let Some(lease) = draft.head.lease.clone() else {
-        return Ok(Outcome::default());
-    };
+    let Some(lease) = draft.head.lease.clone() else { return Ok(Outcome::default()) };
     let changed = extend(draft, lease);
     Ok(led(draft, changed))
 }

@@ -153,9 +153,7 @@ pub fn drop_leaders_status(draft: &mut Draft<'_>) {
 
 /// Withdraws the status of the application as a whole. Returns whether there was one.
 pub fn withdraw(draft: &mut Draft<'_>, cause: Cause) -> bool {
-    let Some(old) = draft.head.take_application_status() else {
-        return false;
-    };
+    let Some(old) = draft.head.take_application_status() else { return false };
     let event = draft.event(cause).of_unit(&UnitName::application());
     draft.log(StatusEvent { from: Some(old.level), ..event });
     true
@@ -164,9 +162,7 @@ pub fn withdraw(draft: &mut Draft<'_>, cause: Cause) -> bool {
 /// Adds an event: for the unit that begins to lead, or for the one that stops.
 fn log_leader(draft: &mut Draft<'_>, granted: Option<&UnitName>, cause: Cause) {
     let holder = draft.head.lease.as_ref().map(|lease| lease.holder.clone());
-    let Some(unit) = granted.or(holder.as_ref()).cloned() else {
-        return;
-    };
+    let Some(unit) = granted.or(holder.as_ref()).cloned() else { return };
     let name = |unit: Option<&UnitName>| unit.map_or("", UnitName::as_str).to_string();
     let mut changes = vec![Change::new("leader", &name(holder.as_ref()), &name(granted))];
     if granted.is_some() {

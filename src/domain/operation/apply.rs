@@ -340,9 +340,7 @@ fn forget_finished(draft: &mut Draft<'_>, is_meant: fn(&UnitName) -> bool, max: 
 
 /// Drops one operation, and what it contributes.
 fn forget(draft: &mut Draft<'_>, id: &OperationId) {
-    let Some(gone) = draft.operations.get(id).cloned() else {
-        return;
-    };
+    let Some(gone) = draft.operations.get(id).cloned() else { return };
     draft.usage.count_operation(true, false);
     draft.usage.count_bytes(gone.size(), 0);
     draft.operations.put(id, None);

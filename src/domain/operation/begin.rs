@@ -20,9 +20,7 @@ pub fn may_begin(
     before: Option<(Call<'_>, &Operation)>,
     new: &NewOperation,
 ) -> Result<Begin, Refused> {
-    let Some((call, before)) = before else {
-        return Ok(Begin::Begun);
-    };
+    let Some((call, before)) = before else { return Ok(Begin::Begun) };
     before.is_free(call)?;
     let is_rollback = new.kind == Kind::Rollback;
     let (id, target) = (call.id.clone(), before.target_version.clone());

@@ -31,7 +31,7 @@
 //! | T24 | FAILED BLOCKED | begin, superseding | SUPERSEDED | |
 //! | T25 | FAILED SUCCEEDED | begin a rollback | unchanged | refused unless reversible |
 //! | T26 | FAILED | retry | READY | both counters 0; not after a failed undo |
-//! | T27 | open, FAILED, payload lost | cancel | ABANDONED | if held: CANCELLING until a stop or lapse |
+//! | T27 | open, FAILED, payload lost | cancel | ABANDONED | if held: CANCELLING until it stops |
 //! | T28 | open | its application or unit is removed | ABANDONED | the checkpoint is dropped |
 //! | T29 | READY INTERRUPTED RETRY_WAIT | acquire, payload lost | BLOCKED ABANDONED | refused |
 //! | T30 | any | the store fails | unchanged | nothing is stored: see the aggregator |

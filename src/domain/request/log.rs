@@ -62,9 +62,7 @@ impl RequestLog {
 
     /// Removes an answer.
     pub fn remove(&mut self, id: &str) {
-        let Some((id, old)) = self.answers.remove_entry(id) else {
-            return;
-        };
+        let Some((id, old)) = self.answers.remove_entry(id) else { return };
         let entry = (old.time, id);
         if is_fence(&entry.1) {
             self.fences_by_time.remove(&entry);

@@ -117,9 +117,7 @@ pub fn confirm(
         if key.kind != Kind::Pull || !draft.status(&key).is_some_and(is_older) {
             continue;
         }
-        let Some(old) = draft.latest(&key) else {
-            continue;
-        };
+        let Some(old) = draft.latest(&key) else { continue };
         draft.contacts.remove_swings(&key);
         let status = Status { incarnation: current, expire_time_written: old.expire_time, ..old };
         draft.put_status(key, Some(Arc::new(status)));

@@ -10,6 +10,7 @@ use indexmap::{Equivalent, IndexMap};
 
 use crate::domain::name::UnitName;
 use crate::domain::status::{ByKey, KeyParts, Status, StatusKey};
+use crate::domain::transition::Write;
 
 /// A status that the draft writes or removes.
 pub struct Drafted {
@@ -83,7 +84,7 @@ impl StatusDraft {
         self.drafted.iter().filter_map(|(key, drafted)| Some((key, drafted.after.as_ref()?)))
     }
 
-    pub fn into_writes(self) -> impl Iterator<Item = (Arc<StatusKey>, Option<Arc<Status>>)> {
-        self.drafted.into_iter().map(|(key, drafted)| (key, drafted.after))
+    pub fn into_writes(self) -> impl Iterator<Item = Write> {
+        self.drafted.into_iter().map(|(key, drafted)| Write::Status(key, drafted.after))
     }
 }

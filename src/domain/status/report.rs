@@ -66,9 +66,7 @@ impl Report {
 
     /// Returns the bytes of the texts.
     pub(in crate::domain) fn size(&self) -> u64 {
-        let Some(details) = &self.details else {
-            return self.message.len() as u64;
-        };
+        let Some(details) = &self.details else { return self.message.len() as u64 };
         let Details { short_message, reason, check, action, labels, .. } = &**details;
         let texts = [&self.message, short_message, reason, check, action];
         let labels = labels.iter().map(|(key, value)| key.len() + value.len());

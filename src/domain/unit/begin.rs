@@ -168,9 +168,7 @@ pub fn disconnect(
     silent: bool,
 ) -> Outcome {
     let held = draft.unit(name).filter(|unit| unit.session() == Some(session));
-    let Some(unit) = held.cloned() else {
-        return Outcome::default();
-    };
+    let Some(unit) = held.cloned() else { return Outcome::default() };
     draft.put_unit(name.clone(), Some(unit.expected_within(ttl, draft.now)));
     keep_lease(draft, name);
     if silent {

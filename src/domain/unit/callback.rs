@@ -34,9 +34,7 @@ pub fn add_callback(
 /// Cancels the callback with this topic.
 pub fn cancel_callback(draft: &mut Draft<'_>, name: &UnitName, topic: &Topic) -> Outcome {
     let promised = draft.unit(name).filter(|unit| unit.callbacks.contains_key(topic));
-    let Some(mut unit) = promised.cloned() else {
-        return Outcome::default();
-    };
+    let Some(mut unit) = promised.cloned() else { return Outcome::default() };
     unit.callbacks.remove(topic);
     draft.put_unit(name.clone(), Some(unit));
     Outcome { changed: true, ..Outcome::default() }
@@ -45,9 +43,7 @@ pub fn cancel_callback(draft: &mut Draft<'_>, name: &UnitName, topic: &Topic) ->
 /// Marks the callbacks whose time has come as due.
 pub fn mark_callbacks_due(draft: &mut Draft<'_>, name: &UnitName) {
     let now = draft.now;
-    let Some(mut unit) = draft.unit(name).cloned() else {
-        return;
-    };
+    let Some(mut unit) = draft.unit(name).cloned() else { return };
     for callback in unit.callbacks.values_mut().filter(|callback| callback.at <= now) {
         callback.due = true;
     }

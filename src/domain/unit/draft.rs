@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::name::UnitName;
 use crate::domain::time::Timestamp;
+use crate::domain::transition::Write;
 use crate::domain::unit::Unit;
 
 /// The records of units after a draft.
@@ -87,13 +88,13 @@ impl<'a> UnitDraft<'a> {
     }
 
     /// Returns the records to write and to remove.
-    pub fn into_writes(self) -> impl Iterator<Item = (UnitName, Option<Unit>)> {
+    pub fn into_writes(self) -> impl Iterator<Item = Write> {
         self.written.into_iter().map(|(name, mut unit)| {
             if let Some(unit) = &mut unit {
                 // Keeps the transition equal to its stored form, which does not have this field.
                 unit.last_seen_written = Timestamp::default();
             }
-            (name, unit)
+            Write::Unit(name, unit.map(Box::new))
         })
     }
 }

@@ -76,9 +76,7 @@ pub fn hand_over(draft: &mut Draft<'_>, from: &UnitName, to: &UnitName) {
         if draft.status(&own).is_some() || !has_quota() {
             continue;
         }
-        let Some(status) = draft.latest(&key) else {
-            continue;
-        };
+        let Some(status) = draft.latest(&key) else { continue };
         let passed = Status {
             update_time: draft.now,
             expire_time_written: status.expire_time,
