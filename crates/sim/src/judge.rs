@@ -378,8 +378,8 @@ impl Judge {
             return;
         };
         // A quiet commit changes these, and no observer receives it.
-        let Head { next_due, quiet_commits, kept, .. } = **head;
-        let mut given = Head { next_due, quiet_commits, kept, ..(*entry.head).clone() };
+        let Head { next_due, quiet_commits, counts, .. } = **head;
+        let mut given = Head { next_due, quiet_commits, counts, ..(*entry.head).clone() };
         if let (Some(known), Some(given)) = (&head.lease, &mut given.lease) {
             // That of a lease that an outage has extended.
             given.ends = known.ends;
