@@ -197,7 +197,7 @@ impl Draft<'_> {
         after: &mut Vec<Rank>,
     ) -> BTreeSet<Arc<FaultKey>> {
         let mut keys = BTreeSet::new();
-        if self.faults.is_empty() && self.base.head.fault_count == 0 {
+        if self.faults.is_empty() {
             return keys;
         }
         keys.extend(self.faults.written_of(unit).map(|(key, _)| key.clone()));

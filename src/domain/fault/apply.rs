@@ -1,6 +1,5 @@
 //! Faults in a draft: opened, repeated, resolved, released, and moved by time.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::domain::classify::finding::Class;
@@ -119,7 +118,7 @@ pub fn resolve_error(
 ) -> Result<Outcome, IdentityError> {
     check_reporter(draft, reporter)?;
     let meant = |draft: &Draft<'_>| {
-        let mut faults = faults_of(draft, &reporter.unit, component);
+        let mut faults = draft.faults.of(&reporter.unit, component);
         faults.retain(|key, _| target.is_none_or(|target| *target == *key.target));
         faults
     };
@@ -151,7 +150,7 @@ pub fn resolve_hold(
     why: &str,
 ) -> Result<Outcome, Rejected> {
     unit_exists(draft, unit)?;
-    let faults = faults_of(draft, unit, Some(component));
+    let faults = draft.faults.of(unit, Some(component));
     let removed = faults.len() as u32;
     for (key, fault) in faults {
         if resolution == Resolution::Skip {
@@ -195,7 +194,7 @@ fn ask_to_retry(draft: &mut Draft<'_>, key: &FaultKey, fault: &Fault) -> Option<
 /// Plans requests to retry, after a session opens, for faults that the unit or an earlier
 /// incarnation left open.
 pub fn ask_new_session_to_retry(draft: &mut Draft<'_>, unit: &UnitName) {
-    for (key, fault) in faults_of(draft, unit, None) {
+    for (key, fault) in draft.faults.of(unit, None) {
         let is_idle = fault.ask_time.is_none() && fault.held_since.is_none();
         let Some(at) = fault.retry_time.filter(|_| is_idle) else { continue };
         let ask_time = Some(place(draft, at.max(draft.now), None));
@@ -205,21 +204,9 @@ pub fn ask_new_session_to_retry(draft: &mut Draft<'_>, unit: &UnitName) {
 
 /// Removes the open faults of a unit. The removal of the unit is the only event.
 pub fn remove_faults(draft: &mut Draft<'_>, unit: &UnitName) {
-    for (key, _) in faults_of(draft, unit, None) {
+    for (key, _) in draft.faults.of(unit, None) {
         draft.put_fault(key, None);
     }
-}
-
-/// Returns the faults of a unit, or of one of its components, after the draft.
-fn faults_of(
-    draft: &Draft<'_>,
-    unit: &UnitName,
-    component: Option<&PartName>,
-) -> BTreeMap<Arc<FaultKey>, Arc<Fault>> {
-    if draft.faults.is_empty() && draft.head.fault_count == 0 {
-        return BTreeMap::new();
-    }
-    draft.faults.of(unit, component)
 }
 
 /// Returns the first moment from `at` on whose second is within the limit for one more retry.
@@ -240,7 +227,7 @@ fn check_fault_quota(draft: &Draft<'_>, unit: &UnitName) -> Result<(), LimitExce
     let all = draft.head.fault_count as usize + 1;
     within("faults_max", draft.limits.faults_max, all, "open faults of the application")?;
     check_total(draft, Total::Faults, all as u64)?;
-    let own = faults_of(draft, unit, None).len() + 1;
+    let own = draft.faults.of(unit, None).len() + 1;
     let what = format_args!("open faults of unit {unit}");
     within("faults_per_unit_max", draft.limits.faults_per_unit_max, own, what)
 }

@@ -34,9 +34,9 @@ impl<'a> FaultDraft<'a> {
         self.written.contains_key(key)
     }
 
-    /// Returns whether the draft writes and removes no fault.
+    /// Returns whether no fault is stored, written or removed.
     pub fn is_empty(&self) -> bool {
-        self.written.is_empty()
+        self.written.is_empty() && self.base.is_empty()
     }
 
     /// Returns the faults of a unit, or of one of its components.
@@ -45,6 +45,9 @@ impl<'a> FaultDraft<'a> {
         unit: &UnitName,
         component: Option<&PartName>,
     ) -> BTreeMap<Arc<FaultKey>, Arc<Fault>> {
+        if self.is_empty() {
+            return BTreeMap::new();
+        }
         let belongs = |key: &FaultKey| component.is_none_or(|c| key.component == *c);
         let kept = self.base.of(unit, component).filter(|(key, _)| !self.contains(key));
         let new = self.written_of(unit).filter_map(|(key, fault)| Some((key, fault.as_ref()?)));

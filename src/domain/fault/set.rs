@@ -40,6 +40,11 @@ impl Faults {
         }
     }
 
+    /// Returns whether there is no fault.
+    pub(in crate::domain) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     /// Returns one fault.
     pub fn get(&self, key: &FaultKey) -> Option<&Arc<Fault>> {
         self.records.get(key)
