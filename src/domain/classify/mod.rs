@@ -105,12 +105,9 @@ fn action(class: Class, pushed_back: bool) -> Action {
 impl Rules {
     /// Returns whether the owner of the target reports, with a registered pair, that it is gone.
     fn is_gone(&self, evidence: &Evidence) -> bool {
-        evidence.origin == ErrorOrigin::Peer
-            && !self.gone.is_empty()
-            && self.gone.contains(&GonePair {
-                domain: evidence.domain.clone(),
-                reason: evidence.reason.clone(),
-            })
+        let is_given =
+            |pair: &GonePair| pair.domain == evidence.domain && pair.reason == evidence.reason;
+        evidence.origin == ErrorOrigin::Peer && self.gone.iter().any(is_given)
     }
 }
 

@@ -223,7 +223,7 @@ impl Draft<'_> {
         let ranks = self.base.index.of_unit(&unit.unit);
         ranks.filter(|rank| match rank.origin {
             Origin::Reported(_) => !unit.keys.contains(&rank.key),
-            Origin::Fault => !unit.has_fault_of(rank),
+            Origin::Fault => rank.fault.as_ref().is_none_or(|key| !unit.faults.contains(key)),
             _ => !unit.whole && !unit.unit.is_application(),
         })
     }
@@ -276,11 +276,5 @@ impl Draft<'_> {
         candidates.sort();
         let mut candidates = candidates.into_iter().cloned();
         (candidates.next(), candidates.next())
-    }
-}
-
-impl Reranked {
-    fn has_fault_of(&self, rank: &Rank) -> bool {
-        rank.fault.as_ref().is_some_and(|key| self.faults.contains(key))
     }
 }

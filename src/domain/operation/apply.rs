@@ -216,7 +216,7 @@ pub fn reacquire_operations_after_loss(draft: &mut Draft<'_>) -> bool {
     let open: Vec<_> = open.map(|(id, open)| (id.clone(), (**open).clone())).collect();
     let is_any = !open.is_empty();
     for (id, mut operation) in open {
-        operation.doubt(&id, draft.next_count(operation.fence), draft.now);
+        operation.invalidate_fence(&id, draft.next_count(operation.fence), draft.now);
         put_operation(draft, &id, operation);
     }
     is_any

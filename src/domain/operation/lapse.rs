@@ -64,7 +64,12 @@ impl Operation {
     /// Handles a data loss of the store, which may have lost an acquire: the holder must acquire
     /// the operation again. The new fence is greater than all fences that may have been assigned.
     /// Counts no interruption.
-    pub(in crate::domain) fn doubt(&mut self, id: &OperationId, next_fence: u64, now: Timestamp) {
+    pub(in crate::domain) fn invalidate_fence(
+        &mut self,
+        id: &OperationId,
+        next_fence: u64,
+        now: Timestamp,
+    ) {
         if !self.is_open() {
             return;
         }
