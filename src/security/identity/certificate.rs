@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use super::principal::is_name;
 use super::{Kind, Principal};
 use crate::security::tls::examine;
 
@@ -48,17 +49,12 @@ fn principal(certificate: &X509Certificate<'_>) -> Result<Principal, &'static st
         _ => None,
     });
     match (&uris.collect::<Vec<_>>()[..], &dns.collect::<Vec<_>>()[..]) {
-        ([uri], _) if is_clean(uri) => Ok(Principal::of_uri(uri)),
+        ([uri], _) if is_name(uri) => Ok(Principal::of_uri(uri)),
         ([_], _) => Err("its URI has characters of no URI"),
         ([_, ..], _) => Err("it has more than one URI"),
-        ([], [name]) if is_clean(name) => Ok(Principal::new(Kind::Dns, *name)),
+        ([], [name]) if is_name(name) => Ok(Principal::new(Kind::Dns, *name)),
         ([], [_]) => Err("its DNS name has characters of no name"),
         ([], [_, ..]) => Err("it has more than one DNS name and no URI"),
         ([], []) => Err("it has neither a URI nor a DNS name"),
     }
-}
-
-/// A name goes into log lines and is compared with patterns.
-fn is_clean(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'*')
 }

@@ -41,6 +41,12 @@ impl Principal {
     }
 }
 
+/// Returns whether a text can be the name of a caller: it goes into log lines and is compared with
+/// patterns.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'*')
+}
+
 /// Returns the facts in a SPIFFE path; what is left out is empty.
 fn named_by(uri: &str) -> Option<[(&'static str, &str); 3]> {
     let (_, path) = uri.strip_prefix("spiffe://")?.split_once('/')?;

@@ -10,10 +10,11 @@ use std::time::{Duration, SystemTime};
 use http::Uri;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::jwk::JwkSet;
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use serde::Deserialize;
 use tokio::sync::Notify;
 
+use super::principal::is_name;
 use super::{Identity, Kind, Principal, Refusal, SKEW};
 use crate::security::Error;
 use crate::security::reload::{FileSet, Reloaded};
@@ -21,7 +22,9 @@ use crate::security::reload::{FileSet, Reloaded};
 /// The largest JWT; a token of Kubernetes has 1 KiB.
 const JWT_BYTES_MAX: usize = 12 << 10;
 
+const NO_KEY: &str = "no key fits it";
 const WRONG_SIGNATURE: &str = "its signature is wrong";
+const OTHER_ISSUER: &str = "it is of another issuer";
 
 /// Claims that every token has to have, with the right type.
 const REQUIRED: [&str; 5] = ["exp", "nbf", "iss", "aud", "sub"];
@@ -97,6 +100,14 @@ struct IssuerKey {
     key: DecodingKey,
 }
 
+impl IssuerKey {
+    /// Returns whether a token with this header may be signed by this key.
+    fn fits(&self, header: &Header) -> bool {
+        let is_other = header.kid.as_ref().zip(self.id.as_ref()).is_some_and(|(a, b)| a != b);
+        self.algorithm == header.alg && !is_other
+    }
+}
+
 /// The claims that the server uses.
 #[derive(Debug, Deserialize)]
 struct Claims {
@@ -151,8 +162,8 @@ impl Issuer {
         // No HS*: a public key must never serve as the secret of a signature.
         let known = [RS256, RS384, RS512, ES256, ES384, EdDSA];
         let find = |word: &String| {
-            let mut all = known.into_iter();
-            all.find(|algorithm| format!("{algorithm:?}") == *word)
+            let found = word.parse().ok().filter(|algorithm| known.contains(algorithm));
+            found
                 .ok_or_else(|| format!("algorithm {word:?} is not accepted; give one of {known:?}"))
         };
         self.algorithms.iter().map(find).collect()
@@ -161,10 +172,8 @@ impl Issuer {
 
 /// Returns the keys of a file, which has one at least.
 fn keys(content: &[u8], allowed: &[Algorithm]) -> Result<Vec<IssuerKey>, String> {
-    let keys = match content.trim_ascii_start().starts_with(b"{") {
-        true => of_jwks(content, allowed)?,
-        false => of_pem(content, allowed),
-    };
+    let is_json = content.trim_ascii_start().starts_with(b"{");
+    let keys = if is_json { of_jwks(content, allowed)? } else { of_pem(content, allowed) };
     match keys.is_empty() {
         true => Err("it has no key for the accepted algorithms".to_string()),
         false => Ok(keys),
@@ -213,54 +222,53 @@ pub(super) fn identify(
         return Err(Refusal::BadJwt("it is too long"));
     }
     let header = decode_header(token).map_err(|_| Refusal::BadJwt("its header is invalid"))?;
-    let mut worst = None;
+    let mut reason = NO_KEY;
     for issuer in issuers {
-        for key in &issuer.get().keys {
-            let is_named = match (&header.kid, &key.id) {
-                (Some(given), Some(id)) => given == id,
-                _ => true,
-            };
-            if key.algorithm != header.alg || !is_named {
-                continue;
-            }
+        for key in issuer.get().keys.iter().filter(|key| key.fits(&header)) {
             match verified(token, key, issuer.source()) {
                 Ok(identity) => return Ok(identity),
-                Err(refusal) => worst = Some(refusal),
+                Err(other) if specificity(reason) < specificity(other) => reason = other,
+                Err(_) => {}
             }
         }
     }
-    let worst = worst.unwrap_or(Refusal::BadJwt("no key fits it"));
-    if matches!(worst, Refusal::BadJwt("no key fits it" | WRONG_SIGNATURE)) {
+    if matches!(reason, NO_KEY | WRONG_SIGNATURE) {
         // The issuer may have new keys behind its URL.
         issuers.iter().for_each(|issuer| issuer.get().missed.notify_one());
     }
-    Err(worst)
+    Err(Refusal::BadJwt(reason))
 }
 
-fn verified(token: &str, key: &IssuerKey, issuer: &Issuer) -> Result<Identity, Refusal> {
+/// Ranks the reasons of several keys. A key of another issuer finds a wrong signature in every
+/// token, and of two issuers with the same keys one finds the name of the other. Any other reason
+/// is that of the issuer of the token.
+fn specificity(reason: &str) -> usize {
+    let vague = [NO_KEY, WRONG_SIGNATURE, OTHER_ISSUER];
+    vague.iter().position(|each| *each == reason).unwrap_or(vague.len())
+}
+
+fn verified(token: &str, key: &IssuerKey, issuer: &Issuer) -> Result<Identity, &'static str> {
     let mut validation = Validation::new(key.algorithm);
     validation.leeway = SKEW.as_secs();
     validation.validate_nbf = true;
     validation.set_required_spec_claims(&REQUIRED);
     validation.set_issuer(&[&issuer.issuer]);
     validation.set_audience(&[&issuer.audience]);
-    let data = decode::<Claims>(token, &key.key, &validation).map_err(|error| {
-        Refusal::BadJwt(match error.kind() {
-            ErrorKind::InvalidSignature => WRONG_SIGNATURE,
-            ErrorKind::ExpiredSignature => "it has expired",
-            ErrorKind::ImmatureSignature => "it is not valid yet",
-            ErrorKind::InvalidIssuer => "it is of another issuer",
-            ErrorKind::InvalidAudience => "it is for another audience",
-            ErrorKind::MissingRequiredClaim(_) => "a claim is missing or has another type",
-            _ => "it is malformed",
-        })
+    let data = decode::<Claims>(token, &key.key, &validation);
+    let claims = data.map(|data| data.claims).map_err(|error| match error.kind() {
+        ErrorKind::InvalidSignature => WRONG_SIGNATURE,
+        ErrorKind::ExpiredSignature => "it has expired",
+        ErrorKind::ImmatureSignature => "it is not valid yet",
+        ErrorKind::InvalidIssuer => OTHER_ISSUER,
+        ErrorKind::InvalidAudience => "it is for another audience",
+        ErrorKind::MissingRequiredClaim(_) => "a claim is missing or has another type",
+        _ => "it is malformed",
     })?;
-    let claims = data.claims;
     if claims.iss != issuer.issuer {
-        return Err(Refusal::BadJwt("it is of another issuer"));
+        return Err(OTHER_ISSUER);
     }
-    if claims.sub.is_empty() || !claims.sub.bytes().all(|b| b.is_ascii_graphic() && b != b'*') {
-        return Err(Refusal::BadJwt("its subject has characters of no name"));
+    if !is_name(&claims.sub) {
+        return Err("its subject has characters of no name");
     }
     let mut principal = Principal::new(Kind::Jwt, format!("{}:{}", issuer.name, claims.sub));
     if let Some(Kubernetes { namespace, pod }) = claims.kubernetes {
@@ -269,7 +277,7 @@ fn verified(token: &str, key: &IssuerKey, issuer: &Issuer) -> Result<Identity, R
     }
     let ends = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(claims.exp));
     let ends = ends.and_then(|ends| ends.checked_add(SKEW));
-    Ok(Identity { principal, ends: Some(ends.ok_or(Refusal::BadJwt("its end is no time"))?) })
+    Ok(Identity { principal, ends: Some(ends.ok_or("its end is no time")?) })
 }
 
 #[cfg(test)]

@@ -164,6 +164,27 @@ fn the_public_key_is_never_a_secret() {
 }
 
 #[test]
+fn the_reason_that_says_most_is_reported_in_any_order_of_issuers() {
+    let (one, two) = (Signer::new("k1"), Signer::new("k1"));
+    let own = one.issuer("own", "https://issuer");
+    let foreign = [two.issuer("two", "https://two"), one.issuer("twin", "https://twin")];
+    for (key, value, reason) in [
+        ("exp", json!(now() - 31), "it has expired"),
+        ("aud", json!("other"), "it is for another audience"),
+        ("iss", json!("https://other"), "it is of another issuer"),
+    ] {
+        let token = one.sign(&header(), &with(claims(), key, value));
+        for other in &foreign {
+            for issuers in [[own.clone(), other.clone()], [other.clone(), own.clone()]] {
+                assert_eq!(identify(&issuers, &token), Err(Refusal::BadJwt(reason)));
+            }
+        }
+    }
+    let token = one.sign(&with(header(), "kid", json!("k2")), &claims());
+    assert_eq!(identify(&[own], &token), Err(Refusal::BadJwt("no key fits it")));
+}
+
+#[test]
 fn two_issuers_with_one_kid_stay_apart() {
     let (one, two) = (Signer::new("k1"), Signer::new("k1"));
     let issuers = [one.issuer("one", "https://one"), two.issuer("two", "https://two")];
