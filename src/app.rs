@@ -13,10 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::aggregator::Aggregator;
-use crate::config::{Config, StoreChoice};
+use crate::config::{Callers, Config, StoreChoice};
 use crate::domain::classify::Rules;
 use crate::proto::v1::StoreKind;
-use crate::security::identity::Authenticator;
 use crate::security::identity::jwt::{Issuer, fetch};
 use crate::security::identity::token::TokenFile;
 use crate::security::reload::{self, Reload};
@@ -42,7 +41,7 @@ pub struct App {
     parts: Parts,
     prometheus: Prometheus,
     tls: Option<Arc<Reloaded<security::tls::Files>>>,
-    hurry: Arc<Notify>,
+    reload_now: Arc<Notify>,
 }
 
 /// The addresses that the server listens on.
@@ -63,7 +62,7 @@ pub enum Drained {
     CutOff,
 }
 
-/// Why the server could not start or had to stop.
+/// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store could not be opened.
@@ -85,7 +84,7 @@ impl App {
         prometheus: Prometheus,
     ) -> Result<App, Error> {
         let files = config.tls.as_ref().map(|tls| tls.files.clone());
-        let tls = files.map(|files| Reloaded::open(files).map(Arc::new)).transpose()?;
+        let tls = files.map(Reloaded::open).transpose()?;
         let protection = Arc::new(protection(&config, tls.as_ref())?);
         for issuer in protection.remote_issuers() {
             // Without the keys the server starts too: it refuses the tokens of this issuer.
@@ -132,12 +131,12 @@ impl App {
             about: About { store_kind: store_kind(&config.store), limits: config.limits() },
             draining: CancellationToken::new(),
         };
-        Ok(App { config, grpc, ops, parts, prometheus, tls, hurry: Arc::default() })
+        Ok(App { config, grpc, ops, parts, prometheus, tls, reload_now: Arc::default() })
     }
 
     /// Returns a handle: when it is notified, the server reads all security files again at once.
-    pub fn hurry(&self) -> Arc<Notify> {
-        self.hurry.clone()
+    pub fn reload_now(&self) -> Arc<Notify> {
+        self.reload_now.clone()
     }
 
     /// Returns the error rules in force. They may be replaced while the server runs.
@@ -158,7 +157,7 @@ impl App {
 
     /// Serves until `shutdown` resolves, then drains: the server notifies and ends streams, lets
     /// open calls finish within the deadline, commits what it has accepted, and closes the store.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Drained, Error> {
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Drained {
         let App { config, parts, .. } = self;
         let (aggregator, sessions) = (parts.aggregator.clone(), parts.sessions.clone());
         let (hub, store, draining) =
@@ -180,7 +179,7 @@ impl App {
         files.extend(protection.files());
         let fetches = follow_issuers(&protection);
         let space = follow_space(&store, &metrics);
-        let follow = reload::follow(files, self.hurry, move |stale, has_changed| {
+        let follow = reload::follow(files, self.reload_now, move |stale, has_changed| {
             metrics.stale_files(stale);
             if has_changed {
                 protection.changed();
@@ -195,14 +194,20 @@ impl App {
         };
         draining.cancel();
         hub.end_waits();
-        let sessions = tokio::time::timeout(config.drain_deadline, sessions.drain());
-        let drained = match failed {
-            Some(ended) => Ok(cleanly(ended)),
-            None => {
-                let serving = within(config.drain_deadline, serving);
-                let (drained, _cut_off) = tokio::join!(serving, sessions);
-                drained
-            }
+        let ended = if failed.is_some() {
+            failed
+        } else {
+            // A client that never answers would keep the server running for ever.
+            let served = tokio::time::timeout(config.drain_deadline, &mut serving);
+            let sessions = tokio::time::timeout(config.drain_deadline, sessions.drain());
+            let (served, _cut_off) = tokio::join!(served, sessions);
+            served.ok()
+        };
+        serving.abort();
+        let drained = match ended {
+            Some(Ok(())) => Drained::Cleanly,
+            Some(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+            None => Drained::CutOff,
         };
         aggregator.drain().await;
         store.close().await;
@@ -256,43 +261,19 @@ fn protection(
     config: &Config,
     tls: Option<&Arc<Reloaded<security::tls::Files>>>,
 ) -> Result<Protection, security::Error> {
-    let tokens = config.callers.tokens.clone().map(|path| Reloaded::open(TokenFile(path)));
-    let issuers = config.callers.issuers.iter().cloned();
+    let Callers { tokens, issuers, roles } = config.callers.clone();
     let asks = config.tls.as_ref().is_some_and(|tls| tls.asks_clients());
-    let roles = config.callers.roles.clone().map(|path| Reloaded::open(RoleFile(path)));
-    let authenticator = Authenticator {
-        tokens: tokens.transpose()?.map(Arc::new),
-        issuers: issuers
-            .map(|issuer| Reloaded::open(issuer).map(Arc::new))
-            .collect::<Result<_, _>>()?,
+    Ok(Protection {
+        tokens: tokens.map(TokenFile).map(Reloaded::open).transpose()?,
+        issuers: issuers.into_iter().map(Reloaded::open).collect::<Result<_, _>>()?,
         certificates: tls.filter(|_| asks).map(|tls| Tls::new(tls.clone(), Port::Grpc)),
-    };
-    Ok(Protection::new(authenticator, roles.transpose()?.map(Arc::new)))
+        roles: roles.map(RoleFile).map(Reloaded::open).transpose()?,
+        ..Protection::default()
+    })
 }
 
 /// How long a scrape that is under way may take to finish.
 const OPS_DEADLINE: Duration = Duration::from_millis(500);
-
-type Serving = tokio::task::JoinHandle<()>;
-
-/// Waits for the server to end, up to the deadline: a client that never answers would keep it
-/// running for ever.
-async fn within(deadline: Duration, mut serving: Serving) -> Result<Drained, Error> {
-    match tokio::time::timeout(deadline, &mut serving).await {
-        Ok(ended) => Ok(cleanly(ended)),
-        Err(_elapsed) => {
-            serving.abort();
-            Ok(Drained::CutOff)
-        }
-    }
-}
-
-fn cleanly(ended: Result<(), tokio::task::JoinError>) -> Drained {
-    match ended {
-        Ok(()) => Drained::Cleanly,
-        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-    }
-}
 
 fn store_kind(choice: &StoreChoice) -> StoreKind {
     match choice {
@@ -313,10 +294,7 @@ fn readiness(
 ) -> Arc<dyn Fn() -> Readiness + Send + Sync> {
     let (store, draining, gate) = (store.clone(), draining.clone(), gate.clone());
     Arc::new(move || {
-        let serving = match draining.is_cancelled() {
-            true => Err("stopping".to_string()),
-            false => Ok(()),
-        };
+        let serving = if draining.is_cancelled() { Err("stopping".to_string()) } else { Ok(()) };
         let parts = Readiness::default().with("store", store.health()).with("serving", serving);
         // A full server is ready: it replaces idle connections, so sending clients elsewhere does
         // not help.

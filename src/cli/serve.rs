@@ -79,7 +79,7 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
         if has_files {
             // Before the server is reachable: without a handler SIGHUP would end the process.
             let hangup = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
-            tokio::spawn(reload(rules_file, hangup, app.error_rules(), app.hurry()));
+            tokio::spawn(reload(rules_file, hangup, app.error_rules(), app.reload_now()));
         }
         if print_json {
             print(&format!("{}\n", serde_json::to_string(&addresses)?))?;
@@ -97,7 +97,7 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
             manager.stopping();
         };
         tokio::select! {
-            drained = app.run(stopped) => anyhow::Ok(Some(drained?)),
+            drained = app.run(stopped) => anyhow::Ok(Some(drained)),
             () = stop_now.cancelled() => anyhow::Ok(None),
         }
     });

@@ -6,34 +6,19 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
-    #[error("read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
-    /// The content of a URL cannot be fetched.
-    #[error("fetch {url}: {problem}")]
-    Fetch {
-        /// The URL.
-        url: String,
-        /// What failed.
-        problem: String,
-    },
-    /// The content of the file is invalid.
-    #[error("{}: {problem}", path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, and what to do.
-        problem: String,
-    },
+    #[error("read {path}: {1}", path = .0.display())]
+    Read(PathBuf, #[source] std::io::Error),
+    /// The content of this URL cannot be fetched.
+    #[error("fetch {0}: {1}")]
+    Fetch(String, String),
+    /// The content of the file is invalid: what is wrong, and what to do.
+    #[error("{path}: {1}", path = .0.display())]
+    Invalid(PathBuf, String),
 }
 
 impl Error {
     /// Returns the error of a file with this mistake.
     pub fn invalid(path: &Path, problem: impl Into<String>) -> Error {
-        Error::Invalid { path: path.to_path_buf(), problem: problem.into() }
+        Error::Invalid(path.to_path_buf(), problem.into())
     }
 }

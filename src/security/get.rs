@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, HOST, HeaderValue};
 use http::{Request, Uri};
@@ -73,25 +73,24 @@ impl Get<'_> {
         let port = self.url.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let stream = TcpStream::connect((bare, port)).await.map_err(GetError::Connect)?;
         if !is_tls {
-            return self.over(stream).await;
+            return self.exchange(stream).await;
         }
         let name = ServerName::try_from(bare.to_string()).map_err(|_| GetError::Url)?;
         let connector = TlsConnector::from(Arc::new(self.tls()?));
-        self.over(connector.connect(name, stream).await.map_err(GetError::Connect)?).await
+        self.exchange(connector.connect(name, stream).await.map_err(GetError::Connect)?).await
     }
 
-    async fn over<S>(self, stream: S) -> Result<Bytes, GetError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn exchange(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<Bytes, GetError> {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let request = self.request()?;
         let answer = async move {
             let answer = sender.send_request(request).await?;
             match answer.status() {
                 http::StatusCode::OK => {
-                    let body =
-                        axum::body::to_bytes(Body::new(answer.into_body()), ANSWER_BYTES_MAX);
+                    let body = to_bytes(Body::new(answer.into_body()), ANSWER_BYTES_MAX);
                     body.await.map_err(|_| GetError::Body)
                 }
                 status => Err(GetError::Status(status)),

@@ -1,40 +1,79 @@
 //! What protects the calls of this server, and the sign that it has changed.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio::sync::watch;
 
 use super::Reloaded;
-use super::identity::jwt::Issuer;
-use super::identity::{Authenticator, Credentials, Identity, Principal, Refusal};
+use super::identity::certificate::ClientCertificate;
+use super::identity::jwt::{self, Issuer};
+use super::identity::token::{PREFIX, TokenFile};
+use super::identity::{Authorization, Credentials, Identity, Principal, Refusal};
 use super::reload::{FileSet, Reload};
 use super::role::{Grants, RoleFile};
+use super::tls::Tls;
 
 /// The protection of the calls. Without a way to know callers it is off.
 #[derive(Default)]
 pub struct Protection {
-    authenticator: Authenticator,
-    roles: Option<Arc<Reloaded<RoleFile>>>,
-    version: watch::Sender<u64>,
+    /// Static tokens.
+    pub tokens: Option<Arc<Reloaded<TokenFile>>>,
+    /// Issuers of JWT, each with its name.
+    pub issuers: Vec<Arc<Reloaded<Issuer>>>,
+    /// Verifies client certificates; `None`: clients have none.
+    pub certificates: Option<Tls>,
+    /// The grants. Without them, callers that are known may do nothing.
+    pub roles: Option<Arc<Reloaded<RoleFile>>>,
+    /// The number of changes of the files.
+    pub version: watch::Sender<u64>,
 }
 
 impl Protection {
-    /// Creates the protection. Without roles, callers that are known may do nothing.
-    pub fn new(authenticator: Authenticator, roles: Option<Arc<Reloaded<RoleFile>>>) -> Protection {
-        Protection { authenticator, roles, version: watch::Sender::new(0) }
-    }
-
     /// Returns whether callers have to prove who they are.
     pub fn is_on(&self) -> bool {
-        self.authenticator.knows_callers()
+        self.tokens.is_some() || !self.issuers.is_empty() || self.certificates.is_some()
     }
 
-    /// Identifies a caller by the newest files.
+    /// Identifies a caller by the newest files. Called again for an open stream, so it checks
+    /// everything each time.
     ///
     /// # Errors
-    /// If the caller is not known.
+    /// If the caller is not known, or presents two things that differ.
     pub fn identify(&self, given: &Credentials) -> Result<Identity, Refusal> {
-        self.authenticator.identify(given)
+        let by_token = match &given.authorization {
+            Authorization::Absent => None,
+            Authorization::Unusable => return Err(Refusal::BadHeader),
+            Authorization::Bearer(token) => Some(self.by_token(token)?),
+        };
+        let certificate = given.certificate.as_ref();
+        let by_certificate = certificate.map(|given| self.by_certificate(given)).transpose()?;
+        match (by_token, by_certificate) {
+            (None, None) => Err(Refusal::Nothing),
+            (Some(one), None) | (None, Some(one)) => Ok(one),
+            (Some(one), Some(other)) if one.principal == other.principal => {
+                let ends = [one.ends, other.ends].into_iter().flatten().min();
+                Ok(Identity { ends, ..one })
+            }
+            (Some(_), Some(_)) => Err(Refusal::Ambiguous),
+        }
+    }
+
+    fn by_token(&self, token: &str) -> Result<Identity, Refusal> {
+        if token.starts_with(PREFIX) {
+            let tokens = self.tokens.as_ref().ok_or(Refusal::UnknownToken)?;
+            return tokens.get().identify(token, SystemTime::now());
+        }
+        jwt::identify(&self.issuers, token)
+    }
+
+    fn by_certificate(&self, certificate: &ClientCertificate) -> Result<Identity, Refusal> {
+        let tls = self.certificates.as_ref().ok_or(Refusal::OldCertificate)?;
+        if !tls.trusts(&certificate.chain) {
+            return Err(Refusal::OldCertificate);
+        }
+        let principal = certificate.principal.clone().map_err(Refusal::BadCertificate)?;
+        Ok(Identity { principal, ends: Some(certificate.ends) })
     }
 
     /// Returns the grants to a principal by the newest file.
@@ -42,7 +81,7 @@ impl Protection {
         self.roles.as_ref().map_or_else(Grants::default, |roles| roles.get().of(principal))
     }
 
-    /// Returns a number that rises with each change of the files. It rises with each change.
+    /// Returns a number that rises with each change of the files.
     pub fn version(&self) -> u64 {
         *self.version.borrow()
     }
@@ -59,14 +98,13 @@ impl Protection {
 
     /// Returns the issuers whose keys come from a URL.
     pub fn remote_issuers(&self) -> impl Iterator<Item = &Arc<Reloaded<Issuer>>> {
-        let issuers = self.authenticator.issuers.iter();
-        issuers.filter(|issuer| issuer.source().paths().is_empty())
+        self.issuers.iter().filter(|issuer| issuer.source().paths().is_empty())
     }
 
     /// Returns the files of the protection, for [`follow`](super::reload::follow).
     pub fn files(&self) -> Vec<Arc<dyn Reload>> {
-        let tokens = self.authenticator.tokens.iter().map(|tokens| tokens.clone() as _);
-        let issuers = self.authenticator.issuers.iter().map(|issuer| issuer.clone() as _);
+        let tokens = self.tokens.iter().map(|tokens| tokens.clone() as _);
+        let issuers = self.issuers.iter().map(|issuer| issuer.clone() as _);
         let roles = self.roles.iter().map(|roles| roles.clone() as _);
         tokens.chain(issuers).chain(roles).collect()
     }

@@ -49,15 +49,15 @@ impl<S: FileSet> Reloaded<S> {
     ///
     /// # Errors
     /// If a file cannot be read or is invalid.
-    pub fn open(source: S) -> Result<Reloaded<S>, Error> {
+    pub fn open(source: S) -> Result<Arc<Reloaded<S>>, Error> {
         let contents = contents(&source.paths())?;
         let value = source.parse(&contents)?;
-        Ok(Reloaded {
+        Ok(Arc::new(Reloaded {
             source,
             current: RwLock::new(Arc::new(value)),
             seen: Mutex::new(Some(digest_of(&contents))),
             is_stale: AtomicBool::new(false),
-        })
+        }))
     }
 
     /// Returns the newest valid value.
@@ -70,45 +70,29 @@ impl<S: FileSet> Reloaded<S> {
         &self.source
     }
 
-    /// Reads the files again. A source without files gets its contents by [`Reloaded::replace`].
+    /// Parses contents that were read or fetched, if they have changed, and logs the result.
     /// Returns whether a new value is in force; after an error the previous one is.
-    fn look(&self) -> Result<bool, Error> {
-        match self.source.paths().as_slice() {
-            [] => Ok(false),
-            paths => self.take(contents(paths)),
-        }
-    }
-
-    /// Takes contents that were fetched, and logs what happened. Returns whether a new value is in
-    /// force.
     pub fn replace(&self, contents: Result<Vec<Vec<u8>>, Error>) -> bool {
-        logged(S::NAME, self.take(contents))
-    }
-
-    fn take(&self, contents: Result<Vec<Vec<u8>>, Error>) -> Result<bool, Error> {
         let mut seen = lock(&self.seen);
         let digest = contents.as_ref().ok().map(|contents| digest_of(contents));
         if *seen == digest {
-            return Ok(false);
+            return false;
         }
         *seen = digest;
         let parsed = contents.and_then(|contents| self.source.parse(&contents));
-        self.is_stale.store(parsed.is_err(), Ordering::Relaxed);
-        *write(&self.current) = Arc::new(parsed?);
-        Ok(true)
-    }
-}
-
-/// Logs a change. Returns whether a new value is in force.
-fn logged(what: &'static str, taken: Result<bool, Error>) -> bool {
-    match &taken {
-        Ok(true) => tracing::info!(what, "read changed contents"),
-        Ok(false) => {}
-        Err(error) => {
-            tracing::error!(what, %error, "invalid contents: the previous ones stay in force");
+        let (what, is_valid) = (S::NAME, parsed.is_ok());
+        self.is_stale.store(!is_valid, Ordering::Relaxed);
+        match parsed {
+            Ok(value) => {
+                *write(&self.current) = Arc::new(value);
+                tracing::info!(what, "read changed contents");
+            }
+            Err(error) => {
+                tracing::error!(what, %error, "invalid contents: the previous ones stay in force");
+            }
         }
+        is_valid
     }
-    taken.unwrap_or(false)
 }
 
 /// A value that can be read again, whatever its type is.
@@ -123,7 +107,9 @@ pub trait Reload: Send + Sync {
 
 impl<S: FileSet> Reload for Reloaded<S> {
     fn reload(&self) -> bool {
-        logged(S::NAME, self.look())
+        // A source without files gets its contents by `replace`.
+        let paths = self.source.paths();
+        !paths.is_empty() && self.replace(contents(&paths))
     }
 
     fn is_stale(&self) -> bool {
@@ -131,14 +117,16 @@ impl<S: FileSet> Reload for Reloaded<S> {
     }
 }
 
-/// Reads all values again at each period, and at once when `hurry` is notified. `after` learns how
-/// many of them are stale, and whether one has changed. Runs until it is dropped.
-pub async fn follow(all: Vec<Arc<dyn Reload>>, hurry: Arc<Notify>, after: impl Fn(usize, bool)) {
+/// Reads all values again at each period, and at once when `reload_now` is notified. Passes to
+/// `after` how many of them are stale, and whether one has changed. Runs until it is dropped.
+pub async fn follow(
+    all: Vec<Arc<dyn Reload>>,
+    reload_now: Arc<Notify>,
+    after: impl Fn(usize, bool),
+) {
     loop {
-        tokio::select! {
-            () = tokio::time::sleep(PERIOD) => {}
-            () = hurry.notified() => {}
-        }
+        // Either way the files are read.
+        let _elapsed = tokio::time::timeout(PERIOD, reload_now.notified()).await;
         let again = all.clone();
         // A file may be on a network that does not answer.
         let looked = tokio::task::spawn_blocking(move || {
@@ -157,7 +145,7 @@ fn contents(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, Error> {
 
 fn content(path: &Path) -> Result<Vec<u8>, Error> {
     use std::io::Read;
-    let failed = |source| Error::Read { path: path.to_path_buf(), source };
+    let failed = |error| Error::Read(path.to_path_buf(), error);
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
@@ -165,6 +153,12 @@ fn content(path: &Path) -> Result<Vec<u8>, Error> {
         true => Err(Error::invalid(path, format!("it has more than {FILE_BYTES_MAX} bytes"))),
         false => Ok(bytes),
     }
+}
+
+/// Returns the text of a source that is one file.
+pub(super) fn text<'c>(path: &Path, contents: &'c [Vec<u8>]) -> Result<&'c str, Error> {
+    let content = contents.first().map(Vec::as_slice).unwrap_or_default();
+    std::str::from_utf8(content).map_err(|_| Error::invalid(path, "it is not UTF-8"))
 }
 
 fn digest_of(contents: &[Vec<u8>]) -> [u8; 32] {
@@ -200,12 +194,12 @@ mod tests {
     fn the_last_valid_file_counts_after_any_change_of_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("number");
-        assert!(matches!(Reloaded::open(Number(path.clone())), Err(Error::Read { .. })));
+        assert!(matches!(Reloaded::open(Number(path.clone())), Err(Error::Read(..))));
         std::fs::write(&path, "x").unwrap();
-        assert!(matches!(Reloaded::open(Number(path.clone())), Err(Error::Invalid { .. })));
+        assert!(matches!(Reloaded::open(Number(path.clone())), Err(Error::Invalid(..))));
         std::fs::write(&path, "1").unwrap();
         let files = Reloaded::open(Number(path.clone())).unwrap();
-        assert!(matches!(files.look(), Ok(false)));
+        assert!(!files.reload());
         for (text, value, is_stale) in [
             (Some("2"), 2, false),
             (Some(""), 2, true),
@@ -220,7 +214,7 @@ mod tests {
             }
             files.reload();
             assert_eq!((*files.get(), files.is_stale()), (value, is_stale), "{text:?}");
-            assert!(matches!(files.look(), Ok(false)), "{text:?}: one line for each change");
+            assert!(!files.reload(), "{text:?}: one line for each change");
         }
     }
 }

@@ -114,7 +114,7 @@ fn tls(creds: &TlsCreds) -> Tls {
     std::fs::write(&key, &creds.key).unwrap();
     let client_certificates = ClientCertificates::None;
     let files = Files { certificate, key, client_ca: None, client_certificates };
-    Tls::new(Arc::new(Reloaded::open(files).unwrap()), Port::Grpc)
+    Tls::new(Reloaded::open(files).unwrap(), Port::Grpc)
 }
 
 type Served = Web<Plain<Observe<intake::Intake<Conformance>>>>;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  certificate --.
-//!  authorization -+--> Authenticator --> Identity: Principal, end of validity
+//!  authorization -+--> Protection::identify --> Identity: Principal, end of validity
 //!                        two that differ, two headers: refused
 //! ```
 
@@ -16,11 +16,7 @@ use std::time::{Duration, SystemTime};
 
 pub use principal::{Kind, Principal};
 
-use super::Reloaded;
-use super::tls::Tls;
 use certificate::ClientCertificate;
-use jwt::Issuer;
-use token::TokenFile;
 
 /// How far the clock of an issuer may differ from that of this server.
 pub const SKEW: Duration = Duration::from_secs(30);
@@ -82,63 +78,4 @@ pub enum Refusal {
     /// The JWT is invalid.
     #[error("the JWT is refused: {0}")]
     BadJwt(&'static str),
-}
-
-/// Identifies callers by the newest files.
-#[derive(Default)]
-pub struct Authenticator {
-    /// Static tokens.
-    pub tokens: Option<Arc<Reloaded<TokenFile>>>,
-    /// Issuers of JWT, each with its name.
-    pub issuers: Vec<Arc<Reloaded<Issuer>>>,
-    /// Verifies client certificates; `None`: clients have none.
-    pub certificates: Option<Tls>,
-}
-
-impl Authenticator {
-    /// Returns whether there is any way to know a caller.
-    pub fn knows_callers(&self) -> bool {
-        self.tokens.is_some() || !self.issuers.is_empty() || self.certificates.is_some()
-    }
-
-    /// Identifies a caller. Called again for an open stream, so it checks everything each time.
-    ///
-    /// # Errors
-    /// If the caller is not known, or presents two things that differ.
-    pub fn identify(&self, given: &Credentials) -> Result<Identity, Refusal> {
-        let now = SystemTime::now();
-        let by_token = match &given.authorization {
-            Authorization::Absent => None,
-            Authorization::Unusable => return Err(Refusal::BadHeader),
-            Authorization::Bearer(token) => Some(self.by_token(token, now)?),
-        };
-        let certificate = given.certificate.as_ref();
-        let by_certificate = certificate.map(|given| self.by_certificate(given)).transpose()?;
-        match (by_token, by_certificate) {
-            (None, None) => Err(Refusal::Nothing),
-            (Some(one), None) | (None, Some(one)) => Ok(one),
-            (Some(one), Some(other)) if one.principal == other.principal => {
-                let ends = [one.ends, other.ends].into_iter().flatten().min();
-                Ok(Identity { ends, ..one })
-            }
-            (Some(_), Some(_)) => Err(Refusal::Ambiguous),
-        }
-    }
-
-    fn by_token(&self, token: &str, now: SystemTime) -> Result<Identity, Refusal> {
-        if token.starts_with(token::PREFIX) {
-            let tokens = self.tokens.as_ref().ok_or(Refusal::UnknownToken)?;
-            return tokens.get().identify(token, now);
-        }
-        jwt::identify(&self.issuers, token)
-    }
-
-    fn by_certificate(&self, certificate: &ClientCertificate) -> Result<Identity, Refusal> {
-        let tls = self.certificates.as_ref().ok_or(Refusal::OldCertificate)?;
-        if !tls.trusts(&certificate.chain) {
-            return Err(Refusal::OldCertificate);
-        }
-        let principal = certificate.principal.clone().map_err(Refusal::BadCertificate)?;
-        Ok(Identity { principal, ends: Some(certificate.ends) })
-    }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{Identity, Kind, Principal, Refusal};
 use crate::security::Error;
-use crate::security::reload::FileSet;
+use crate::security::reload::{FileSet, text};
 
 /// The start of every static token.
 pub const PREFIX: &str = "bw_";
@@ -60,10 +60,8 @@ impl FileSet for TokenFile {
     }
 
     fn parse(&self, contents: &[Vec<u8>]) -> Result<Tokens, Error> {
-        let text = contents.first().map(Vec::as_slice).unwrap_or_default();
-        let text =
-            std::str::from_utf8(text).map_err(|_| Error::invalid(&self.0, "it is not UTF-8"))?;
-        Tokens::parse(text).map_err(|problem| Error::invalid(&self.0, problem))
+        let tokens = Tokens::parse(text(&self.0, contents)?);
+        tokens.map_err(|problem| Error::invalid(&self.0, problem))
     }
 }
 
@@ -143,7 +141,11 @@ impl Tokens {
     }
 
     /// Identifies the bearer of a token.
-    pub(super) fn identify(&self, given: &str, now: SystemTime) -> Result<Identity, Refusal> {
+    pub(in crate::security) fn identify(
+        &self,
+        given: &str,
+        now: SystemTime,
+    ) -> Result<Identity, Refusal> {
         let id = given.strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('_'));
         let id = id.map(|(id, _)| id).unwrap_or_default();
         let token = self.0.get(id);

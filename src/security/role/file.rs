@@ -9,7 +9,7 @@ use super::pattern::Template;
 use super::{Grant, Grants, Pattern, Role};
 use crate::security::Error;
 use crate::security::identity::Principal;
-use crate::security::reload::FileSet;
+use crate::security::reload::{FileSet, text};
 
 /// The file with the grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +52,7 @@ impl FileSet for RoleFile {
     }
 
     fn parse(&self, contents: &[Vec<u8>]) -> Result<Roles, Error> {
-        let text = contents.first().map(Vec::as_slice).unwrap_or_default();
-        let text = std::str::from_utf8(text).map_err(|_| "it is not UTF-8".to_string());
-        let roles = text.and_then(Roles::parse);
+        let roles = Roles::parse(text(&self.0, contents)?);
         roles.map_err(|problem| Error::invalid(&self.0, problem))
     }
 }

@@ -1,5 +1,6 @@
 //! What a certificate says, for people.
 
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::CertificateDer;
@@ -33,12 +34,11 @@ pub fn ends(certificate: &X509Certificate<'_>) -> SystemTime {
 fn name(name: &GeneralName<'_>) -> Option<String> {
     match name {
         GeneralName::DNSName(name) => Some((*name).to_string()),
-        GeneralName::IPAddress(bytes) => match <[u8; 4]>::try_from(*bytes) {
-            Ok(v4) => Some(std::net::Ipv4Addr::from(v4).to_string()),
-            Err(_) => {
-                <[u8; 16]>::try_from(*bytes).ok().map(|v6| std::net::Ipv6Addr::from(v6).to_string())
-            }
-        },
+        GeneralName::IPAddress(bytes) => {
+            let v4 = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
+            let address = v4.or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
+            Some(address.ok()?.to_string())
+        }
         _ => None,
     }
 }

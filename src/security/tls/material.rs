@@ -21,19 +21,17 @@ pub(super) fn configs(files: &Files, contents: &[Vec<u8>]) -> Result<Configs, Er
         .map_err(|_| Error::invalid(&files.key, "it has no private key in PEM"))?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = |demanded| verifier(files, demanded, content(2), &provider);
+    let config = |verifier, protocols: &[&str]| {
+        config(files, chain.clone(), key.clone_key(), verifier, protocols, &provider)
+    };
+    let clients = verifier(files.client_certificates)?;
     // Probes of Kubernetes have no certificate.
-    let on_ops = match files.client_certificates {
+    let probes = verifier(match files.client_certificates {
         ClientCertificates::Required => ClientCertificates::Optional,
         other => other,
-    };
-    let (h2, http1) = (b"h2".as_slice(), b"http/1.1".as_slice());
-    let demands = [(files.client_certificates, &[h2, http1][..]), (on_ops, &[http1])];
-    let [grpc, ops] = demands.map(|(demanded, protocols)| {
-        let verifier = verifier(demanded)?;
-        config(files, chain.clone(), key.clone_key(), verifier, protocols, &provider)
-    });
-    let clients = verifier(files.client_certificates)?;
-    Ok(Configs { grpc: grpc?, ops: ops?, clients })
+    })?;
+    let grpc = config(clients.clone(), &["h2", "http/1.1"])?;
+    Ok(Configs { grpc, ops: config(probes, &["http/1.1"])?, clients })
 }
 
 fn config(
@@ -41,7 +39,7 @@ fn config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
-    protocols: &[&[u8]],
+    protocols: &[&str],
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<ServerConfig>, Error> {
     let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -60,7 +58,7 @@ fn config(
         };
         Error::invalid(&files.key, problem)
     })?;
-    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     // A resumed session would keep the client certificate of an earlier one, even an expired one,
     // or one of an authority that was removed. Connections are few and long, so each proves itself.
     config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -79,11 +77,10 @@ fn verifier(
         Some(path) if demanded != ClientCertificates::None => path,
         _ => return Ok(None),
     };
+    let invalid = |error| Error::invalid(path, format!("it has an invalid one ({error})"));
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path, authorities)? {
-        roots
-            .add(certificate)
-            .map_err(|error| Error::invalid(path, format!("it has an invalid one ({error})")))?;
+        roots.add(certificate).map_err(invalid)?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     let builder = match demanded {

@@ -10,7 +10,6 @@ use bellwether::aggregator::{self, Aggregator};
 use bellwether::domain::classify::Rules;
 use bellwether::proto::v1::{Level, ReportStatusRequest, StatusReport, StoreKind};
 use bellwether::security::Protection;
-use bellwether::security::identity::Authenticator;
 use bellwether::service::{self, About, Calls, ErrorRules, Parts, edge};
 use bellwether::session::{self, Sessions};
 use bellwether::store::{MemoryStore, Retention, Store};
@@ -74,14 +73,13 @@ pub(super) fn calls() -> Calls {
         session::Options::default(),
         metrics.clone(),
     );
-    let authenticator = Authenticator { tokens: None, issuers: Vec::new(), certificates: None };
     let parts = Parts {
         aggregator,
         hub,
         sessions,
         store,
         error_rules: ErrorRules::new(Rules::default(), metrics.clone()),
-        protection: Arc::new(Protection::new(authenticator, None)),
+        protection: Arc::new(Protection::default()),
         about: About { store_kind: StoreKind::Memory, limits: Default::default() },
         draining: CancellationToken::new(),
         metrics: metrics.clone(),

@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use bellwether::app::App;
+use bellwether::app::{App, Drained};
 use bellwether::config::Config;
 use bellwether::telemetry::{Metrics, Prometheus};
 use bellwether_fuzz::choices::Choices;
@@ -51,7 +51,7 @@ thread_local! {
 /// A server in this thread, which runs while an input does.
 struct Server {
     runtime: Runtime,
-    serving: JoinHandle<()>,
+    serving: JoinHandle<Drained>,
     channel: Channel,
 }
 
@@ -85,7 +85,7 @@ impl Server {
             let app = App::build(Config::ephemeral(), Metrics::disabled(), Prometheus::default());
             let app = app.await.unwrap();
             let url = format!("http://{}", app.addresses().unwrap().grpc);
-            let serving = tokio::spawn(async { drop(app.run(std::future::pending()).await) });
+            let serving = tokio::spawn(app.run(std::future::pending()));
             (serving, Endpoint::from_shared(url).unwrap().connect().await.unwrap())
         });
         Server { runtime, serving, channel }

@@ -26,12 +26,11 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// If they cannot be fetched in time. The error names the URL.
 pub async fn fetch(issuer: &Issuer) -> Result<Bytes, Error> {
     let KeySource::Url(url) = &issuer.keys else { return Ok(Bytes::new()) };
-    let failed = |problem: String| Error::Fetch { url: url.clone(), problem };
+    let failed = |problem: String| Error::Fetch(url.clone(), problem);
     let target = key_url(url).map_err(|problem| failed(problem.to_string()))?;
     // The kubelet replaces this file, so it is read each time.
     let token = issuer.keys_token_file.as_ref().map(|path| {
-        let text = std::fs::read_to_string(path);
-        text.map_err(|source| Error::Read { path: path.clone(), source })
+        std::fs::read_to_string(path).map_err(|error| Error::Read(path.clone(), error))
     });
     let token = token.transpose()?;
     let token = token.as_deref().map(str::trim);

@@ -144,7 +144,7 @@ impl FileSet for Issuer {
     fn parse(&self, contents: &[Vec<u8>]) -> Result<Keys, Error> {
         let invalid = |problem: String| match &self.keys {
             KeySource::File(path) => Error::invalid(path, problem),
-            KeySource::Url(url) => Error::Fetch { url: url.clone(), problem },
+            KeySource::Url(url) => Error::Fetch(url.clone(), problem),
         };
         let allowed = self.allowed().map_err(invalid)?;
         let keys = match contents.first() {
@@ -214,7 +214,7 @@ fn of_pem(content: &[u8], allowed: &[Algorithm]) -> Vec<IssuerKey> {
 }
 
 /// Identifies the bearer of a JWT.
-pub(super) fn identify(
+pub(in crate::security) fn identify(
     issuers: &[Arc<Reloaded<Issuer>>],
     token: &str,
 ) -> Result<Identity, Refusal> {

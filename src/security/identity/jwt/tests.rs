@@ -35,7 +35,7 @@ impl Signer {
         let (keys_ca, keys_token_file) = (None, None);
         let audience = "bellwether".into();
         let issuer = Issuer { name, issuer, audience, keys, keys_ca, keys_token_file, algorithms };
-        Arc::new(Reloaded::open(issuer).unwrap())
+        Reloaded::open(issuer).unwrap()
     }
 
     fn sign(&self, header: &Value, claims: &Value) -> String {
