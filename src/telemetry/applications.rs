@@ -3,12 +3,11 @@
 //! These series have names of applications as labels, so their number is capped, and they are
 //! written at each scrape instead of being kept by the SDK.
 
-use std::sync::{Arc, OnceLock};
-
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, IntGauge, IntGaugeVec, Opts};
 
+use super::metrics::FRESHNESS;
 use crate::domain::level::Level;
 
 /// The status of one application.
@@ -35,88 +34,54 @@ pub struct ApplicationStates {
     pub omitted: u64,
 }
 
-type Read = Box<dyn Fn() -> ApplicationStates + Send + Sync>;
-
-/// The source of the states, set once the server has its applications.
-#[derive(Clone, Default)]
-pub(super) struct Applications(Arc<OnceLock<Read>>);
-
-impl Applications {
-    pub(super) fn observe(&self, read: Read) {
-        let _first_stays = self.0.set(read);
-    }
-
-    /// Returns the families of metrics as of now.
-    pub(super) fn collect(&self) -> Result<Vec<MetricFamily>, prometheus::Error> {
-        let Some(read) = self.0.get() else { return Ok(Vec::new()) };
-        let states = read();
-        let gauges = Gauges::new()?;
-        for state in &states.shown {
-            gauges.show(state);
-        }
-        gauges.omitted.set(i64::try_from(states.omitted).unwrap_or(i64::MAX));
-        Ok(gauges.families())
-    }
-}
-
-struct Gauges {
-    level: IntGaugeVec,
-    since: GaugeVec,
-    silent: IntGaugeVec,
-    omitted: IntGauge,
-}
-
-impl Gauges {
-    fn new() -> Result<Gauges, prometheus::Error> {
+impl ApplicationStates {
+    /// Returns the families of metrics.
+    pub(super) fn families(&self) -> Result<Vec<MetricFamily>, prometheus::Error> {
         // `namespace` is a label that Prometheus itself sets in Kubernetes.
         let names = ["app_namespace", "application"];
         let opts = |name: &str, help: &str| Opts::new(format!("bellwether_{name}"), help);
-        Ok(Gauges {
-            level: IntGaugeVec::new(
-                opts("application_status", "1 at the level of the application, 0 at the others."),
-                &[names[0], names[1], "level"],
-            )?,
-            since: GaugeVec::new(
-                opts(
-                    "application_status_since_timestamp_seconds",
-                    "Since when the application has its level, in Unix time.",
-                ),
-                &names,
-            )?,
-            silent: IntGaugeVec::new(
-                opts("application_silent_units", "Units that are stale, lost or uncertain."),
-                &[names[0], names[1], "freshness"],
-            )?,
-            omitted: IntGauge::with_opts(opts(
-                "applications_omitted",
-                "Applications without a series of their own, because of metrics_applications_max.",
-            ))?,
-        })
-    }
-
-    fn show(&self, state: &ApplicationState) {
-        let names = [state.namespace.as_str(), state.application.as_str()];
-        for level in Level::ALL {
-            let labels = [names[0], names[1], level.word()];
-            self.level.with_label_values(&labels).set(i64::from(level == state.level));
+        let levels = IntGaugeVec::new(
+            opts("application_status", "1 at the level of the application, 0 at the others."),
+            &[names[0], names[1], "level"],
+        )?;
+        let since = GaugeVec::new(
+            opts(
+                "application_status_since_timestamp_seconds",
+                "Since when the application has its level, in Unix time.",
+            ),
+            &names,
+        )?;
+        let silent = IntGaugeVec::new(
+            opts("application_silent_units", "Units that are stale, lost or uncertain."),
+            &[names[0], names[1], "freshness"],
+        )?;
+        let omitted = IntGauge::with_opts(opts(
+            "applications_omitted",
+            "Applications without a series of their own, because of metrics_applications_max.",
+        ))?;
+        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        for state in &self.shown {
+            let names = [state.namespace.as_str(), state.application.as_str()];
+            for level in Level::ALL {
+                let labels = [names[0], names[1], level.word()];
+                levels.with_label_values(&labels).set(i64::from(level == state.level));
+            }
+            since.with_label_values(&names).set(state.since_seconds);
+            for (count, freshness) in state.silent_units.iter().zip(FRESHNESS) {
+                let labels = [names[0], names[1], freshness];
+                silent.with_label_values(&labels).set(signed(*count));
+            }
         }
-        self.since.with_label_values(&names).set(state.since_seconds);
-        for (count, freshness) in state.silent_units.iter().zip(["stale", "lost", "uncertain"]) {
-            let labels = [names[0], names[1], freshness];
-            let count = i64::try_from(*count).unwrap_or(i64::MAX);
-            self.silent.with_label_values(&labels).set(count);
-        }
-    }
-
-    fn families(&self) -> Vec<MetricFamily> {
-        let collectors: [&dyn Collector; 4] =
-            [&self.level, &self.since, &self.silent, &self.omitted];
-        collectors.into_iter().flat_map(Collector::collect).collect()
+        omitted.set(signed(self.omitted));
+        let collectors: [&dyn Collector; 4] = [&levels, &since, &silent, &omitted];
+        Ok(collectors.into_iter().flat_map(Collector::collect).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::telemetry::Prometheus;
 

@@ -6,41 +6,22 @@ use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_sdk::error::OTelSdkError;
 use tracing_subscriber::util::TryInitError;
 
-use super::signal::Signal;
-
 /// Why the telemetry could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// `BELLWETHER_LOG` or `RUST_LOG` is not a filter.
-    #[error("read the log filter {filter:?}: write it like `info` or `info,bellwether=debug`")]
-    LogFilter {
-        /// The filter as given.
-        filter: String,
-        /// What is wrong with it.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// A protocol other than gRPC is set for OTLP.
+    #[error("read the log filter {0:?}: write it like `info` or `info,bellwether=debug`")]
+    LogFilter(String, #[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A protocol other than gRPC is set for OTLP by this variable.
     #[error(
-        "read {variable}={value:?}: only OTLP over gRPC is built in, so set it to `grpc` and the \
+        "read {0}={1:?}: only OTLP over gRPC is built in, so set it to `grpc` and the \
          endpoint to the gRPC port of the collector (4317 by convention)"
     )]
-    Protocol {
-        /// The variable that sets it.
-        variable: String,
-        /// Its value.
-        value: String,
-    },
+    Protocol(String, String),
     /// The SDK refuses the endpoint, the headers or the compression in the environment.
-    #[error("set up the OTLP export of {signal} from the OTEL_EXPORTER_OTLP_* variables")]
-    Exporter {
-        /// The signal to export.
-        signal: Signal,
-        /// The error of the SDK.
-        #[source]
-        source: ExporterBuildError,
-    },
+    #[error("set up the OTLP export of {0} from the OTEL_EXPORTER_OTLP_* variables")]
+    Exporter(&'static str, #[source] ExporterBuildError),
     /// The Prometheus reader cannot be registered.
     #[error("set up the Prometheus reader")]
     Prometheus(#[source] OTelSdkError),
@@ -52,10 +33,7 @@ pub enum Error {
     Installed(#[source] TryInitError),
 }
 
-/// The telemetry that was not delivered before the end.
+/// The telemetry that was not delivered before the end, with a sentence for each signal.
 #[derive(Debug, thiserror::Error)]
-#[error("deliver the last telemetry: {}", .undelivered.join("; "))]
-pub struct ShutdownError {
-    /// A sentence for each signal that was not delivered.
-    pub undelivered: Vec<String>,
-}
+#[error("deliver the last telemetry: {}", .0.join("; "))]
+pub struct ShutdownError(pub Vec<String>);

@@ -67,7 +67,7 @@ pub(super) fn record_layer(
 
 fn filter(options: &Options) -> Result<Targets, Error> {
     targets(&options.log_filter)
-        .map_err(|source| Error::LogFilter { filter: options.log_filter.clone(), source })
+        .map_err(|error| Error::LogFilter(options.log_filter.clone(), error))
 }
 
 /// Parses directives that are separated by commas: `level`, `target=level`, or `target` for all its

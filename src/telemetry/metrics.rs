@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider};
+use opentelemetry::{KeyValue, StringValue};
 
 use super::exemplar::Exemplars;
 use super::process;
@@ -53,15 +53,12 @@ pub enum CommitResult {
 }
 
 impl CommitResult {
-    const ALL: [CommitResult; 3] = [CommitResult::Ok, CommitResult::Conflict, CommitResult::Failed];
+    /// The words, in the order of the variants.
+    const WORDS: [&str; 3] = ["ok", "conflict", "failed"];
 
     /// Returns the word for labels and spans.
     pub fn word(self) -> &'static str {
-        match self {
-            CommitResult::Ok => "ok",
-            CommitResult::Conflict => "conflict",
-            CommitResult::Failed => "failed",
-        }
+        CommitResult::WORDS[self as usize]
     }
 }
 
@@ -113,32 +110,37 @@ pub struct FleetCounts {
     pub leaders: u64,
 }
 
-type Counters<const N: usize> = Arc<[AtomicU64; N]>;
-type Refusals = Arc<OnceLock<Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>>>;
-type Fleet = Arc<OnceLock<Box<dyn Fn() -> FleetCounts + Send + Sync>>>;
+/// The words for the units of [`FleetCounts::silent_units`].
+pub(super) const FRESHNESS: [&str; 3] = ["stale", "lost", "uncertain"];
+
+/// A counter for each set of labels.
+type Counters = Arc<[AtomicU64]>;
+
+/// What is read at each collection, once the server has set it.
+pub(super) type Readout<T> = Arc<OnceLock<Box<dyn Fn() -> T + Send + Sync>>>;
 
 /// The instruments of this process; cheap to clone.
 #[derive(Clone)]
 pub struct Metrics(Arc<Instruments>);
 
 struct Instruments {
-    reports: Counters<3>,
-    errors: Counters<{ Class::ALL.len() }>,
-    commits: Counters<3>,
+    reports: Counters,
+    errors: Counters,
+    commits: Counters,
     commit_duration: Histogram<f64>,
     commit_batch_size: Histogram<u64>,
     connections: Arc<AtomicI64>,
-    connections_ended: Counters<4>,
+    connections_ended: Counters,
     watch_streams: Arc<AtomicI64>,
-    watch_coalesced: Counters<1>,
+    watch_coalesced: Counters,
     sessions: Arc<AtomicI64>,
     observer_suspects: Arc<AtomicI64>,
     stale_files: Arc<AtomicI64>,
-    security_refusals: Counters<2>,
-    panics: Counters<2>,
-    limit_refusals: Refusals,
+    security_refusals: Counters,
+    panics: Counters,
+    limit_refusals: Readout<BTreeMap<String, u64>>,
     space: SpaceGauges,
-    fleet: Fleet,
+    fleet: Readout<FleetCounts>,
     rpc: RpcInstruments,
 }
 
@@ -146,18 +148,20 @@ impl Metrics {
     /// Registers every instrument with `meter`.
     pub(super) fn new(meter: &Meter, version: &str, exemplars: Exemplars) -> Self {
         own_process(meter, version);
-        let results = Some(("result", ["changed", "repeated", "rejected"]));
-        let commit_results = Some(("result", CommitResult::ALL.map(CommitResult::word)));
+        let up_down = |name, description| up_down(meter, name, description);
+        let counters = |name, description, labels| counters(meter, name, description, labels);
+        let results = labels("result", ["changed", "repeated", "rejected"]);
+        let commit_results = labels("result", CommitResult::WORDS);
         let classes = Class::ALL.map(|class| class.word().to_ascii_lowercase());
+        let classes = labels("class", classes);
         let instruments = Instruments {
-            reports: counters(meter, "bellwether.reports", "Reports received.", results),
+            reports: counters("bellwether.reports", "Reports received.", results),
             errors: counters(
-                meter,
                 "bellwether.errors",
                 "Errors that workers reported, by class.",
-                Some(("class", classes.each_ref().map(String::as_str))),
+                classes,
             ),
-            commits: counters(meter, "bellwether.commits", "Commits tried.", commit_results),
+            commits: counters("bellwether.commits", "Commits tried.", commit_results),
             commit_duration: meter
                 .f64_histogram("bellwether.commit.duration")
                 .with_unit("s")
@@ -170,42 +174,37 @@ impl Metrics {
                 .with_description("Commands that one commit carried.")
                 .with_boundaries(BATCH_COMMANDS.to_vec())
                 .build(),
-            connections: up_down(meter, "bellwether.connections", "Connections that are open."),
+            connections: up_down("bellwether.connections", "Connections that are open."),
             connections_ended: counters(
-                meter,
                 "bellwether.connections.refused",
                 "Connections that were refused, or ended to make room for another one.",
-                Some(("reason", ["full", "share", "unfinished", "idle"])),
+                labels("reason", ["full", "share", "unfinished", "idle"]),
             ),
-            watch_streams: up_down(
-                meter,
-                "bellwether.watch.streams",
-                "Watch streams that are open.",
-            ),
-            sessions: up_down(meter, "bellwether.sessions", "Sessions of workers that are open."),
+            watch_streams: up_down("bellwether.watch.streams", "Watch streams that are open."),
+            sessions: up_down("bellwether.sessions", "Sessions of workers that are open."),
             observer_suspects: up_down(
-                meter,
                 "bellwether.observer.suspects",
                 "Applications in self-preservation: so many of their units vanished at once that \
                  none is judged.",
             ),
             security_refusals: counters(
-                meter,
                 "bellwether.security.refusals",
                 "Calls that were refused: the caller is not known, or may not do it.",
-                Some(("reason", ["credentials", "rights"])),
+                labels("reason", ["credentials", "rights"]),
             ),
-            panics: panics(meter),
+            panics: counters(
+                "bellwether.panics",
+                "Bugs of the server that ended a call or the task of an application.",
+                labels("place", ["call", "application"]),
+            ),
             stale_files: up_down(
-                meter,
                 "bellwether.security.stale_files",
                 "Sets of security files that are invalid, so that an earlier set is in force.",
             ),
             watch_coalesced: counters(
-                meter,
                 "bellwether.watch.coalesced",
                 "Changes that were conflated for a slow watcher.",
-                None,
+                NO_LABELS.to_vec(),
             ),
             limit_refusals: limit_refusals(meter),
             space: SpaceGauges::new(meter),
@@ -324,18 +323,26 @@ impl Drop for WatchStream {
     }
 }
 
-/// Registers one counter for each value of a label, or a single one without a label.
-fn counters<const N: usize>(
+/// The labels of each series of an instrument.
+type Labels = Vec<Vec<KeyValue>>;
+
+/// A single series without a label.
+const NO_LABELS: [Vec<KeyValue>; 1] = [Vec::new()];
+
+/// Returns a series for each value of a label.
+fn labels<V: Into<StringValue>>(name: &'static str, values: impl IntoIterator<Item = V>) -> Labels {
+    values.into_iter().map(|value| vec![KeyValue::new(name, value.into())]).collect()
+}
+
+/// Registers one counter for each series.
+fn counters(
     meter: &Meter,
     name: &'static str,
     description: &'static str,
-    labels: Option<(&'static str, [&str; N])>,
-) -> Counters<N> {
-    let counters: Counters<N> = Arc::new(std::array::from_fn(|_| AtomicU64::new(0)));
+    labels: Labels,
+) -> Counters {
+    let counters: Counters = labels.iter().map(|_| AtomicU64::new(0)).collect();
     let read = Arc::clone(&counters);
-    let labels: [Vec<KeyValue>; N] = std::array::from_fn(|index| {
-        labels.iter().map(|(name, words)| KeyValue::new(*name, words[index].to_owned())).collect()
-    });
     meter
         .u64_observable_counter(name)
         .with_description(description)
@@ -359,13 +366,8 @@ fn up_down(meter: &Meter, name: &'static str, description: &'static str) -> Arc<
     open
 }
 
-fn panics(meter: &Meter) -> Counters<2> {
-    let text = "Bugs of the server that ended a call or the task of an application.";
-    counters(meter, "bellwether.panics", text, Some(("place", ["call", "application"])))
-}
-
-fn limit_refusals(meter: &Meter) -> Refusals {
-    let refusals = Refusals::default();
+fn limit_refusals(meter: &Meter) -> Readout<BTreeMap<String, u64>> {
+    let refusals = Readout::<BTreeMap<String, u64>>::default();
     let read = Arc::clone(&refusals);
     meter
         .u64_observable_counter("bellwether.limit.refusals")
@@ -379,32 +381,31 @@ fn limit_refusals(meter: &Meter) -> Refusals {
     refusals
 }
 
-fn fleet(meter: &Meter) -> Fleet {
-    let fleet = Fleet::default();
-    let gauge =
-        |name, description, labels: Vec<Vec<KeyValue>>, pick: fn(&FleetCounts) -> &[u64]| {
-            let fleet = Arc::clone(&fleet);
-            meter
-                .u64_observable_gauge(name)
-                .with_description(description)
-                .with_callback(move |observer| {
-                    let Some(counts) = fleet.get() else { return };
-                    // A panic here would end the exporting thread silently.
-                    let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) else { return };
-                    for (count, labels) in pick(&counts).iter().zip(&labels) {
-                        observer.observe(*count, labels);
-                    }
-                })
-                .build();
-        };
-    let levels = || Level::ALL.map(|level| vec![KeyValue::new("level", level.word())]).to_vec();
+fn fleet(meter: &Meter) -> Readout<FleetCounts> {
+    let fleet = Readout::<FleetCounts>::default();
+    let gauge = |name, description, labels: Labels, pick: fn(&FleetCounts) -> &[u64]| {
+        let fleet = Arc::clone(&fleet);
+        meter
+            .u64_observable_gauge(name)
+            .with_description(description)
+            .with_callback(move |observer| {
+                let Some(counts) = fleet.get() else { return };
+                // A panic here would end the exporting thread silently.
+                let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) else { return };
+                for (count, labels) in pick(&counts).iter().zip(&labels) {
+                    observer.observe(*count, labels);
+                }
+            })
+            .build();
+    };
+    let levels = || labels("level", Level::ALL.map(Level::word));
     gauge("bellwether.applications", "Applications by level.", levels(), |c| &c.applications);
     gauge("bellwether.units", "Units by level.", levels(), |c| &c.units);
     gauge("bellwether.statuses", "Contributions by level.", levels(), |c| &c.statuses);
-    let silent = ["stale", "lost", "uncertain"].map(|word| vec![KeyValue::new("freshness", word)]);
+    let silent = labels("freshness", FRESHNESS);
     let text = "Units that are stale, lost or uncertain.";
-    gauge("bellwether.units.silent", text, silent.to_vec(), |c| &c.silent_units);
-    let total = || vec![Vec::new()];
+    gauge("bellwether.units.silent", text, silent, |c| &c.silent_units);
+    let total = || NO_LABELS.to_vec();
     gauge("bellwether.faults", "Errors that are open.", total(), |c| slice::from_ref(&c.faults));
     let text = "Applications with a leader that was elected here.";
     gauge("bellwether.leaders", text, total(), |c| slice::from_ref(&c.leaders));
@@ -450,7 +451,7 @@ mod tests {
         metrics.connection_ended(ConnectionEnd::Idle);
         let open = metrics.watch_stream();
         drop(metrics.watch_stream());
-        let text = telemetry.prometheus_text();
+        let text = telemetry.prometheus().text();
         for line in [
             r#"bellwether_reports_total{result="changed"} 2"#,
             r#"bellwether_reports_total{result="repeated"} 0"#,
@@ -478,7 +479,7 @@ mod tests {
         assert!(!text.contains("bellwether_applications"), "counted by nobody yet\n{text}");
         assert!(!text.contains("otel_scope"), "{text}");
         drop(open);
-        assert_line(&telemetry.prometheus_text(), "bellwether_watch_streams 0");
+        assert_line(&telemetry.prometheus().text(), "bellwether_watch_streams 0");
     }
 
     #[test]
@@ -493,7 +494,7 @@ mod tests {
             faults: 4,
             leaders: 2,
         });
-        let text = telemetry.prometheus_text();
+        let text = telemetry.prometheus().text();
         assert_line(&text, r#"bellwether_applications{level="active"} 7"#);
         assert_line(&text, r#"bellwether_applications{level="error"} 0"#);
         assert_line(&text, r#"bellwether_units{level="blocked"} 3"#);
@@ -509,7 +510,7 @@ mod tests {
         let metrics = telemetry.metrics();
         metrics.observe_fleet(|| panic!("on purpose, in a test"));
         for _ in 0..2 {
-            let text = telemetry.prometheus_text();
+            let text = telemetry.prometheus().text();
             assert_line(&text, r#"bellwether_reports_total{result="changed"} 0"#);
             assert!(!text.contains("bellwether_applications"), "{text}");
         }

@@ -26,7 +26,6 @@ mod process;
 mod prometheus;
 mod provider;
 mod rpc;
-mod signal;
 mod space;
 
 use std::env;
@@ -52,7 +51,6 @@ pub use options::Options;
 pub use panic::panic_text;
 pub use prometheus::{CONTENT_TYPE, Prometheus};
 pub use rpc::{OTHER_METHOD, RpcMethod, code_name};
-pub use signal::Signal;
 
 use otlp::Exports;
 use provider::Providers;
@@ -119,21 +117,10 @@ impl Telemetry {
         self.prometheus.clone()
     }
 
-    /// Returns every metric now, in the Prometheus text format.
-    pub fn prometheus_text(&self) -> String {
-        self.prometheus.text()
-    }
-
     /// Delivers what is queued and stops. Blocks for `deadline` at most, whatever the collector
     /// does. Logs on stderr still work afterwards.
     pub fn shutdown(self, deadline: Duration) -> Result<(), ShutdownError> {
         self.providers.shutdown(deadline)
-    }
-}
-
-impl std::fmt::Debug for Telemetry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Telemetry")
     }
 }
 

@@ -53,11 +53,8 @@ fn histogram(text: &mut String, name: &str, metric: &Metric, exemplars: &Exempla
     let labels = metric.get_label();
     let histogram = metric.get_histogram();
     let found = if name == CALLS_FAMILY { exemplars.of(&series(labels)) } else { Vec::new() };
-    let mut bounds: Vec<(f64, u64)> = histogram
-        .get_bucket()
-        .iter()
-        .map(|bucket| (bucket.upper_bound(), bucket.cumulative_count()))
-        .collect();
+    let buckets = histogram.get_bucket().iter();
+    let mut bounds: Vec<_> = buckets.map(|b| (b.upper_bound(), b.cumulative_count())).collect();
     if bounds.last().is_none_or(|(bound, _)| bound.is_finite()) {
         bounds.push((f64::INFINITY, histogram.get_sample_count()));
     }
@@ -67,8 +64,7 @@ fn histogram(text: &mut String, name: &str, metric: &Metric, exemplars: &Exempla
         writeln!(text, "{name}_bucket{set} {count}{exemplar}").ok();
     }
     sample(text, name, "_sum", labels, histogram.get_sample_sum());
-    let count = histogram.get_sample_count();
-    writeln!(text, "{name}_count{} {count}", labelled(labels, None)).ok();
+    sample(text, name, "_count", labels, histogram.get_sample_count() as f64);
 }
 
 fn series(labels: &[LabelPair]) -> Series {
@@ -99,10 +95,9 @@ fn sample(text: &mut String, name: &str, end: &str, labels: &[LabelPair], value:
 
 /// Returns the labels in braces; nothing without labels.
 fn labelled(labels: &[LabelPair], bound: Option<f64>) -> String {
-    let mut all: Vec<String> = labels
-        .iter()
-        .map(|label| format!("{}=\"{}\"", label.name(), escaped(label.value())))
-        .collect();
+    let labels = labels.iter();
+    let mut all: Vec<String> =
+        labels.map(|one| format!("{}=\"{}\"", one.name(), escaped(one.value()))).collect();
     // The bound is written as a float: `1.0`.
     all.extend(bound.map(|bound| match bound.is_finite() {
         true => format!("le=\"{bound:?}\""),
@@ -200,7 +195,7 @@ mod tests {
         assert!(bucket("+Inf").ends_with("} 3"));
         assert!(text.ends_with("# EOF\n"));
         assert!(text.contains("# TYPE rpc_server_call_duration_seconds histogram\n"), "{text}");
-        assert!(!telemetry.prometheus_text().contains("trace_id"));
+        assert!(!telemetry.prometheus().text().contains("trace_id"));
     }
 
     fn own((a, b): (&str, &str)) -> (String, String) {

@@ -6,7 +6,11 @@
 use opentelemetry_otlp::{ExporterBuildError, LogExporter, MetricExporter, SpanExporter};
 
 use super::error::Error;
-use super::signal::Signal;
+
+/// The signals, in the words of the variables and of errors.
+pub(super) const TRACES: &str = "traces";
+pub(super) const METRICS: &str = "metrics";
+pub(super) const LOGS: &str = "logs";
 
 /// The signals that the environment asks to export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,9 +38,9 @@ impl Exports {
         }
         Ok(Self {
             sdk_disabled: false,
-            traces: exports(Signal::Traces, &variable)?,
-            metrics: exports(Signal::Metrics, &variable)?,
-            logs: exports(Signal::Logs, &variable)?,
+            traces: exports(TRACES, &variable)?,
+            metrics: exports(METRICS, &variable)?,
+            logs: exports(LOGS, &variable)?,
         })
     }
 
@@ -45,8 +49,8 @@ impl Exports {
     }
 }
 
-fn exports(signal: Signal, variable: &impl Fn(&str) -> Option<String>) -> Result<bool, Error> {
-    let part = signal.to_string().to_uppercase();
+fn exports(signal: &str, variable: &impl Fn(&str) -> Option<String>) -> Result<bool, Error> {
+    let part = signal.to_uppercase();
     let exporter = variable(&format!("OTEL_{part}_EXPORTER"));
     if exporter.is_some_and(|list| !list.split(',').any(|one| one.trim() == "otlp")) {
         return Ok(false);
@@ -62,25 +66,25 @@ fn exports(signal: Signal, variable: &impl Fn(&str) -> Option<String>) -> Result
     // The exporters always use gRPC. Any other protocol is an error at the start of the process,
     // because an HTTP port rejects gRPC.
     match either("PROTOCOL") {
-        Some((variable, value)) if value != "grpc" => Err(Error::Protocol { variable, value }),
+        Some((variable, value)) if value != "grpc" => Err(Error::Protocol(variable, value)),
         _ => Ok(true),
     }
 }
 
 pub(super) fn span_exporter() -> Result<SpanExporter, Error> {
-    SpanExporter::builder().with_tonic().build().map_err(because(Signal::Traces))
+    SpanExporter::builder().with_tonic().build().map_err(because(TRACES))
 }
 
 pub(super) fn metric_exporter() -> Result<MetricExporter, Error> {
-    MetricExporter::builder().with_tonic().build().map_err(because(Signal::Metrics))
+    MetricExporter::builder().with_tonic().build().map_err(because(METRICS))
 }
 
 pub(super) fn log_exporter() -> Result<LogExporter, Error> {
-    LogExporter::builder().with_tonic().build().map_err(because(Signal::Logs))
+    LogExporter::builder().with_tonic().build().map_err(because(LOGS))
 }
 
-fn because(signal: Signal) -> impl Fn(ExporterBuildError) -> Error {
-    move |source| Error::Exporter { signal, source }
+fn because(signal: &'static str) -> impl Fn(ExporterBuildError) -> Error {
+    move |error| Error::Exporter(signal, error)
 }
 
 #[cfg(test)]

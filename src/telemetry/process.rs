@@ -16,29 +16,15 @@ pub(super) fn register(meter: &Meter) {
         .with_description("Processor time of the process, of user and system together.")
         .with_callback(|observer| observer.observe(cpu_seconds(), &[]))
         .build();
-    gauge::register(
-        meter,
-        "process.resident_memory",
-        "By",
-        "Resident memory of the process.",
-        || Some(statm(1)? * rustix::param::page_size() as u64),
-    );
-    gauge::register(
-        meter,
-        "process.virtual_memory",
-        "By",
-        "Virtual memory of the process.",
-        || Some(statm(0)? * rustix::param::page_size() as u64),
-    );
-    gauge::register(meter, "process.open_fds", "", "File descriptors that are open.", || {
-        Some(std::fs::read_dir("/proc/self/fd").ok()?.count() as u64)
-    });
-    gauge::register(meter, "process.max_fds", "", "File descriptors that may be open.", || {
-        getrlimit(Resource::Nofile).current
-    });
-    gauge::register(meter, "process.threads", "", "Threads of the process.", || {
-        Some(std::fs::read_dir("/proc/self/task").ok()?.count() as u64)
-    });
+    let gauge = |name, unit, text, read: fn() -> Option<u64>| {
+        gauge::register(meter, name, unit, text, read);
+    };
+    gauge("process.resident_memory", "By", "Resident memory of the process.", || statm_bytes(1));
+    gauge("process.virtual_memory", "By", "Virtual memory of the process.", || statm_bytes(0));
+    gauge("process.open_fds", "", "File descriptors that are open.", || entries("fd"));
+    let fds_max = || getrlimit(Resource::Nofile).current;
+    gauge("process.max_fds", "", "File descriptors that may be open.", fds_max);
+    gauge("process.threads", "", "Threads of the process.", || entries("task"));
     // The metrics are registered at the start of the process.
     let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     meter
@@ -55,8 +41,14 @@ fn cpu_seconds() -> f64 {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default()).as_secs_f64()
 }
 
-/// Returns a number of pages of `/proc/self/statm`.
-fn statm(place: usize) -> Option<u64> {
+/// Returns a number of `/proc/self/statm`, which counts pages, in bytes.
+fn statm_bytes(place: usize) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    text.split_whitespace().nth(place)?.parse().ok()
+    let pages: u64 = text.split_whitespace().nth(place)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Counts the entries of a folder of `/proc/self`.
+fn entries(folder: &str) -> Option<u64> {
+    Some(std::fs::read_dir(format!("/proc/self/{folder}")).ok()?.count() as u64)
 }

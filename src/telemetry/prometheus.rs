@@ -5,8 +5,9 @@ use opentelemetry_sdk::error::OTelSdkError;
 use prometheus::proto::MetricFamily;
 use prometheus::{Registry, TextEncoder};
 
-use super::applications::{ApplicationStates, Applications};
+use super::applications::ApplicationStates;
 use super::exemplar::Exemplars;
+use super::metrics::Readout;
 use super::openmetrics;
 
 /// The media type of [`Prometheus::text`].
@@ -16,7 +17,8 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[derive(Clone, Default)]
 pub struct Prometheus {
     registry: Registry,
-    applications: Applications,
+    /// The source of the states, set once the server has its applications.
+    applications: Readout<ApplicationStates>,
     /// The traced calls.
     pub(super) exemplars: Exemplars,
 }
@@ -38,7 +40,7 @@ impl Prometheus {
         &self,
         read: impl Fn() -> ApplicationStates + Send + Sync + 'static,
     ) {
-        self.applications.observe(Box::new(read));
+        let _first_stays = self.applications.set(Box::new(read));
     }
 
     /// Returns every metric now, in the Prometheus text format.
@@ -54,9 +56,12 @@ impl Prometheus {
 
     fn families(&self) -> Vec<MetricFamily> {
         let mut families = self.registry.gather();
-        match self.applications.collect() {
-            Ok(more) => families.extend(more),
-            Err(error) => tracing::error!(%error, "the states of applications cannot be shown"),
+        match self.applications.get().map(|read| read().families()) {
+            Some(Ok(more)) => families.extend(more),
+            Some(Err(error)) => {
+                tracing::error!(%error, "the states of applications cannot be shown");
+            }
+            None => {}
         }
         // A family without samples would make the encoder fail for all of them.
         families.retain(|family| !family.get_metric().is_empty());

@@ -15,9 +15,8 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::runtime::{Builder, Handle};
 
 use super::error::{Error, ShutdownError};
-use super::otlp::{self, Exports};
+use super::otlp::{self, Exports, LOGS, METRICS, TRACES};
 use super::prometheus::Prometheus;
-use super::signal::Signal;
 
 pub(super) struct Providers {
     pub(super) traces: Option<SdkTracerProvider>,
@@ -60,7 +59,7 @@ impl Providers {
         let until = Instant::now() + deadline;
         let (sender, receiver) = mpsc::channel();
         let mut pending = Vec::new();
-        let mut start = |signal: Signal, stop: Box<dyn FnOnce() -> OTelSdkResult + Send>| {
+        let mut start = |signal: &'static str, stop: Box<dyn FnOnce() -> OTelSdkResult + Send>| {
             pending.push(signal);
             let sender = sender.clone();
             let run = move || {
@@ -71,28 +70,26 @@ impl Providers {
             let _ = thread::Builder::new().name("telemetry-shutdown".into()).spawn(run);
         };
         if let Some(traces) = self.traces {
-            start(Signal::Traces, Box::new(move || traces.shutdown_with_timeout(deadline)));
+            start(TRACES, Box::new(move || traces.shutdown_with_timeout(deadline)));
         }
         if let Some(logs) = self.logs {
-            start(Signal::Logs, Box::new(move || logs.shutdown_with_timeout(deadline)));
+            start(LOGS, Box::new(move || logs.shutdown_with_timeout(deadline)));
         }
         let metrics = self.metrics;
-        start(Signal::Metrics, Box::new(move || metrics.shutdown_with_timeout(deadline)));
+        start(METRICS, Box::new(move || metrics.shutdown_with_timeout(deadline)));
         drop(sender);
 
         let mut undelivered = Vec::new();
         while !pending.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
-            let Ok((signal, result)) = receiver.recv_timeout(left) else {
-                break;
-            };
+            let Ok((signal, result)) = receiver.recv_timeout(left) else { break };
             pending.retain(|each| *each != signal);
             if let Err(error) = result {
                 undelivered.push(format!("{signal}: {error}"));
             }
         }
         undelivered.extend(pending.iter().map(|signal| format!("{signal}: not done in time")));
-        if undelivered.is_empty() { Ok(()) } else { Err(ShutdownError { undelivered }) }
+        if undelivered.is_empty() { Ok(()) } else { Err(ShutdownError(undelivered)) }
     }
 }
 

@@ -382,7 +382,7 @@ async fn a_panic_ends_a_task_and_the_next_request_starts_it_from_the_store() {
     aggregator.apply(&app, report(Level::Waiting)).await.unwrap();
     assert_eq!(level(&aggregator, &app).await, Level::Waiting);
     aggregator.apply(&other, report(Level::Active)).await.unwrap();
-    let text = telemetry.prometheus_text();
+    let text = telemetry.prometheus().text();
     assert!(text.contains("bellwether_panics_total{place=\"application\"} 1"), "{text}");
     aggregator.drain().await;
 }

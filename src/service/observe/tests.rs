@@ -110,12 +110,12 @@ impl Fixture {
     /// the call.
     async fn expect_line(&self, line: &str) {
         let found = tokio::time::timeout(Duration::from_secs(10), async {
-            while !self.telemetry.prometheus_text().lines().any(|each| each == line) {
+            while !self.telemetry.prometheus().text().lines().any(|each| each == line) {
                 tokio::task::yield_now().await;
             }
         });
         let in_time = found.await.is_ok();
-        assert!(in_time, "no line {line}\n{}", self.telemetry.prometheus_text());
+        assert!(in_time, "no line {line}\n{}", self.telemetry.prometheus().text());
     }
 
     async fn expect_calls(&self, method: &str, code: &str, is_server_error: bool, count: u64) {
@@ -168,7 +168,7 @@ async fn a_panic_is_internal_and_the_connection_lives() {
     let mut broken = server.client.watch(ask("panic")).await.unwrap().into_inner();
     // The message before the panic is lost with its buffer.
     assert_eq!(broken.message().await.unwrap_err().code(), Code::Internal);
-    let text = server.telemetry.prometheus_text();
+    let text = server.telemetry.prometheus().text();
     assert!(text.contains("bellwether_panics_total{place=\"call\"} 2"), "{text}");
 
     assert_eq!(server.check("").await, Code::Ok);
@@ -196,7 +196,7 @@ async fn streams_are_counted_apart() {
     drop(held);
     server.expect_line(&finished("CANCELLED")).await;
     server.expect_line(&open(0)).await;
-    assert!(!server.telemetry.prometheus_text().contains("rpc_server_call_duration_seconds"));
+    assert!(!server.telemetry.prometheus().text().contains("rpc_server_call_duration_seconds"));
 }
 
 #[tokio::test]
