@@ -30,7 +30,7 @@ use crate::store::embedded::{self, EmbeddedStore};
 use crate::store::redis::link::Kind;
 use crate::store::redis::{self, RedisStore};
 use crate::store::{MemoryStore, OpenError, Space, Store, watch_space};
-use crate::telemetry::{FleetCounts, Metrics, Prometheus};
+use crate::telemetry::{Metrics, Prometheus};
 use crate::watch::{Hub, Limits};
 
 /// A server that has opened its store and its ports and does not serve yet.
@@ -117,7 +117,10 @@ impl App {
             config.session.clone(),
             metrics.clone(),
         );
-        observe(&hub, &metrics, &prometheus, config.metrics_applications_max);
+        let (counted, shown) = (hub.clone(), hub.clone());
+        let shown_max = config.metrics_applications_max;
+        metrics.observe_fleet(move || counted.fleet());
+        prometheus.observe_applications(move || ops::states(&shown, shown_max));
         metrics.observe_limits(service::code::refused_by_limit);
         let rules = config.error_rules.as_ref().map_or_else(Rules::default, |(_, r)| r.clone());
         let parts = Parts {
@@ -217,24 +220,6 @@ impl App {
         let _ = tokio::time::timeout(OPS_DEADLINE, ops).await;
         drained
     }
-}
-
-/// Lets the metrics read the state of the applications.
-fn observe(hub: &Arc<Hub>, metrics: &Metrics, prometheus: &Prometheus, count_max: usize) {
-    let fleet = hub.clone();
-    metrics.observe_fleet(move || {
-        let counts = fleet.fleet();
-        FleetCounts {
-            applications: counts.applications,
-            units: counts.units,
-            statuses: counts.contributions,
-            faults: counts.faults,
-            leaders: counts.leaders,
-            silent_units: [counts.stale_units, counts.lost_units, counts.uncertain_units],
-        }
-    });
-    let shown = hub.clone();
-    prometheus.observe_applications(move || ops::states(&shown, count_max));
 }
 
 /// Starts the task that measures the space of the store.

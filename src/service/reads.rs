@@ -77,7 +77,7 @@ impl Reads {
         let waited = self.hub.wait_for(app, Revision(min_revision)).await;
         waited.map_err(|error| match error {
             WaitError::Ended => ApiError::draining(),
-            WaitError::TooMany { max } => ApiError::new(Reason::RateLimited, error.to_string())
+            WaitError::TooMany(max) => ApiError::new(Reason::RateLimited, error.to_string())
                 .with("limit", "waiting_reads_max")
                 .with("max", max)
                 .retry_after(RETRY_LATER),

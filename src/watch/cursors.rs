@@ -48,8 +48,8 @@ impl Cursors {
 
     /// Returns whether this is at or after the other in every bucket from `first` on.
     pub(super) fn reach(&self, other: &Cursors, first: Bucket) -> bool {
-        let rest = other.iter().skip(usize::from(first.0));
-        rest.into_iter().all(|(bucket, position)| position <= self.of(bucket))
+        let mut rest = other.iter().skip(usize::from(first.0));
+        rest.all(|(bucket, position)| position <= self.of(bucket))
     }
 }
 

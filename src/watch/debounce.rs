@@ -52,18 +52,8 @@ impl Debounce {
         }
     }
 
-    /// Returns whether an application that existed before this group can be sent in its present
-    /// state. If not, it is pending.
-    pub(super) fn admit_first(&mut self, entry: &Arc<Entry>, now: Instant) -> bool {
-        if entry.head.deleted || self.due_of(entry) <= now {
-            self.settle(entry);
-            return true;
-        }
-        self.hold(entry, (entry.bucket, entry.position));
-        false
-    }
-
-    /// Returns whether a change can be sent immediately. If not, it is pending.
+    /// Returns whether a change, or the state of an application before this group, can be sent
+    /// immediately. If not, it is pending.
     pub(super) fn admit(&mut self, entry: &Arc<Entry>, now: Instant) -> bool {
         let held = self.release(&entry.app);
         let kept = held.is_none() && self.settled.get(&entry.app) == Some(&entry.level());

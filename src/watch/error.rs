@@ -1,9 +1,11 @@
 //! The errors that refuse or end a watch.
 
-/// The watch cannot continue from the position of its reader. Either tombstones after that position
-/// were pruned, so deletions would be missing; or the reader comes from another replica and this
-/// one has not received the same changes within
-/// [`Limits::catch_up_max`](super::Limits::catch_up_max).
+/// The watch cannot continue from the position of its reader, for one of three reasons:
+///
+/// - Tombstones after that position were pruned, so the reader would miss deletions.
+/// - The token is from another replica, and this replica has not received all changes that the
+///   token covers within [`Limits::catch_up_max`](super::Limits::catch_up_max).
+/// - The store lost data while the watch waited for these changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot resume from here: deletions since then were pruned, or this replica is behind the \
@@ -38,44 +40,32 @@ pub enum WatchError {
          use the same filters, or watch again without a resume token for a fresh snapshot"
     )]
     OtherFilters,
-    /// Tombstones after the position of the resume token were pruned, or the token is ahead of the
-    /// only server.
+    /// [`Expired`], or the token is ahead of the only replica of the store.
     #[error(transparent)]
     Expired(#[from] Expired),
-    /// The limit of watchers is reached.
+    /// [`Limits::watchers_max`](super::Limits::watchers_max) is reached.
     #[error(
-        "{max} watches are open, which is the most served here; close one, or wait and try again"
+        "{0} watches are open, which is the most served here; close one, or wait and try again"
     )]
-    TooManyWatchers {
-        /// [`Limits::watchers_max`](super::Limits::watchers_max).
-        max: usize,
-    },
-    /// The limit of different filters over the same applications is reached. Each of them adds work
-    /// to the commits of these applications.
+    TooManyWatchers(usize),
+    /// [`Limits::filters_per_scope_max`](super::Limits::filters_per_scope_max) is reached. Each
+    /// different filter adds work to the commits of its applications.
     #[error(
-        "{max} different filters over the same applications are being watched, which is the most \
+        "{0} different filters over the same applications are being watched, which is the most \
          served here; watch with a filter that others use"
     )]
-    TooManyFiltersOfScope {
-        /// [`Limits::filters_per_scope_max`](super::Limits::filters_per_scope_max).
-        max: usize,
-    },
-    /// The share of one address in that limit is reached.
+    TooManyFiltersOfScope(usize),
+    /// [`Limits::filters_per_peer_max`](super::Limits::filters_per_peer_max) is reached.
     #[error(
-        "your address watches the same applications with {max} different filters, which is the \
+        "your address watches the same applications with {0} different filters, which is the \
          most that one address may; watch with a filter that you use already, or with fewer levels"
     )]
-    TooManyFiltersOfPeer {
-        /// [`Limits::filters_per_peer_max`](super::Limits::filters_per_peer_max).
-        max: usize,
-    },
-    /// The limit of indexed applications is reached. Each different filter has its own index.
+    TooManyFiltersOfPeer(usize),
+    /// [`Limits::indexed_max`](super::Limits::indexed_max) is reached. Each different filter has
+    /// its own index.
     #[error(
-        "the filters being watched index {max} applications, which is the most kept here; \
+        "the filters being watched index {0} applications, which is the most kept here; \
          watch with a filter that others use, or with a narrower one"
     )]
-    TooManyFilters {
-        /// [`Limits::indexed_max`](super::Limits::indexed_max).
-        max: usize,
-    },
+    TooManyFilters(usize),
 }

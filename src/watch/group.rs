@@ -11,7 +11,7 @@ use super::debounce::{Debounce, Pending};
 use super::entry::Entry;
 use super::error::Expired;
 use super::filter::{Filter, Scope};
-use super::index::{Index, IndexPlace, SentState};
+use super::index::{Index, Offset, SentState};
 use super::notifier::Notifier;
 use crate::domain::name::AppName;
 
@@ -38,7 +38,7 @@ struct State {
 /// The result of a read after an offset.
 pub(super) enum Found {
     /// Updates in order; there may be more.
-    SentState(VecDeque<(IndexPlace, SentState)>),
+    SentState(VecDeque<(Offset, SentState)>),
     /// Nothing: the reader is current.
     Current(Current),
 }
@@ -58,7 +58,7 @@ pub(super) struct Current {
 impl Group {
     /// Creates a group from the entries and tombstones in scope, sorted by name.
     pub(super) fn new<'a>(
-        filter: Filter,
+        filter: &Filter,
         founder: Option<IpAddr>,
         in_scope: impl Iterator<Item = &'a Arc<Entry>>,
         now: Instant,
@@ -68,7 +68,7 @@ impl Group {
         let mut indexed = 0;
         for entry in in_scope {
             indexed += 1;
-            let settled = debounce.as_mut().is_none_or(|s| s.admit_first(entry, now));
+            let settled = debounce.as_mut().is_none_or(|s| s.admit(entry, now));
             if settled && filter.shows(&entry.head) {
                 members.push(entry.clone());
             }
@@ -78,7 +78,7 @@ impl Group {
             Scope::All | Scope::Namespace(_) => 1,
         };
         Group {
-            filter,
+            filter: filter.clone(),
             founder,
             indexed: indexed.max(named),
             state: Mutex::new(State { index: Index::new(members), debounce }),
@@ -100,14 +100,14 @@ impl Group {
 
     /// Returns the offset after all updates, and the cursors from which a reader can resume there.
     /// `cursors` are some up to which every change has reached the groups.
-    pub(super) fn begin(&self, cursors: Arc<Cursors>) -> (IndexPlace, Arc<Cursors>) {
+    pub(super) fn begin(&self, cursors: Arc<Cursors>) -> (Offset, Arc<Cursors>) {
         let state = self.locked();
-        (state.index.end(), state.resume_at(cursors))
+        (state.index.end, state.resume_at(cursors))
     }
 
     /// Returns the offset of a reader that resumes from these cursors and receives the changes
     /// since then by [`missed`](Group::missed).
-    pub(super) fn resume(&self, cursors: &Cursors, now: Instant) -> IndexPlace {
+    pub(super) fn resume(&self, cursors: &Cursors, now: Instant) -> Offset {
         let mut state = self.locked();
         let settled = state.settle(&self.filter, now);
         let held = state.debounce.as_mut().map(|s| s.take_for(cursors));
@@ -116,18 +116,18 @@ impl Group {
         }
         // The released changes follow the cursors, so `missed` sends them, or the reader knows
         // them.
-        state.index.end()
+        state.index.end
     }
 
     /// Returns the updates for a reader that has received everything up to `cursors` and is at
-    /// `place`, of entries in scope that changed since: the state that the filter shows, or a
+    /// `offset`, of entries in scope that changed since: the state that the filter shows, or a
     /// removal.
     pub(super) fn missed(
         &self,
-        place: IndexPlace,
+        offset: Offset,
         cursors: &Cursors,
         entries: &[Arc<Entry>],
-    ) -> VecDeque<(IndexPlace, SentState)> {
+    ) -> VecDeque<(Offset, SentState)> {
         let state = self.locked();
         let sent = entries.iter().filter_map(|entry| match state.index.get(&entry.app) {
             // The newer change is debounced, and the reader knows the state that is shown.
@@ -135,17 +135,17 @@ impl Group {
             Some(shown) => Some(SentState::Upserted(shown.clone())),
             None => Some(SentState::Removed(entry.app.clone())),
         });
-        sent.map(|sent| (place, sent)).collect()
+        sent.map(|sent| (offset, sent)).collect()
     }
 
     /// Returns the next members by name, for a snapshot that began at `begin`. Empty: the snapshot
     /// is complete.
     pub(super) fn members_after(
         &self,
-        begin: IndexPlace,
+        begin: Offset,
         name: Option<&AppName>,
         count: usize,
-    ) -> Result<VecDeque<(IndexPlace, SentState)>, Expired> {
+    ) -> Result<VecDeque<(Offset, SentState)>, Expired> {
         let state = self.locked();
         let members = state.index.members_after(begin, name, count)?;
         Ok(members.map(|e| (begin, SentState::Upserted(e))).collect())
@@ -155,7 +155,7 @@ impl Group {
     /// the groups.
     pub(super) fn read(
         &self,
-        after: IndexPlace,
+        after: Offset,
         cursors: Arc<Cursors>,
         count: usize,
         now: Instant,
@@ -186,12 +186,8 @@ impl State {
     fn changed(&mut self, filter: &Filter, entry: &Arc<Entry>, now: Instant) -> bool {
         let settled = self.settle(filter, now);
         let due = self.next_due();
-        let admitted = match &mut self.debounce {
-            Some(debounce) => debounce.admit(entry, now),
-            None => true,
-        };
-        if admitted {
-            return self.tell(filter, entry) || settled;
+        if self.debounce.as_mut().is_none_or(|debounce| debounce.admit(entry, now)) {
+            return self.append(filter, entry) || settled;
         }
         // The alarms must be set again if this change is due before all others.
         settled || self.next_due() < due || due.is_none()
@@ -204,23 +200,23 @@ impl State {
     }
 
     fn send_pending(&mut self, filter: &Filter, held: Vec<Pending>) -> bool {
-        let tell = |sent, held: Pending| self.tell(filter, &held.entry) || sent;
-        held.into_iter().fold(false, tell)
+        let append = |sent, held: Pending| self.append(filter, &held.entry) || sent;
+        held.into_iter().fold(false, append)
     }
 
     /// Adds a state or removal. An application that was not shown and is not shown is skipped.
-    fn tell(&mut self, filter: &Filter, entry: &Arc<Entry>) -> bool {
+    fn append(&mut self, filter: &Filter, entry: &Arc<Entry>) -> bool {
         let shown = filter.shows(&entry.head);
         let concerns = shown || self.index.get(&entry.app).is_some();
         if concerns {
-            self.index.tell(entry, shown);
+            self.index.append(entry, shown);
         }
         concerns
     }
 
     fn current(&self, cursors: Arc<Cursors>) -> Current {
         Current {
-            digest: self.index.digest().value(),
+            digest: self.index.digest.value(),
             member_count: self.index.member_count(),
             resume_at: self.resume_at(cursors),
             due: self.next_due(),

@@ -18,8 +18,10 @@ pub(super) struct Groups {
     all: Vec<Arc<Group>>,
     by_namespace: HashMap<Arc<str>, Vec<Arc<Group>>>,
     by_application: HashMap<AppName, Vec<Arc<Group>>>,
-    watchers: usize,
-    indexed: usize,
+    /// Number of watchers.
+    pub(super) watchers: usize,
+    /// Number of applications in the indexes of all groups at their creation.
+    pub(super) indexed: usize,
 }
 
 impl Groups {
@@ -52,13 +54,12 @@ impl Groups {
         let fits = |groups: &[Arc<Group>]| {
             let max = limits.filters_per_scope_max;
             if max <= groups.len() {
-                return Err(WatchError::TooManyFiltersOfScope { max });
+                return Err(WatchError::TooManyFiltersOfScope(max));
             }
             let max = limits.filters_per_peer_max;
-            let is_theirs =
-                |group: &&Arc<Group>| group.founder.is_some() && group.founder == founder;
-            match max <= groups.iter().filter(is_theirs).count() {
-                true => Err(WatchError::TooManyFiltersOfPeer { max }),
+            let of_peer = groups.iter().filter(|g| founder.is_some() && g.founder == founder);
+            match max <= of_peer.count() {
+                true => Err(WatchError::TooManyFiltersOfPeer(max)),
                 false => Ok(()),
             }
         };
@@ -111,21 +112,6 @@ impl Groups {
                 apps.iter().for_each(|app| change_of(&mut self.by_application, app, &change));
             }
         }
-    }
-
-    /// Returns the number of watchers.
-    pub(super) fn watcher_count(&self) -> usize {
-        self.watchers
-    }
-
-    /// Returns the number of groups.
-    pub(super) fn len(&self) -> usize {
-        self.by_filter.len()
-    }
-
-    /// Returns the number of applications in the indexes of all groups at their creation.
-    pub(super) fn indexed(&self) -> usize {
-        self.indexed
     }
 }
 

@@ -18,7 +18,7 @@ use crate::domain::name::AppName;
 /// log has its own order, independent of the orders of the store. Gaps are changes that newer ones
 /// replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct IndexPlace(pub(super) u64);
+pub(super) struct Offset(pub(super) u64);
 
 /// An update of one application.
 #[derive(Debug, Clone)]
@@ -33,13 +33,15 @@ pub(super) enum SentState {
 #[derive(Debug, Default)]
 pub(super) struct Index {
     members: BTreeMap<AppName, Arc<Entry>>,
-    log: BTreeMap<IndexPlace, SentState>,
+    log: BTreeMap<Offset, SentState>,
     /// The offset of each application in the log.
-    places: BTreeMap<AppName, IndexPlace>,
-    digest: Digest,
-    end: IndexPlace,
+    offsets: BTreeMap<AppName, Offset>,
+    /// The digest over the members.
+    pub(super) digest: Digest,
+    /// The offset after all updates.
+    pub(super) end: Offset,
     /// The greatest offset of a removal that was pruned from the log.
-    forgotten: IndexPlace,
+    forgotten: Offset,
 }
 
 impl Index {
@@ -53,22 +55,19 @@ impl Index {
     }
 
     /// Appends the newest state of an application, or its removal.
-    pub(super) fn tell(&mut self, entry: &Arc<Entry>, shown: bool) {
-        let before = match shown {
-            true => self.members.insert(entry.app.clone(), entry.clone()),
-            false => self.members.remove(&entry.app),
+    pub(super) fn append(&mut self, entry: &Arc<Entry>, shown: bool) {
+        let (before, sent) = if shown {
+            self.digest.add(entry.mark);
+            let before = self.members.insert(entry.app.clone(), entry.clone());
+            (before, SentState::Upserted(entry.clone()))
+        } else {
+            (self.members.remove(&entry.app), SentState::Removed(entry.app.clone()))
         };
         if let Some(before) = before {
             self.digest.remove(before.mark);
         }
-        let sent = if shown {
-            self.digest.add(entry.mark);
-            SentState::Upserted(entry.clone())
-        } else {
-            SentState::Removed(entry.app.clone())
-        };
         self.end.0 += 1;
-        if let Some(older) = self.places.insert(entry.app.clone(), self.end) {
+        if let Some(older) = self.offsets.insert(entry.app.clone(), self.end) {
             self.log.remove(&older);
         }
         self.log.insert(self.end, sent);
@@ -81,27 +80,27 @@ impl Index {
 
     /// Prunes the removal of an application whose tombstone was pruned.
     pub(super) fn forget(&mut self, app: &AppName) {
-        if let Some(place) = self.places.remove(app) {
-            self.log.remove(&place);
-            self.forgotten = self.forgotten.max(place);
+        if let Some(offset) = self.offsets.remove(app) {
+            self.log.remove(&offset);
+            self.forgotten = self.forgotten.max(offset);
         }
     }
 
     /// Returns up to `count` updates after an offset, in order.
     pub(super) fn after(
         &self,
-        place: IndexPlace,
+        offset: Offset,
         count: usize,
-    ) -> Result<impl Iterator<Item = (IndexPlace, SentState)>, Expired> {
-        self.check(place)?;
-        let later = self.log.range((Excluded(place), Unbounded)).take(count);
-        Ok(later.map(|(place, sent)| (*place, sent.clone())))
+    ) -> Result<impl Iterator<Item = (Offset, SentState)>, Expired> {
+        self.check(offset)?;
+        let later = self.log.range((Excluded(offset), Unbounded)).take(count);
+        Ok(later.map(|(offset, sent)| (*offset, sent.clone())))
     }
 
     /// Returns up to `count` members by name, for a snapshot that began at offset `begin`.
     pub(super) fn members_after(
         &self,
-        begin: IndexPlace,
+        begin: Offset,
         name: Option<&AppName>,
         count: usize,
     ) -> Result<impl Iterator<Item = Arc<Entry>>, Expired> {
@@ -112,21 +111,8 @@ impl Index {
     }
 
     /// Checks that no removal after this offset was pruned.
-    fn check(&self, place: IndexPlace) -> Result<(), Expired> {
-        match place < self.forgotten {
-            true => Err(Expired),
-            false => Ok(()),
-        }
-    }
-
-    /// Returns the offset after all updates.
-    pub(super) fn end(&self) -> IndexPlace {
-        self.end
-    }
-
-    /// Returns the digest over the members.
-    pub(super) fn digest(&self) -> Digest {
-        self.digest
+    fn check(&self, offset: Offset) -> Result<(), Expired> {
+        if offset < self.forgotten { Err(Expired) } else { Ok(()) }
     }
 
     /// Returns the number of members.

@@ -61,7 +61,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::time::Instant;
@@ -71,7 +71,6 @@ pub use digest::{Digest, mark};
 pub use entry::Entry;
 pub use error::{Expired, WatchError};
 pub use filter::{Filter, Scope};
-pub use fleet::Fleet;
 pub use limits::Limits;
 pub use token::Token;
 pub use wait::WaitError;
@@ -82,6 +81,7 @@ use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::store::{Bucket, Change, Epoch, Observer, Position};
+use crate::telemetry::FleetCounts;
 use entry::StoreClock;
 use group::Group;
 use groups::Groups;
@@ -131,7 +131,7 @@ struct State {
     /// The last change received in each bucket.
     last: Cursors,
     forgotten: Cursors,
-    fleet: Fleet,
+    fleet: FleetCounts,
     groups: Groups,
     /// The value of [`Hub::groups_visited`].
     groups_visited: u64,
@@ -148,7 +148,11 @@ impl Hub {
             clock: StoreClock::default(),
             reached: RwLock::new(Reached { epoch, cursors }),
             arrived: Arc::default(),
-            state: Mutex::new(State::new(buckets)),
+            state: Mutex::new(State {
+                last: Cursors::new(buckets),
+                forgotten: Cursors::new(buckets),
+                ..State::default()
+            }),
         }
     }
 
@@ -162,9 +166,7 @@ impl Hub {
 
     /// Returns the newest state of an application.
     pub fn get(&self, app: &AppName) -> Option<Arc<Entry>> {
-        let state = self.locked();
-        let entry = state.entries.get(app).filter(|e| !e.head.deleted);
-        entry.cloned()
+        self.locked().entries.get(app).filter(|e| !e.head.deleted).cloned()
     }
 
     /// Returns the tombstone of an application whose deletion is not pruned yet.
@@ -186,9 +188,8 @@ impl Hub {
         let mut last = after.cloned();
         loop {
             let state = self.locked();
-            let range = state.range(namespace, last.as_ref()).take(LIST_BATCH);
             let mut seen = None;
-            for entry in range {
+            for entry in state.range(namespace, last.as_ref()).take(LIST_BATCH) {
                 if found.len() == count_max {
                     return found;
                 }
@@ -219,7 +220,7 @@ impl Hub {
     }
 
     /// Returns the totals over all applications.
-    pub fn fleet(&self) -> Fleet {
+    pub fn fleet(&self) -> FleetCounts {
         self.locked().fleet
     }
 
@@ -227,16 +228,6 @@ impl Hub {
     pub fn application_count(&self) -> usize {
         let state = self.locked();
         state.entries.len() - state.tombstones.len()
-    }
-
-    /// Returns the number of watchers.
-    pub fn watcher_count(&self) -> usize {
-        self.locked().groups.watcher_count()
-    }
-
-    /// Returns the number of different filters of the watchers.
-    pub fn group_count(&self) -> usize {
-        self.locked().groups.len()
     }
 
     /// Returns how many times a change was compared with a filter since the start: the cost that
@@ -278,8 +269,8 @@ impl Hub {
             self.admit(&state, token, expected)?;
         }
         let max = self.limits.watchers_max;
-        if max <= state.groups.watcher_count() {
-            return Err(WatchError::TooManyWatchers { max });
+        if max <= state.groups.watchers {
+            return Err(WatchError::TooManyWatchers(max));
         }
         let group = match state.groups.find(&filter) {
             Some(group) => group,
@@ -297,10 +288,8 @@ impl Hub {
     fn admit(&self, state: &State, token: &Token, fingerprint: u64) -> Result<(), WatchError> {
         let Reached { epoch, cursors } = &*self.reached();
         let has_replicas = 1 < cursors.buckets();
-        let expected = match has_replicas && token.is_after(*epoch) {
-            true => token.epoch,
-            false => *epoch,
-        };
+        let is_ahead = has_replicas && token.is_after(*epoch);
+        let expected = if is_ahead { token.epoch } else { *epoch };
         token.verify(expected, fingerprint)?;
         if token.cursors.buckets() != cursors.buckets() {
             return Err(WatchError::OtherStore);
@@ -343,21 +332,18 @@ impl Hub {
         peer: Option<IpAddr>,
         now: Instant,
     ) -> Result<Group, WatchError> {
-        let scope = filter.scope.clone();
-        state.groups.check_quota_of(&scope, peer, &self.limits)?;
-        let group = match &scope {
-            Scope::All => Group::new(filter, peer, state.range(None, None), now),
-            Scope::Namespace(namespace) => {
-                Group::new(filter, peer, state.range(Some(namespace), None), now)
-            }
+        state.groups.check_quota_of(&filter.scope, peer, &self.limits)?;
+        let group = match &filter.scope {
+            Scope::All => Group::new(&filter, peer, state.range(None, None), now),
+            Scope::Namespace(name) => Group::new(&filter, peer, state.range(Some(name), None), now),
             Scope::Applications(apps) => {
                 let entries = apps.iter().filter_map(|app| state.entries.get(app));
-                Group::new(filter, peer, entries, now)
+                Group::new(&filter, peer, entries, now)
             }
         };
         let max = self.limits.indexed_max;
-        if max < state.groups.indexed() + group.indexed {
-            return Err(WatchError::TooManyFilters { max });
+        if max < state.groups.indexed + group.indexed {
+            return Err(WatchError::TooManyFilters(max));
         }
         Ok(group)
     }
@@ -404,18 +390,15 @@ impl Observer for Hub {
         let visited = concerned.map(|group| group.changed(&entry, now)).count();
         state.groups_visited += visited as u64;
         self.arrive(change.bucket, change.position);
-        state.waits.tell(&entry.app, change.head.revision);
+        state.waits.wake(&entry.app, change.head.revision);
     }
 
     fn on_prune(&self, bucket: Bucket, up_to: Position) {
         let mut state = self.locked();
         state.forgotten.advance(bucket, up_to);
         let range = (bucket, Position::default())..=(bucket, up_to);
-        let gone: Vec<_> = state.tombstones.range(range).map(|(at, _)| *at).collect();
-        for at in gone {
-            let Some(app) = state.tombstones.remove(&at) else {
-                continue;
-            };
+        let pruned: Vec<_> = state.tombstones.extract_if(range, |_, _| true).collect();
+        for (at, app) in pruned {
             state.order.remove(&at);
             state.entries.remove(&app);
             let concerned = state.groups.concerned(&app);
@@ -437,10 +420,6 @@ impl Observer for Hub {
 }
 
 impl State {
-    fn new(buckets: u16) -> State {
-        State { last: Cursors::new(buckets), forgotten: Cursors::new(buckets), ..State::default() }
-    }
-
     /// Takes the newest state of an application over, and returns it.
     fn put(&mut self, change: &Change, clock: StoreClock, now: Instant) -> Arc<Entry> {
         let mut known = self.entries.get_mut(&change.app);
@@ -473,16 +452,15 @@ impl State {
         // The least possible name: names begin with a letter or a digit. An invalid namespace has
         // no applications.
         let first = namespace.map(|n| AppName::new(n, "0"));
-        let none = matches!(first, Some(Err(_)));
-        let first = first.and_then(Result::ok);
-        let range = match (first, after) {
-            (Some(first), Some(after)) if *after < first => self.entries.range(first..),
-            (Some(first), None) => self.entries.range(first..),
-            (_, Some(after)) => self.entries.range::<AppName, _>((Excluded(after), Unbounded)),
-            (None, None) => self.entries.range::<AppName, _>(..),
+        let is_invalid = matches!(first, Some(Err(_)));
+        let first = first.and_then(Result::ok).filter(|first| after.is_none_or(|a| a < first));
+        let from = match (&first, after) {
+            (Some(first), _) => Included(first),
+            (None, Some(after)) => Excluded(after),
+            (None, None) => Unbounded,
         };
-        range
-            .map(|(_, entry)| entry)
-            .take_while(move |e| !none && namespace.is_none_or(|n| e.app.namespace() == n))
+        let entries = self.entries.range::<AppName, _>((from, Unbounded)).map(|(_, entry)| entry);
+        let is_other = move |e: &Entry| namespace.is_some_and(|n| e.app.namespace() != n);
+        entries.take_while(move |e| !is_invalid && !is_other(e))
     }
 }

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
 
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Notifies all watchers of a group. Its task ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Notifier {
     notified: Arc<Notify>,
     listeners: Arc<Listeners>,
-    notifier_task: AbortHandle,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Notifier {
@@ -23,8 +23,8 @@ impl Notifier {
     pub(super) fn new() -> Notifier {
         let notified = Arc::new(Notify::new());
         let listeners = Arc::new(Listeners::default());
-        let notifier_task = tokio::spawn(notify(notified.clone(), listeners.clone()));
-        Notifier { notified, listeners, notifier_task: notifier_task.abort_handle() }
+        let task = tokio::spawn(notify(notified.clone(), listeners.clone()));
+        Notifier { notified, listeners, _task: AbortOnDropHandle::new(task) }
     }
 
     /// Wakes all listeners soon, without blocking.
@@ -35,12 +35,6 @@ impl Notifier {
     /// Adds a listener.
     pub(super) fn listen(&self) -> Listener {
         Listener::new(&self.listeners)
-    }
-}
-
-impl Drop for Notifier {
-    fn drop(&mut self) {
-        self.notifier_task.abort();
     }
 }
 
@@ -78,8 +72,8 @@ impl Listeners {
         while let Some(rest) = places.waiting.get_mut(from..).filter(|rest| !rest.is_empty()) {
             let some = rest.iter_mut().take(WOKEN_AT_ONCE);
             // Tasks that started to wait during this round have seen its cause: they are not woken.
-            let woken = some.filter_map(|place| place.take_if(|(since, _)| *since < round));
-            let woken: Vec<_> = woken.collect();
+            let woken: Vec<_> =
+                some.filter_map(|place| place.take_if(|(since, _)| *since < round)).collect();
             drop(places);
             woken.into_iter().for_each(|(_, waker)| waker.wake());
             from += WOKEN_AT_ONCE;

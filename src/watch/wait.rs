@@ -16,11 +16,8 @@ use crate::domain::revision::Revision;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WaitError {
     /// The limit of waits for this application is reached.
-    #[error("{max} reads wait for a revision of this application already; try again later")]
-    TooMany {
-        /// The limit.
-        max: usize,
-    },
+    #[error("{0} reads wait for a revision of this application already; try again later")]
+    TooMany(usize),
     /// The server is stopping.
     #[error("server is stopping; ask another replica if there is one")]
     Ended,
@@ -39,7 +36,7 @@ pub(super) struct Waits {
 
 impl Waits {
     /// Wakes the waits for revisions of an application up to this one.
-    pub(super) fn tell(&mut self, app: &AppName, revision: Revision) {
+    pub(super) fn wake(&mut self, app: &AppName, revision: Revision) {
         let Some(waiting) = self.by_app.get_mut(app) else { return };
         let later = waiting.split_off(&(Revision(revision.0.saturating_add(1)), 0));
         for reader in std::mem::replace(waiting, later).into_values() {
@@ -89,7 +86,7 @@ impl<'a> Wait<'a> {
             return Err(WaitError::Ended);
         }
         if waits.by_app.get(app).is_some_and(|waiting| max <= waiting.len()) {
-            return Err(WaitError::TooMany { max });
+            return Err(WaitError::TooMany(max));
         }
         waits.next += 1;
         let place = (revision, waits.next);

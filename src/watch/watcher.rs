@@ -18,7 +18,7 @@ use super::cursors::Cursors;
 use super::entry::Entry;
 use super::error::Expired;
 use super::group::{Current, Found, Group};
-use super::index::{IndexPlace, SentState};
+use super::index::{Offset, SentState};
 use super::notifier::Listener;
 use super::token::Token;
 use super::{Hub, Start};
@@ -68,9 +68,9 @@ pub struct Watcher {
     listener: Listener,
     stage: Stage,
     /// Offset of the last item that was returned.
-    place: IndexPlace,
+    offset: Offset,
     /// Updates that were read after it and not returned yet.
-    ahead: VecDeque<(IndexPlace, SentState)>,
+    ahead: VecDeque<(Offset, SentState)>,
     /// All changes up to here were returned: the point at which the reader was last current.
     resume_at: Arc<Cursors>,
     bookmark_due: Instant,
@@ -89,7 +89,7 @@ pub struct Standing {
     group: usize,
     /// Fingerprint of the group's filter.
     fingerprint: u64,
-    place: IndexPlace,
+    offset: Offset,
 }
 
 impl Standing {
@@ -116,11 +116,11 @@ impl Watcher {
     pub(super) fn new(seat: Seat, start: Start, known: Arc<Cursors>, now: Instant) -> Watcher {
         let group = &seat.group;
         let mut listener = group.notifier.listen();
-        let mut place = IndexPlace::default();
+        let mut offset = Offset::default();
         let (stage, resume_at) = match start {
             Start::Snapshot => {
                 let (begin, cursors) = group.begin(known);
-                place = begin;
+                offset = begin;
                 (Stage::Snapshot { last: None, sent: 0 }, cursors)
             }
             Start::Resume(token) => {
@@ -132,7 +132,7 @@ impl Watcher {
         Watcher {
             listener,
             stage,
-            place,
+            offset,
             ahead: VecDeque::new(),
             resume_at,
             // The first bookmark follows as soon as the reader is current.
@@ -193,7 +193,7 @@ impl Watcher {
         let is_current = matches!(self.stage, Stage::Following) && self.ahead.is_empty();
         let group = Arc::as_ptr(&self.seat.group).addr();
         let fingerprint = self.seat.fingerprint;
-        is_current.then_some(Standing { group, fingerprint, place: self.place })
+        is_current.then_some(Standing { group, fingerprint, offset: self.offset })
     }
 
     /// Returns the next item if there is one now: fills a message without waiting.
@@ -205,7 +205,7 @@ impl Watcher {
             return Ok(Some(Item { event, coalesced }));
         }
         let next = self.ahead.pop_front();
-        Ok(next.map(|(place, sent)| self.hand_out(place, sent)))
+        Ok(next.map(|(offset, sent)| self.hand_out(offset, sent)))
     }
 
     /// Returns the token for all items that were returned. A resume from it may repeat some of
@@ -220,15 +220,14 @@ impl Watcher {
         let count = self.seat.hub.limits.batch_max;
         loop {
             match &mut self.stage {
-                Stage::WaitingForReplica { epoch, until } => {
-                    let (epoch, until) = (*epoch, *until);
+                &mut Stage::WaitingForReplica { epoch, until } => {
                     if !self.arrive(epoch, until)? {
                         return Ok(None);
                     }
                 }
                 Stage::Snapshot { last, sent } => {
                     let group = &self.seat.group;
-                    self.ahead = group.members_after(self.place, last.as_ref(), count)?;
+                    self.ahead = group.members_after(self.offset, last.as_ref(), count)?;
                     *sent += self.ahead.len();
                     let Some((_, SentState::Upserted(entry))) = self.ahead.back() else {
                         let sent = *sent;
@@ -243,7 +242,7 @@ impl Watcher {
                         self.stage = Stage::Following;
                         continue;
                     };
-                    self.ahead = group.missed(self.place, &self.resume_at, &entries);
+                    self.ahead = group.missed(self.offset, &self.resume_at, &entries);
                     if !self.ahead.is_empty() {
                         return Ok(None);
                     }
@@ -260,7 +259,7 @@ impl Watcher {
         match hub.knows(epoch, &self.resume_at)? {
             true => {
                 self.listener = group.notifier.listen();
-                self.place = group.resume(&self.resume_at, now);
+                self.offset = group.resume(&self.resume_at, now);
                 self.stage = Stage::Resuming(Backlog::after(&self.resume_at));
                 Ok(true)
             }
@@ -277,7 +276,7 @@ impl Watcher {
         let Seat { hub, group, .. } = &self.seat;
         // Before the group is locked: all changes up to these cursors have reached it by then.
         let cursors = hub.cursors();
-        match group.read(self.place, cursors, count, now)? {
+        match group.read(self.offset, cursors, count, now)? {
             Found::SentState(sent) => {
                 self.ahead = sent;
                 Ok(None)
@@ -308,9 +307,9 @@ impl Watcher {
         })
     }
 
-    fn hand_out(&mut self, place: IndexPlace, sent: SentState) -> Item {
-        let passed = place.0.saturating_sub(self.place.0);
-        self.place = place;
+    fn hand_out(&mut self, offset: Offset, sent: SentState) -> Item {
+        let passed = offset.0.saturating_sub(self.offset.0);
+        self.offset = offset;
         Item {
             event: match sent {
                 SentState::Upserted(entry) => Event::Upserted(entry),

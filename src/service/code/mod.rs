@@ -408,14 +408,14 @@ impl From<WatchError> for ApiError {
             WatchError::OtherStore => expired("other store"),
             WatchError::OtherEpoch => expired("writes lost"),
             WatchError::Expired(_) => expired("too old"),
-            WatchError::TooManyWatchers { max } => ApiError::too_many(text, "watchers_max", max),
-            WatchError::TooManyFiltersOfScope { max } => {
+            WatchError::TooManyWatchers(max) => ApiError::too_many(text, "watchers_max", max),
+            WatchError::TooManyFiltersOfScope(max) => {
                 ApiError::too_many(text, "filters_per_scope_max", max)
             }
-            WatchError::TooManyFiltersOfPeer { max } => {
+            WatchError::TooManyFiltersOfPeer(max) => {
                 ApiError::too_many(text, "filters_per_peer_max", max)
             }
-            WatchError::TooManyFilters { max } => ApiError::too_many(text, "indexed_max", max),
+            WatchError::TooManyFilters(max) => ApiError::too_many(text, "indexed_max", max),
         }
     }
 }

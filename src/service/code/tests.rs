@@ -82,7 +82,7 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
             let error = aggregator::Error::Overloaded { mailbox_max: 1, retry_after };
             (ApiError::of(&app, error), "limit")
         }
-        Reason::TooManyStreams => (WatchError::TooManyWatchers { max: 1 }.into(), "limit"),
+        Reason::TooManyStreams => (WatchError::TooManyWatchers(1).into(), "limit"),
         Reason::NotLeader => {
             (rejected(NotLeader { unit, leader: None, lease_epoch: 1 }), "lease_epoch")
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::future::Future;
 
 use super::*;
-use crate::watch::{Entry, Fleet, WaitError};
+use crate::telemetry::FleetCounts;
+use crate::watch::{Entry, WaitError};
 
 fn names(entries: &[Arc<Entry>]) -> String {
     let names: Vec<String> = entries.iter().map(|e| e.app.to_string()).collect();
@@ -70,12 +71,12 @@ async fn the_fleet_is_counted_by_level() {
     let fleet = feed.hub.fleet();
     assert_eq!(fleet.applications, [2, 0, 0, 0, 0, 0, 0]);
     assert_eq!(fleet.units, [0, 0, 7, 0, 0, 0, 0]);
-    assert_eq!(fleet.contributions, [0, 0, 0, 14, 0, 0, 0]);
-    assert_eq!(fleet.lost_units, 2);
+    assert_eq!(fleet.statuses, [0, 0, 0, 14, 0, 0, 0]);
+    assert_eq!(fleet.silent_units, [0, 2, 0]);
     feed.delete("web");
     feed.delete("db");
     feed.forget();
-    assert_eq!(feed.hub.fleet(), Fleet::default());
+    assert_eq!(feed.hub.fleet(), FleetCounts::default());
     assert_eq!(feed.hub.application_count(), 0);
     assert!(feed.hub.locked().entries.is_empty());
 }
@@ -153,7 +154,7 @@ async fn the_waiting_readers_of_an_application_are_bounded() {
     let wait = tokio::spawn(async move { hub.wait_for(&app, Revision(1)).await });
     tokio::task::yield_now().await;
     let refused = feed.hub.wait_for(&mk_app("web"), Revision(1)).await;
-    assert_eq!(refused, Err(WaitError::TooMany { max: 1 }));
+    assert_eq!(refused, Err(WaitError::TooMany(1)));
     let other = mk_app("db");
     let mut other = std::pin::pin!(feed.hub.wait_for(&other, Revision(1)));
     assert!(futures_util::poll!(other.as_mut()).is_pending(), "another application");

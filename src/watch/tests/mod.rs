@@ -93,6 +93,12 @@ impl Feed {
         Feed::of(1, limits)
     }
 
+    /// Returns the numbers of watchers and of groups.
+    fn counts(&self) -> (usize, usize) {
+        let groups = &self.hub.locked().groups;
+        (groups.watchers, groups.iter().count())
+    }
+
     fn of(buckets: u16, limits: Limits) -> Feed {
         Feed {
             hub: Arc::new(Hub::new(EPOCH, buckets, limits.clone())),

@@ -239,7 +239,8 @@ async fn run(filter: &Filter, buckets: u16, batch_max: usize, steps: &[Step]) {
         assert_eq!(token.unwrap().unwrap().epoch, feed.epoch);
     }
     drop(clients);
-    assert_eq!(feed.hub.group_count() + feed.twin.hub.group_count(), 0);
+    assert_eq!(feed.counts(), (0, 0));
+    assert_eq!(feed.twin.hub.locked().groups.iter().count(), 0);
 }
 
 proptest! {
