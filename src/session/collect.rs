@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::unconstrained;
 
 use crate::aggregator;
 use crate::domain::app::AppState;
@@ -21,7 +22,7 @@ use crate::sync::lock;
 
 use super::entry::{Asker, Entry, QUESTION_TTL};
 use super::message::Question;
-use super::{ByUnit, Inner, Sessions};
+use super::{Inner, Sessions};
 
 /// Answers for other replicas are gathered for this long, so that 1,000 answers cost few
 /// broadcasts.
@@ -34,22 +35,9 @@ type Outgoing = BTreeMap<(AppName, Asker), Vec<(UnitName, Revision)>>;
 #[derive(Default)]
 pub(super) struct Collects {
     last_id: AtomicU64,
-    open: Mutex<HashMap<u64, Arc<Waiting>>>,
+    open: Mutex<HashMap<u64, mpsc::Sender<(UnitName, Revision)>>>,
     outgoing: Mutex<Outgoing>,
     gathered: Notify,
-}
-
-/// A call that waits for answers.
-#[derive(Default)]
-struct Waiting {
-    answers: Mutex<Answers>,
-    done: Notify,
-}
-
-#[derive(Default)]
-struct Answers {
-    missing: BTreeSet<UnitName>,
-    answered: ByUnit<Revision>,
 }
 
 /// The result of a call.
@@ -85,14 +73,17 @@ impl Sessions {
         let id = inner.collects.next_id();
         let deadline = inner.store.now().after(wait);
         let question = Question { id, component, recompute, deadline };
-        let open = Open::new(inner, id, connected.iter().map(|(name, _)| name.clone()).collect());
+        let mut missing: BTreeSet<_> = connected.iter().map(|(name, _)| name.clone()).collect();
+        // A unit that moves to another replica meanwhile may be asked, and answer, twice.
+        let (answers, mut received) = mpsc::channel(1 + 2 * missing.len());
+        let _open = Open::new(&inner.collects, id, answers);
         let (here, elsewhere): (Vec<_>, Vec<_>) =
             connected.into_iter().partition(|(_, session)| session.replica == inner.replica);
         let asker = Asker { replica: inner.replica, id };
         for (name, session) in here {
             let asks = (question.clone(), asker);
             if !inner.table.ask((app, &name), session, asks, inner.store.now()) {
-                open.waiting.give_up(&name);
+                missing.remove(&name);
             }
         }
         if !elsewhere.is_empty() {
@@ -101,13 +92,24 @@ impl Sessions {
             let notice = Broadcast { app: app.clone(), from: inner.replica, word };
             let announced = tokio::time::timeout_at(until, inner.store.broadcast(notice)).await;
             if !matches!(announced, Ok(Ok(()))) {
-                elsewhere.iter().for_each(|(name, _)| open.waiting.give_up(name));
+                for (name, _) in &elsewhere {
+                    missing.remove(name);
+                }
             }
         }
-        let _in_time = tokio::time::timeout_at(until, open.waiting.all()).await;
-        let mut answers = lock(&open.waiting.answers);
-        let answered = std::mem::take(&mut answers.answered);
-        Ok(Collected { asked: answered.len() + answers.missing.len(), answered })
+        let mut answered = Answered::new();
+        let receive = async {
+            while !missing.is_empty()
+                && let Some((unit, revision)) = received.recv().await
+            {
+                if missing.remove(&unit) {
+                    answered.insert(unit, revision);
+                }
+            }
+        };
+        // Unconstrained: answers that arrived before the deadline count, however many they are.
+        let _in_time = tokio::time::timeout_at(until, unconstrained(receive)).await;
+        Ok(Collected { asked: answered.len() + missing.len(), answered })
     }
 }
 
@@ -118,53 +120,31 @@ impl Collects {
 
     /// Records answers for a call of this replica.
     pub(super) fn answered(&self, id: u64, units: &[(UnitName, Revision)]) {
-        let waiting = lock(&self.open).get(&id).cloned();
-        let Some(waiting) = waiting else {
-            return;
-        };
-        let mut answers = lock(&waiting.answers);
-        for (unit, revision) in units {
-            if answers.missing.remove(unit) {
-                answers.answered.insert(unit.clone(), *revision);
+        if let Some(call) = lock(&self.open).get(&id) {
+            for answer in units {
+                // The call may have ended meanwhile.
+                let _ = call.try_send(answer.clone());
             }
-        }
-        if answers.missing.is_empty() {
-            waiting.done.notify_one();
-        }
-    }
-}
-
-impl Waiting {
-    fn give_up(&self, unit: &UnitName) {
-        lock(&self.answers).missing.remove(unit);
-    }
-
-    async fn all(&self) {
-        while !lock(&self.answers).missing.is_empty() {
-            self.done.notified().await;
         }
     }
 }
 
 /// A call in the set of open calls, until it is dropped.
 struct Open<'a> {
-    inner: &'a Inner,
+    collects: &'a Collects,
     id: u64,
-    waiting: Arc<Waiting>,
 }
 
 impl<'a> Open<'a> {
-    fn new(inner: &'a Inner, id: u64, missing: BTreeSet<UnitName>) -> Open<'a> {
-        let waiting = Arc::new(Waiting::default());
-        lock(&waiting.answers).missing = missing;
-        lock(&inner.collects.open).insert(id, waiting.clone());
-        Open { inner, id, waiting }
+    fn new(collects: &'a Collects, id: u64, answers: mpsc::Sender<(UnitName, Revision)>) -> Self {
+        lock(&collects.open).insert(id, answers);
+        Open { collects, id }
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        lock(&self.inner.collects.open).remove(&self.id);
+        lock(&self.collects.open).remove(&self.id);
     }
 }
 

@@ -229,10 +229,8 @@ impl Entry {
     /// Closes a question that the worker answered and returns the calls that wait for it.
     pub(super) fn answered(&self, id: u64) -> Vec<Asker> {
         let mut open = lock(&self.open);
-        match open.iter().position(|o| o.question.id == id) {
-            Some(place) => open.remove(place).askers,
-            None => Vec::new(),
-        }
+        let place = open.iter().position(|o| o.question.id == id);
+        place.map(|place| open.remove(place).askers).unwrap_or_default()
     }
 }
 

@@ -28,28 +28,26 @@ impl Sessions {
         }
         // Taken before the commit, so that a drain waits for the end of the session.
         let token = inner.sessions.token();
-        let max = inner.options.sessions_max;
-        let place = Registry::place(inner).ok_or(OpenError::TooMany { max })?;
+        let place = Registry::place(inner)?;
         let Hello { app, who } = hello;
-        let session = inner.next_id();
+        let session_id = inner.next_id();
         let heartbeat_interval = inner.heartbeat_interval();
         // A tenth earlier or later, so that workers do not send their heartbeats at the same
         // moment.
         let tenth = heartbeat_interval / 10;
         let heartbeat_interval = heartbeat_interval - tenth + spread(tenth * 2);
-        let opening = Opening::begin(inner, &app, session);
-        let connected = inner.apply(&app, Command::Connect(who.clone(), session)).await?;
-        let Outcome { incarnation, revision, .. } = connected;
+        let opening = Opening::begin(inner, &app, session_id);
+        let connect = Command::Connect(who.clone(), session_id);
+        let Outcome { incarnation, revision, .. } = inner.apply(&app, connect).await?;
         let ttl = heartbeat_interval * MISSED_HEARTBEATS;
-        let (entry, asks) = Entry::new(app.clone(), who, session, (incarnation, revision), ttl);
+        let (entry, asks) = Entry::new(app.clone(), who, session_id, (incarnation, revision), ttl);
         let entry = Arc::new(entry);
         entry.note_contact(inner.liveness_clock.now());
         let session = Session::new(inner.clone(), entry.clone(), asks, place, token);
         if let Some(older) = opening.complete(entry.clone()) {
             older.end(incarnation);
         }
-        inner.forget_orphan(&app, entry.unit(), entry.session);
-        let session_id = entry.session;
+        inner.forget_orphan(&app, entry.unit(), session_id);
         let read = |state: &AppState| {
             let of_unit = state.statuses().of(entry.unit(), None);
             let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);
@@ -108,8 +106,7 @@ impl Inner {
         {
             return false;
         }
-        let (who, session) = (entry.who.clone(), entry.session);
-        let command = Command::Reconnect(who, session, entry.revision);
+        let command = Command::Reconnect(entry.who.clone(), entry.session, entry.revision);
         let asserted = self.apply(&entry.app, command).await;
         let is_here = asserted.is_ok();
         match asserted {

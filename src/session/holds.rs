@@ -1,4 +1,5 @@
-//! The components of a unit that faults hold, as its worker is notified in its session.
+//! The components of one unit that faults hold, and the messages about them to its worker: one when
+//! the first fault holds a component, and one when no fault holds it any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,24 +13,26 @@ use super::message::Outbound;
 /// The faults that hold components, and the holds that the worker was sent.
 #[derive(Default)]
 pub(super) struct Holds {
-    /// Every change up to this revision is included.
+    /// The revision up to which `faults` has every change.
     revision: Revision,
-    /// Whether all faults were read once.
+    /// Whether [`set`](Holds::set) was called. Before that, `faults` has only the changes since the
+    /// opening of the session.
     is_complete: bool,
-    /// The last state of each fault. `None`: it holds nothing, which is kept only until all faults
-    /// are read for the first time.
+    /// The faults that hold components. `None`: the fault holds none any more. Such an entry is
+    /// kept until the first `set`, which may have read an older state of the fault.
     faults: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
+    /// The components that are held according to the messages that the worker was sent.
     sent: BTreeMap<PartName, HeldComponent>,
-    /// Reasons for releases that the worker was not sent yet.
+    /// Why operators released components, for messages that the worker was not sent yet.
     reasons: BTreeMap<PartName, &'static str>,
 }
 
 /// A change of a fault.
-pub(super) struct Moved {
+pub(super) struct FaultChange {
     pub(super) key: Arc<FaultKey>,
     /// The new state; `None`: the fault is over.
     pub(super) fault: Option<Arc<Fault>>,
-    /// Why its component was released, if an operator did so.
+    /// The answer of the operator that released its component; `None`: no operator did.
     pub(super) reason: Option<&'static str>,
 }
 
@@ -40,7 +43,8 @@ type HeldComponent = (Arc<FaultKey>, Arc<Fault>);
 const RESOLVED: &str = "Resolved";
 
 impl Holds {
-    /// Sets all holding faults of the unit as of a revision. Changes at later revisions stay.
+    /// Sets the faults that hold components of the unit, as read at a revision. Changes that
+    /// [`note`](Holds::note) recorded at later revisions remain.
     pub(super) fn set(
         &mut self,
         revision: Revision,
@@ -57,13 +61,13 @@ impl Holds {
         self.revision = self.revision.max(revision);
     }
 
-    /// Records changes of faults at a revision, each with the operator's reason for a release.
-    pub(super) fn note(&mut self, revision: Revision, changes: Vec<Moved>) {
+    /// Records the changes of faults at a revision.
+    pub(super) fn note(&mut self, revision: Revision, changes: Vec<FaultChange>) {
         if revision <= self.revision {
             return;
         }
         self.revision = revision;
-        for Moved { key, fault, reason } in changes {
+        for FaultChange { key, fault, reason } in changes {
             let fault = fault.filter(|fault| fault.held_since.is_some());
             if fault.is_none()
                 && let Some(reason) = reason
@@ -170,8 +174,8 @@ mod tests {
         })
     }
 
-    fn moved(key: &Arc<FaultKey>, fault: Option<Arc<Fault>>) -> Vec<Moved> {
-        vec![Moved { key: key.clone(), fault, reason: None }]
+    fn change(key: &Arc<FaultKey>, fault: Option<Arc<Fault>>) -> Vec<FaultChange> {
+        vec![FaultChange { key: key.clone(), fault, reason: None }]
     }
 
     fn words(holds: &mut Holds) -> Vec<String> {
@@ -193,21 +197,21 @@ mod tests {
         let (pg, mysql, cache) = (mk_key("db", "pg"), mk_key("db", "mysql"), mk_key("cache", ""));
         let mut holds = Holds::default();
         // A change noted before the complete read may be newer than the read.
-        holds.note(Revision(5), moved(&cache, None));
+        holds.note(Revision(5), change(&cache, None));
         let all = [(cache.clone(), mk_fault(Some(1))), (pg.clone(), mk_fault(Some(2)))];
         holds.set(Revision(4), all.into_iter());
         assert_eq!(holds.all_sent().len(), 1);
-        assert!(words(&mut holds).is_empty(), "it was told of all that");
-        holds.note(Revision(6), moved(&mysql, Some(mk_fault(Some(3)))));
+        assert!(words(&mut holds).is_empty(), "all of that was sent");
+        holds.note(Revision(6), change(&mysql, Some(mk_fault(Some(3)))));
         assert!(words(&mut holds).is_empty(), "the component was held already");
-        holds.note(Revision(7), moved(&pg, Some(mk_fault(None))));
+        holds.note(Revision(7), change(&pg, Some(mk_fault(None))));
         assert!(words(&mut holds).is_empty(), "something still holds it");
-        let skipped = Moved { key: mysql, fault: None, reason: Some("Skip") };
+        let skipped = FaultChange { key: mysql, fault: None, reason: Some("Skip") };
         holds.note(Revision(8), vec![skipped]);
         assert_eq!(words(&mut holds), ["db released: Skip"]);
-        holds.note(Revision(8), moved(&pg, Some(mk_fault(Some(4)))));
+        holds.note(Revision(8), change(&pg, Some(mk_fault(Some(4)))));
         assert!(words(&mut holds).is_empty(), "that is known already");
-        holds.note(Revision(9), moved(&pg, Some(mk_fault(Some(4)))));
+        holds.note(Revision(9), change(&pg, Some(mk_fault(Some(4)))));
         assert_eq!(words(&mut holds), ["db held by pg"]);
         holds.set(Revision(12), std::iter::empty());
         assert_eq!(words(&mut holds), ["db released: Resolved"]);

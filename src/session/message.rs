@@ -35,9 +35,9 @@ pub struct Welcome {
     pub heartbeat_interval: Duration,
     /// The unit's push statuses.
     pub retained: Vec<(Arc<StatusKey>, Arc<Status>)>,
-    /// Operations that are started and not finished.
+    /// The open operations: that of the unit, and that of its application.
     pub pending: Vec<Pending>,
-    /// Components that faults hold, each with the fault that has held it longest.
+    /// Of each component that faults hold, the fault that has held it longest.
     pub holds: Vec<(Arc<FaultKey>, Arc<Fault>)>,
     /// The leader; `None` if the application has no leader.
     pub leader: Option<UnitName>,
@@ -54,18 +54,16 @@ pub enum OpenError {
     #[error(transparent)]
     Refused(#[from] aggregator::Error),
     /// The limit of open sessions is reached.
-    #[error("{max} sessions are open already; connect to another replica, or try again later")]
-    TooMany {
-        /// The limit.
-        max: usize,
-    },
+    #[error("{0} sessions are open already; connect to another replica, or try again later")]
+    TooMany(usize),
 }
 
-/// A message of a worker. `R` is a refusal in the types of the wire adapter: it passes through and
-/// is sent as the answer to its `seq`.
+/// A message of a worker. `R` is the type in which the layer `service` refuses a message that it
+/// cannot convert. The session does not read it: it is the answer to that message
+/// ([`Outbound::Refused`]), or the end of the stream ([`End::Broken`](super::End::Broken)).
 ///
-/// The variants are moved only a few times; boxing the large one would cost an allocation for each
-/// report.
+/// The variants differ in size. A box for the largest would cost an allocation for each report, and
+/// a message is moved only a few times.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Inbound<R> {
@@ -92,7 +90,7 @@ pub enum Inbound<R> {
         /// The unit is removed for good.
         removed: bool,
     },
-    /// A message that a session does not allow: the stream ends.
+    /// A message that ends the stream, because a session does not allow it.
     Broken(R),
 }
 
@@ -150,7 +148,7 @@ pub enum Outbound<R> {
         seq: u64,
         /// The classification of the error.
         finding: Finding,
-        /// The resulting fault; `None` if it is over already.
+        /// The resulting fault; `None` if it is over already, or if it could not be read.
         fault: Option<Arc<Fault>>,
     },
     /// A fault holds a component from now on.
@@ -160,7 +158,7 @@ pub enum Outbound<R> {
         /// The fault.
         fault: Arc<Fault>,
     },
-    /// A component may continue.
+    /// No fault holds a component any more.
     HoldReleased {
         /// The component.
         component: PartName,

@@ -12,7 +12,6 @@
 //! Every change that a session makes is a compare-and-set commit. Once the unit holds a newer
 //! session, the aggregator refuses every command of the older one.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::aggregator::{self, Aggregator};
 use crate::domain::command::{Command, Request};
-use crate::domain::name::{AppName, UnitName};
+use crate::domain::name::AppName;
 use crate::domain::request::Outcome;
 use crate::domain::unit::presence::{ReplicaId, SessionId};
 use crate::store::Store;
@@ -145,7 +144,7 @@ impl Sessions {
             options,
             metrics,
         });
-        inner.store.follow(Arc::new(StoreObserver::new(&inner)));
+        inner.store.follow(Arc::new(StoreObserver(Arc::downgrade(&inner))));
         inner.tasks.spawn(liveness_clock::run(inner.clone()));
         inner.tasks.spawn(peers::run(inner.clone()));
         inner.tasks.spawn(periodic::run(inner.clone()));
@@ -163,11 +162,6 @@ impl Sessions {
         self.inner.stopped.cancel();
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
-    }
-
-    /// Returns the number of sessions that are open here.
-    pub fn count(&self) -> usize {
-        self.inner.table.len()
     }
 
     /// Returns whether self-preservation is active for an application: so many of its units
@@ -225,9 +219,6 @@ impl Inner {
         self.heartbeat_interval() * MISSED_HEARTBEATS
     }
 }
-
-/// One value for each unit.
-type ByUnit<T> = BTreeMap<UnitName, T>;
 
 /// Returns whether the store has decided about a command. Otherwise it is sent again.
 fn is_decided(outcome: &Result<Outcome, aggregator::Error>) -> bool {

@@ -43,16 +43,12 @@ impl Leads {
 }
 
 /// The unit's last leadership request. It is repeated after a data loss of the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
-    #[default]
-    Nothing,
+    /// To lead.
     Lead,
     /// Not to lead, requested under this epoch and after this number of data losses.
-    StepBack {
-        lease_epoch: u64,
-        losses: u32,
-    },
+    StepBack { lease_epoch: u64, losses: u32 },
 }
 
 /// The updates that one session was sent, and those that are pending.
@@ -63,7 +59,7 @@ pub(super) struct News {
     losses: u32,
     leadership: Option<Leads>,
     data_version: u64,
-    wish: Wish,
+    wish: Option<Wish>,
 }
 
 impl News {
@@ -95,32 +91,25 @@ impl News {
 
     /// Records that the unit asks to lead, or to step back.
     pub(super) fn wish(&mut self, to_lead: bool) {
-        self.wish = match to_lead {
-            true => Wish::Lead,
-            false => self.step_back(),
-        };
+        self.wish = Some(if to_lead { Wish::Lead } else { self.step_back() });
     }
 
     /// Returns whether the unit asked to lead (`true`) or to step back (`false`); `None` if there
     /// is no request to repeat.
     pub(super) fn wants_to_lead(&self) -> Option<bool> {
-        match self.wish {
-            Wish::Nothing => None,
-            Wish::Lead => Some(true),
-            Wish::StepBack { .. } => Some(false),
-        }
+        self.wish.map(|wish| wish == Wish::Lead)
     }
 
     /// Records that the request was repeated: the next data loss may remove it again.
     pub(super) fn sent_again(&mut self) {
-        if matches!(self.wish, Wish::StepBack { .. }) {
-            self.wish = self.step_back();
+        if self.wants_to_lead() == Some(false) {
+            self.wish = Some(self.step_back());
         }
     }
 
     /// Clears the unit's request.
     pub(super) fn wishes_nothing(&mut self) {
-        self.wish = Wish::Nothing;
+        self.wish = None;
     }
 
     /// Causes a leadership message even without a change, because the worker asked.
@@ -158,11 +147,11 @@ impl News {
     /// Called when the unit leads. Clears a step back that is older than the lease if no data loss
     /// happened since: then leadership was given to the unit on purpose.
     fn settle_wish(&mut self) {
-        if let Wish::StepBack { lease_epoch, losses } = self.wish
+        if let Some(Wish::StepBack { lease_epoch, losses }) = self.wish
             && lease_epoch < self.now.lease_epoch
             && losses == self.losses
         {
-            self.wish = Wish::Nothing;
+            self.wish = None;
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::sync::lock;
 
 use super::Inner;
 use super::entry::{Asker, Entry};
-use super::holds::Moved;
+use super::holds::FaultChange;
 use super::message::Question;
 use super::news::Leads;
 use super::orphan::Orphans;
@@ -29,13 +29,7 @@ use super::orphan::Orphans;
 const CHORES_MAX: usize = 4096;
 
 /// Observes the store while sessions exist.
-pub(super) struct StoreObserver(Weak<Inner>);
-
-impl StoreObserver {
-    pub(super) fn new(inner: &Arc<Inner>) -> StoreObserver {
-        StoreObserver(Arc::downgrade(inner))
-    }
-}
+pub(super) struct StoreObserver(pub(super) Weak<Inner>);
 
 /// Applications that have sessions on any replica, and the queued chores.
 #[derive(Default)]
@@ -187,15 +181,15 @@ impl Observer for StoreObserver {
 impl Inner {
     /// Forwards changes of faults to the sessions of their units here.
     fn note_holds(&self, app: &AppName, revision: Revision, transition: &Transition) {
-        let mut moved: BTreeMap<&UnitName, Vec<Moved>> = BTreeMap::new();
+        let mut by_unit: BTreeMap<&UnitName, Vec<FaultChange>> = BTreeMap::new();
         for write in &transition.writes {
             if let Write::Fault(key, fault) = write {
-                let reason = why_let_go(transition, key);
-                let change = Moved { key: key.clone(), fault: fault.clone(), reason };
-                moved.entry(&key.unit).or_default().push(change);
+                let reason = release_reason(transition, key);
+                let change = FaultChange { key: key.clone(), fault: fault.clone(), reason };
+                by_unit.entry(&key.unit).or_default().push(change);
             }
         }
-        for (unit, changes) in moved {
+        for (unit, changes) in by_unit {
             if let Some(entry) = self.table.get(app, unit) {
                 entry.update(|updates| updates.holds.note(revision, changes));
             }
@@ -229,7 +223,7 @@ impl Inner {
 }
 
 /// Returns why an operator released the component of a fault, if an operator did.
-fn why_let_go(transition: &Transition, key: &FaultKey) -> Option<&'static str> {
+fn release_reason(transition: &Transition, key: &FaultKey) -> Option<&'static str> {
     let of_component = transition.events.iter().filter(|event| {
         let subject = event.subject.as_ref();
         subject.is_some_and(|s| s.unit == key.unit && s.component == key.component)

@@ -24,7 +24,7 @@ struct Beat {
     /// Time of its last beat, by the store's clock.
     at: Option<Timestamp>,
     /// When this replica saw that beat, by the liveness clock.
-    inbound: Duration,
+    seen: Duration,
 }
 
 /// Sends beats and handles peers that are gone, until the sessions have closed.
@@ -53,15 +53,18 @@ impl Inner {
                 held.entry(*replica).or_default().push(app.clone());
             }
         }
-        let (now, patience) = (self.liveness_clock.now(), self.patience());
+        let now = self.liveness_clock.now();
+        // In a store that is not shared no peer can be alive.
+        let patience =
+            if self.store.is_shared() { self.options.replica_ttl } else { Duration::ZERO };
         beats.retain(|replica, _| held.contains_key(replica));
         held.retain(|replica, _| {
             let at = living.get(replica).copied();
-            let beat = beats.entry(*replica).or_insert(Beat { at, inbound: now });
+            let beat = beats.entry(*replica).or_insert(Beat { at, seen: now });
             if at != beat.at {
-                *beat = Beat { at, inbound: now };
+                *beat = Beat { at, seen: now };
             }
-            patience <= now.saturating_sub(beat.inbound)
+            patience <= now.saturating_sub(beat.seen)
         });
         for (replica, apps) in held {
             tracing::warn!(replica = replica.0, applications = apps.len(), "replica is gone");
@@ -70,15 +73,6 @@ impl Inner {
                 // A failed commit is repeated in the next round.
                 let _ = self.apply(&app, command).await;
             }
-        }
-    }
-
-    /// Returns how long a peer may miss its beats. In a store that is not shared no peer can be
-    /// alive.
-    fn patience(&self) -> Duration {
-        match self.store.is_shared() {
-            true => self.options.replica_ttl,
-            false => Duration::ZERO,
         }
     }
 }

@@ -9,14 +9,13 @@ use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::SessionId;
 use crate::sync::lock;
 
-use super::ByUnit;
 use super::entry::{ASKS_MAX, Asker, Entry};
-use super::message::Question;
+use super::message::{OpenError, Question};
 
 /// Sessions by application and unit.
 #[derive(Default)]
 pub(super) struct Registry {
-    by_app: Mutex<BTreeMap<AppName, ByUnit<Arc<Entry>>>>,
+    by_app: Mutex<BTreeMap<AppName, BTreeMap<UnitName, Arc<Entry>>>>,
     /// Sessions between the start of their commit and their place in `by_app`.
     opening: Mutex<BTreeMap<SessionId, Expected>>,
     /// Number of open sessions, including those that a newer session has replaced in the map.
@@ -88,12 +87,12 @@ impl Drop for Permit {
 
 impl Registry {
     /// Returns a permit if the limit is not reached.
-    pub(super) fn place(inner: &Arc<super::Inner>) -> Option<Permit> {
+    pub(super) fn place(inner: &Arc<super::Inner>) -> Result<Permit, OpenError> {
         let max = inner.options.sessions_max;
         let before = inner.table.open.fetch_add(1, Ordering::Relaxed);
         inner.metrics.sessions(1);
         let place = Permit(inner.clone());
-        (before < max).then_some(place)
+        if before < max { Ok(place) } else { Err(OpenError::TooMany(max)) }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,7 +1,10 @@
-//! Self-preservation, for sessions that ended without a goodbye. A single one means that a worker
-//! died. If a large share of an application's units disconnect at about the same time, this replica
-//! may itself be cut off: it does not commit their disconnection before the session TTL has passed.
-//! After that it always does, so this state ends.
+//! Self-preservation: which sessions that ended without a goodbye are committed as ended, and when.
+//!
+//! If few units of an application disconnect, their workers died, and the replica commits that
+//! after [`WINDOW`]. If a large share disconnects within that time, the network of this replica may
+//! be cut off instead: self-preservation starts. The replica then waits until the session TTL has
+//! passed since the first of them, so that the workers can connect to another replica. Then it
+//! commits those that did not, and self-preservation is over.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,86 +18,75 @@ use crate::sync::lock;
 use super::entry::Entry;
 use super::{Inner, is_decided};
 
-/// Sessions that end within this time after the first one count as lost together: a network fault
-/// does not break all connections at the same moment.
-const LOOK_AROUND: Duration = Duration::from_secs(1);
+/// Sessions of an application that end within this time after the first one count as lost together:
+/// a network fault does not break all connections at the same moment.
+const WINDOW: Duration = Duration::from_secs(1);
 
 /// Lost sessions whose disconnection is not committed.
 #[derive(Default)]
-pub(super) struct SelfPreservation {
-    by_app: Mutex<BTreeMap<AppName, Group>>,
-}
+pub(super) struct SelfPreservation(Mutex<BTreeMap<AppName, Group>>);
 
-/// The lost sessions of one application.
+/// The lost sessions of one application. Times are by the liveness clock.
 struct Group {
+    /// The end of the first one.
     since: Duration,
+    /// Whether self-preservation is active.
     suspect: bool,
     gone: Vec<Gone>,
 }
 
 struct Gone {
     entry: Arc<Entry>,
+    /// The end of the session.
     at: Duration,
+    /// Whether its worker was silent. Otherwise its stream ended.
     silent: bool,
-}
-
-impl Gone {
-    fn is(&self, session: SessionId) -> bool {
-        self.entry.session == session
-    }
 }
 
 impl SelfPreservation {
     /// Returns whether self-preservation is active for an application.
     pub(super) fn is_suspect(&self, app: &AppName) -> bool {
-        lock(&self.by_app).get(app).is_some_and(|group| group.suspect)
+        lock(&self.0).get(app).is_some_and(|group| group.suspect)
     }
 
     /// Returns the number of applications with active self-preservation.
     pub(super) fn suspects(&self) -> usize {
-        lock(&self.by_app).values().filter(|group| group.suspect).count()
+        lock(&self.0).values().filter(|group| group.suspect).count()
     }
 
     /// Returns whether the disconnection of a session is pending.
     pub(super) fn holds(&self, app: &AppName, session: SessionId) -> bool {
-        let by_app = lock(&self.by_app);
-        by_app.get(app).is_some_and(|group| group.gone.iter().any(|gone| gone.is(session)))
+        let by_app = lock(&self.0);
+        let group = by_app.get(app);
+        group.is_some_and(|group| group.gone.iter().any(|gone| gone.entry.session == session))
     }
 
     fn add(&self, entry: &Arc<Entry>, at: Duration, silent: bool) {
-        let mut by_app = lock(&self.by_app);
+        let mut by_app = lock(&self.0);
         let fresh = || Group { since: at, suspect: false, gone: Vec::new() };
         let group = by_app.entry(entry.app.clone()).or_insert_with(fresh);
         group.gone.push(Gone { entry: entry.clone(), at, silent });
     }
 
-    /// Removes and returns the sessions to disconnect now: those of groups that waited and did not
-    /// start self-preservation, and those of groups whose TTL has passed.
+    /// Removes and returns the groups to disconnect now: after [`WINDOW`] without
+    /// self-preservation, after `ttl` with it. A group starts self-preservation if it has more than
+    /// `percent_max` of the sessions of its application: its own, and those that `here` counts.
     fn due(
         &self,
         now: Duration,
         ttl: Duration,
         percent_max: u32,
         here: impl Fn(&AppName) -> usize,
-    ) -> Vec<Gone> {
-        let mut by_app = lock(&self.by_app);
-        let mut due = Vec::new();
-        by_app.retain(|app, group| {
+    ) -> BTreeMap<AppName, Group> {
+        let is_due = |app: &AppName, group: &mut Group| {
             let waited = now.saturating_sub(group.since);
-            if waited < LOOK_AROUND {
-                return true;
-            }
-            if !group.suspect {
+            if WINDOW <= waited && !group.suspect {
                 let gone = group.gone.len();
                 group.suspect = percent_max as usize * (gone + here(app)) < 100 * gone;
             }
-            if group.suspect && waited < ttl {
-                return true;
-            }
-            due.append(&mut group.gone);
-            false
-        });
-        due
+            WINDOW <= waited && (!group.suspect || ttl <= waited)
+        };
+        lock(&self.0).extract_if(.., is_due).collect()
     }
 }
 
@@ -109,11 +101,7 @@ impl Inner {
         let (now, ttl) = (self.liveness_clock.now(), self.session_ttl());
         let percent_max = self.options.vanish_percent_max;
         let due = self.vanished.due(now, ttl, percent_max, |app| self.table.count(app));
-        let mut by_app: BTreeMap<AppName, Vec<Gone>> = BTreeMap::new();
-        for gone in due {
-            by_app.entry(gone.entry.app.clone()).or_default().push(gone);
-        }
-        for (app, group) in by_app {
+        for (app, Group { gone: group, .. }) in due {
             let silent = |gone: &Gone| gone.silent || ttl <= now.saturating_sub(gone.at);
             let requests = group.iter().map(|gone| Request {
                 id: None,

@@ -87,30 +87,32 @@ impl Session {
     }
 
     /// Serves the worker until its session ends.
-    pub async fn run<R, S>(mut self, inbound: S, outbound: mpsc::Sender<Outbound<R>>) -> End<R>
-    where
-        R: Send,
-        S: Stream<Item = Inbound<R>> + Unpin + Send,
-    {
+    pub async fn run<R: Send>(
+        mut self,
+        inbound: impl Stream<Item = Inbound<R>> + Unpin + Send,
+        outbound: mpsc::Sender<Outbound<R>>,
+    ) -> End<R> {
         let mut superseded = self.entry.superseded.subscribe();
         self.inner.ask_newcomer(&self.entry);
         let draining = self.inner.draining.clone();
         let end = tokio::select! {
             biased;
-            current = superseded.wait_for(Option::is_some) => match current.as_deref() {
-                Ok(Some(current)) => self.superseded(*current),
-                // The entry belongs to this session and lives as long.
-                _ => End::Closed,
-            },
+            // Becomes `Superseded` below.
+            _ = superseded.wait_for(Option::is_some) => End::Closed,
             () = draining.cancelled() => End::Draining,
             end = self.serve(inbound, &outbound) => end,
         };
+        // The store observer or the refusal of the last command may have found a takeover.
         let end = match (end, self.entry.superseded()) {
-            // The takeover was found by the refusal of the last command.
-            (End::Closed, Some(current)) => self.superseded(current),
+            (End::Closed, Some(current)) => End::Superseded {
+                app: self.entry.app.clone(),
+                unit: self.entry.unit().clone(),
+                given: self.entry.incarnation,
+                current,
+            },
             (end, _) => end,
         };
-        let last_word = match &end {
+        let last = match &end {
             End::Superseded { current, .. } => Some(Outbound::Superseded { incarnation: *current }),
             End::Draining => {
                 let sessions = u32::try_from(self.inner.table.len()).unwrap_or(u32::MAX);
@@ -119,28 +121,19 @@ impl Session {
             }
             _ => None,
         };
-        if let Some(word) = last_word {
+        if let Some(message) = last {
             // A worker that does not read finds out from the end of the stream.
-            let _ = outbound.try_send(word);
+            let _ = outbound.try_send(message);
         }
         self.finish(&end).await;
         end
     }
 
-    fn superseded<R>(&self, current: u64) -> End<R> {
-        End::Superseded {
-            app: self.entry.app.clone(),
-            unit: self.entry.unit().clone(),
-            given: self.entry.incarnation,
-            current,
-        }
-    }
-
-    async fn serve<R, S>(&mut self, inbound: S, outbound: &mpsc::Sender<Outbound<R>>) -> End<R>
-    where
-        R: Send,
-        S: Stream<Item = Inbound<R>> + Unpin + Send,
-    {
+    async fn serve<R: Send>(
+        &mut self,
+        inbound: impl Stream<Item = Inbound<R>> + Unpin + Send,
+        outbound: &mpsc::Sender<Outbound<R>>,
+    ) -> End<R> {
         let mut chunks = inbound.ready_chunks(self.inner.options.chunk_max);
         let liveness_clock = self.inner.liveness_clock.clone();
         let entry = self.entry.clone();
@@ -150,9 +143,9 @@ impl Session {
                 // Messages that have arrived were in time: the deadline is checked last.
                 biased;
                 Some(question) = self.asks.recv() => {
-                    self.tell(outbound, Outbound::Collect(question)).await
+                    self.send(outbound, Outbound::Collect(question)).await
                 }
-                word = entry.next_update() => self.tell(outbound, word).await,
+                update = entry.next_update() => self.send(outbound, update).await,
                 chunk = chunks.next() => match chunk {
                     Some(chunk) => {
                         entry.note_contact(liveness_clock.now());
@@ -172,13 +165,13 @@ impl Session {
     }
 
     /// Sends an update. Ends the session if the worker does not read for its whole TTL.
-    async fn tell<R>(
+    async fn send<R>(
         &mut self,
         outbound: &mpsc::Sender<Outbound<R>>,
-        word: Outbound<R>,
+        message: Outbound<R>,
     ) -> Result<(), End<R>> {
         let begun = self.inner.liveness_clock.now();
-        let taken = tokio::time::timeout(self.entry.ttl, outbound.send(word)).await;
+        let taken = tokio::time::timeout(self.entry.ttl, outbound.send(message)).await;
         // The wait does not count as silence: nothing was read meanwhile.
         self.last_contact += self.inner.liveness_clock.now().saturating_sub(begun);
         match taken {
@@ -199,13 +192,13 @@ impl Session {
         let commands = chunk.iter().filter(is_command).count();
         let mut requests = Vec::with_capacity(commands);
         let mut asked = Vec::with_capacity(commands);
-        let mut last_seq = None;
+        let mut last_seq = 0;
         let mut end = None;
         for inbound in chunk {
             match inbound {
                 Inbound::Heartbeat => {}
                 Inbound::Command { seq, command, answers: question } => {
-                    last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
+                    last_seq = last_seq.max(seq);
                     let claims = matches!(command, Command::ClaimLeadership(..));
                     if claims || matches!(command, Command::StepBack(_)) {
                         self.entry.update(|updates| updates.news.wish(claims));
@@ -215,8 +208,8 @@ impl Session {
                     requests.push(Request { id: None, command });
                 }
                 Inbound::Refused { seq, refusal } => {
-                    last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
-                    self.tell(outbound, Outbound::Refused { seq, refusal }).await?;
+                    last_seq = last_seq.max(seq);
+                    self.send(outbound, Outbound::Refused { seq, refusal }).await?;
                 }
                 Inbound::Goodbye { removed } => {
                     end = Some((removed, End::Goodbye));
@@ -237,8 +230,8 @@ impl Session {
             }
         }
         self.send_verdicts(outbound, errors, revision).await?;
-        if let Some(seq) = last_seq {
-            self.tell(outbound, Outbound::Ack { seq, revision }).await?;
+        if last_seq != 0 {
+            self.send(outbound, Outbound::Ack { seq: last_seq, revision }).await?;
         }
         let Some((removed, end)) = end else {
             return Ok(());
@@ -277,7 +270,7 @@ impl Session {
                 Err(End::Closed)
             }
             Err(error) => {
-                self.tell(outbound, Outbound::Rejected { seq, error }).await?;
+                self.send(outbound, Outbound::Rejected { seq, error }).await?;
                 Ok(None)
             }
         }
@@ -293,18 +286,15 @@ impl Session {
         if errors.is_empty() {
             return Ok(());
         }
-        let find = |state: &AppState| {
-            errors
-                .iter()
-                .map(|(_, error)| state.faults().get(&error.0).cloned())
-                .collect::<Vec<_>>()
+        let find = |state: &AppState| -> Vec<_> {
+            errors.iter().map(|(_, error)| state.faults().get(&error.0).cloned()).collect()
         };
         let found = self.inner.aggregator.read(&self.entry.app, revision, find).await;
         // The finding is known even if the state cannot be read.
         let found = found.unwrap_or_else(|_| vec![None; errors.len()]);
         for ((seq, error), fault) in errors.into_iter().zip(found) {
             let finding = error.1;
-            self.tell(outbound, Outbound::Verdict { seq, finding, fault }).await?;
+            self.send(outbound, Outbound::Verdict { seq, finding, fault }).await?;
         }
         Ok(())
     }
@@ -380,9 +370,7 @@ struct Asked {
 
 /// Returns the key of the fault that a reported error belongs to, and the finding.
 pub fn reported(command: &Command) -> Option<(FaultKey, Finding)> {
-    let Command::ReportError { reporter, component, target, error } = command else {
-        return None;
-    };
+    let Command::ReportError { reporter, component, target, error } = command else { return None };
     let unit = reporter.unit.clone();
     let key = FaultKey { unit, component: component.clone(), target: target.clone() };
     Some((key, error.finding.clone()))
@@ -390,10 +378,8 @@ pub fn reported(command: &Command) -> Option<(FaultKey, Finding)> {
 
 /// Returns whether a command was refused because its session is over.
 fn is_over(rejected: &Rejected) -> bool {
-    match rejected {
-        Rejected::Identity(refused) => !matches!(refused, IdentityError::UnknownIncarnation { .. }),
-        _ => false,
-    }
+    let Rejected::Identity(refused) = rejected else { return false };
+    !matches!(refused, IdentityError::UnknownIncarnation { .. })
 }
 
 /// Handles a session that was dropped before its end, because its call was cancelled.

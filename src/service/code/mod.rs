@@ -350,7 +350,7 @@ impl ApiError {
         let text = error.to_string();
         match error {
             session::OpenError::Refused(error) => ApiError::of(app, error),
-            session::OpenError::TooMany { max } => ApiError::too_many(text, "sessions_max", max),
+            session::OpenError::TooMany(max) => ApiError::too_many(text, "sessions_max", max),
         }
     }
 

@@ -14,7 +14,7 @@ async fn promise(replica: &Replica, after: Duration) {
     replica.apply("web", Command::AddCallback { unit, topic, at, operation_id }).await;
 }
 
-async fn is_told(worker: &mut Worker) -> bool {
+async fn receives_callback(worker: &mut Worker) -> bool {
     let outbound = tokio::time::timeout(secs(1), async {
         loop {
             match worker.outbound.recv().await {
@@ -37,17 +37,17 @@ async fn a_worker_gets_each_callback_once_in_a_session() {
     worker.keep_alive();
     promise(&replica, secs(10)).await;
     tokio::time::sleep(secs(8)).await;
-    assert!(!is_told(&mut worker).await, "not before");
+    assert!(!receives_callback(&mut worker).await, "not before");
     tokio::time::sleep(secs(2)).await;
-    assert!(is_told(&mut worker).await);
-    assert!(!is_told(&mut worker).await, "once");
+    assert!(receives_callback(&mut worker).await);
+    assert!(!receives_callback(&mut worker).await, "once");
     // A new session receives it again, until it is cancelled.
     let mut next = replica.worker("web/0").await;
-    assert!(is_told(&mut next).await);
+    assert!(receives_callback(&mut next).await);
     let (unit, topic) = (UnitName::new("web/0").unwrap(), mk_topic());
     replica.apply("web", Command::CancelCallback { unit, topic }).await;
     let mut last = replica.worker("web/0").await;
-    assert!(!is_told(&mut last).await);
+    assert!(!receives_callback(&mut last).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,5 +57,5 @@ async fn a_callback_waits_for_a_disconnected_worker() {
     promise(&replica, secs(1)).await;
     tokio::time::sleep(secs(5)).await;
     let mut worker = replica.worker("web/0").await;
-    assert!(is_told(&mut worker).await);
+    assert!(receives_callback(&mut worker).await);
 }

@@ -8,6 +8,7 @@ mod self_preservation;
 mod silence;
 mod takeover;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::aggregator;
 use crate::domain::app::AppState;
 use crate::domain::command::{Command, NewStatus, Request};
 use crate::domain::level::Level;
-use crate::domain::name::{AppName, PartName};
+use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
 use crate::domain::status::report::Report;
 use crate::domain::status::{Freshness, Kind};

@@ -15,7 +15,7 @@ async fn a_newer_session_ends_the_older_here() {
     assert_eq!((given, current), (1, 2));
     tokio::time::sleep(secs(5)).await;
     assert!(replica.is_connected("web/0").await, "its end is not that of the newer");
-    assert_eq!(replica.sessions.count(), 1);
+    assert_eq!(replica.sessions.inner.table.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +130,7 @@ async fn there_are_no_more_sessions_than_there_may_be() {
     let replica = Replica::with(mk_store(), options);
     let workers = replica.workers("web", 2).await;
     let refused = replica.open("web/9", None).await.err().unwrap();
-    assert!(matches!(refused, OpenError::TooMany { max: 2 }), "{refused}");
+    assert!(matches!(refused, OpenError::TooMany(2)), "{refused}");
     for worker in workers {
         worker.lose_sight().await;
     }
