@@ -48,7 +48,7 @@ impl File {
                 return Err(Error::IssuerTwice(issuer.name.clone()));
             }
             if let KeySource::Url(url) = &issuer.keys {
-                let invalid = |problem| Error::KeyUrl { name: issuer.name.clone(), problem };
+                let invalid = |problem| Error::KeyUrl(issuer.name.clone(), problem);
                 key_url(url).map_err(invalid)?;
             }
             let is_file = matches!(issuer.keys, KeySource::File(_));

@@ -2,7 +2,7 @@
 //! then defaults. They are checked once, here, before the server opens anything.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -130,23 +130,12 @@ pub struct Config {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read.
-    #[error("read {what} {}: {source}", path.display())]
-    Read {
-        /// The content of the file.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
-    /// The file has a syntax error or a wrong key. The line is never shown: it may hold a password.
-    #[error("configuration file {}, {problem}", path.display())]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// The line, the column, and the mistake.
-        problem: String,
-    },
+    #[error("read {0} {path}: {2}", path = .1.display())]
+    Read(&'static str, PathBuf, #[source] std::io::Error),
+    /// The file has a syntax error or a wrong key. The error has the number of the line, never its
+    /// text: it may hold a password.
+    #[error("configuration file {path}, {1}", path = .0.display())]
+    Parse(PathBuf, String),
     /// The value of a setting is unknown.
     #[error("{setting} {given:?} is not known; give {known}")]
     Unknown {
@@ -161,46 +150,26 @@ pub enum Error {
     #[error("{0} has no password; write one line into it")]
     NoPassword(String),
     /// The store has more than one password.
-    #[error("the store has a password by {first} and by {second}; give one of them")]
-    SeveralPasswords {
-        /// The source of one password.
-        first: &'static str,
-        /// The source of another one.
-        second: &'static str,
-    },
+    #[error("the store has a password by {0} and by {1}; give one of them")]
+    SeveralPasswords(&'static str, &'static str),
     /// The URL of the store names no valid target.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The file of error rules is not TOML, or has a wrong key or value.
-    #[error("error rules {}: {problem}", path.display())]
-    Rules {
-        /// The file.
-        path: PathBuf,
-        /// The mistakes, each with its line.
-        problem: String,
-    },
+    /// The file of error rules is not TOML, or has a wrong key or value. Each mistake has its line.
+    #[error("error rules {path}: {1}", path = .0.display())]
+    Rules(PathBuf, String),
     /// Another store contradicts `--ephemeral`; it is `***` unless it is a plain word.
     #[error("--ephemeral is --store memory, but --store {0} is given too; leave one of them out")]
     EphemeralAndStore(String),
-    /// A part of the TLS is missing.
-    #[error("{given} needs {lacking}; give both or none")]
-    TlsIncomplete {
-        /// The flag that is given.
-        given: &'static str,
-        /// The flag that is missing.
-        lacking: &'static str,
-    },
+    /// A flag of the TLS is given without one that it needs.
+    #[error("{0} needs {1}; give both or none")]
+    TlsIncomplete(&'static str, &'static str),
     /// Two issuers have this name.
     #[error("two issuers have the name {0:?}; principals name their issuer, so give each its own")]
     IssuerTwice(String),
-    /// The keys of an issuer have an unusable URL.
-    #[error("issuer {name:?}: {problem}")]
-    KeyUrl {
-        /// The name.
-        name: String,
-        /// What is wrong, and what to do.
-        problem: &'static str,
-    },
+    /// The keys of the issuer of this name have an unusable URL.
+    #[error("issuer {0:?}: {1}")]
+    KeyUrl(String, &'static str),
     /// The issuer of this name has settings of a URL beside a file.
     #[error("issuer {0:?} has its keys in a file, so keys_ca and keys_token_file have no effect")]
     KeysOfFile(String),
@@ -245,14 +214,9 @@ pub enum Error {
         /// The largest value allowed.
         most: u64,
     },
-    /// A setting is above another one that bounds it.
-    #[error("{least} is above {most}; give it the same or less")]
-    OutOfOrder {
-        /// The setting that is too large.
-        least: &'static str,
-        /// The setting that bounds it.
-        most: &'static str,
-    },
+    /// A setting of faults is above another one that bounds it.
+    #[error("faults.{0} is above faults.{1}; give it the same or less")]
+    OutOfOrder(&'static str, &'static str),
 }
 
 impl Config {
@@ -344,18 +308,18 @@ fn check_protected(
     tls: Option<&TlsChoice>,
     callers: &Callers,
 ) -> Result<(), Error> {
-    let is_far = |address: SocketAddr| !address.ip().is_loopback();
-    let lacking = match tls {
+    let on_grpc = match tls {
         None => Some("TLS and a way to know its callers"),
         Some(_) if !callers.are_known(tls) => Some("a way to know its callers"),
         Some(_) => None,
     };
-    if let Some(lacking) = lacking.filter(|_| is_far(grpc)) {
-        return Err(Error::Unprotected { flag: "--grpc-listen", address: grpc, lacking });
-    }
-    if is_far(ops) && !tls.is_some_and(|tls| tls.with_ops) {
-        let (flag, lacking) = ("--ops-listen", "TLS (--ops-tls)");
-        return Err(Error::Unprotected { flag, address: ops, lacking });
+    let on_ops = (!tls.is_some_and(|tls| tls.with_ops)).then_some("TLS (--ops-tls)");
+    for (flag, address, lacking) in
+        [("--grpc-listen", grpc, on_grpc), ("--ops-listen", ops, on_ops)]
+    {
+        if let Some(lacking) = lacking.filter(|_| !address.ip().is_loopback()) {
+            return Err(Error::Unprotected { flag, address, lacking });
+        }
     }
     Ok(())
 }
@@ -363,20 +327,12 @@ fn check_protected(
 /// Checks that the thresholds and times of faults fit together.
 fn check_order(faults: &FaultSettings) -> Result<(), Error> {
     let order = [
-        (faults.soft_count <= faults.hard_count, "faults.soft_count", "faults.hard_count"),
-        (
-            faults.soft_after <= faults.hard_after,
-            "faults.soft_after_seconds",
-            "faults.hard_after_seconds",
-        ),
-        (
-            faults.retry_base <= faults.retry_max,
-            "faults.retry_base_milliseconds",
-            "faults.retry_max_seconds",
-        ),
+        (faults.soft_count <= faults.hard_count, "soft_count", "hard_count"),
+        (faults.soft_after <= faults.hard_after, "soft_after_seconds", "hard_after_seconds"),
+        (faults.retry_base <= faults.retry_max, "retry_base_milliseconds", "retry_max_seconds"),
     ];
     match order.into_iter().find(|(holds, ..)| !holds) {
-        Some((_, least, most)) => Err(Error::OutOfOrder { least, most }),
+        Some((_, least, most)) => Err(Error::OutOfOrder(least, most)),
         None => Ok(()),
     }
 }
@@ -384,19 +340,11 @@ fn check_order(faults: &FaultSettings) -> Result<(), Error> {
 impl File {
     /// Reads the file that the flags name; returns an empty one if they name none.
     fn of(flags: &StoreFlags) -> Result<File, Error> {
-        flags.config.as_deref().map_or_else(|| Ok(File::default()), File::read)
-    }
-
-    fn read(path: &Path) -> Result<File, Error> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
-            what: "configuration file",
-            path: path.into(),
-            source,
-        })?;
-        toml::from_str(&text).map_err(|error| Error::Parse {
-            path: path.to_path_buf(),
-            problem: parse::problem(&text, &error),
-        })
+        let Some(path) = &flags.config else { return Ok(File::default()) };
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| Error::Read("configuration file", path.clone(), error))?;
+        let wrong = |error| Error::Parse(path.clone(), parse::problem(&text, &error));
+        toml::from_str(&text).map_err(wrong)
     }
 
     /// Sets the numbers that the file gives, and those that follow from them.

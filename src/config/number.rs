@@ -1,5 +1,5 @@
 //! The settings that are numbers. An entry gives the meaning of the key, its type in the file, its
-//! place in [`Config`] and its least value; `GetServerInfo`, `config print` and
+//! place in [`Config`], and its least value unless that is 1; `GetServerInfo`, `config print` and
 //! docs/reference/configuration.md take them from here.
 
 use std::time::Duration;
@@ -35,14 +35,11 @@ impl Number {
 
     /// Returns the unit of the value; empty for a count.
     pub fn unit(&self) -> &'static str {
-        let units = [
-            ("milliseconds", "milliseconds"),
-            ("per_second", "per second"),
-            ("seconds", "seconds"),
-            ("bytes", "bytes"),
-            ("percent", "percent"),
-        ];
-        units.into_iter().find(|(part, _)| self.key.contains(part)).map_or("", |(_, unit)| unit)
+        let units = ["milliseconds", "per_second", "seconds", "bytes", "percent"];
+        match units.into_iter().find(|unit| self.key.contains(unit)) {
+            Some("per_second") => "per second",
+            unit => unit.unwrap_or_default(),
+        }
     }
 
     /// Returns the largest value, so that no computation overflows: 136 years for a time, and more
@@ -149,7 +146,7 @@ macro_rules! table {
     ($table:ident $section:literal {
         $(
             $(#[doc = $about:literal])+
-            $key:ident: $kind:ty => $($place:ident).+, least $least:literal;
+            $key:ident: $kind:ty => $($place:ident).+ $(, least $least:literal)?;
         )*
     }) => {
         #[doc = concat!("Table `[", $section, "]` of the file.")]
@@ -173,7 +170,8 @@ macro_rules! table {
                     key: stringify!($key),
                     about: concat!($($about),+).trim_ascii_start(),
                     value: <$kind>::number(config.$($place).+),
-                    least: $least,
+                    // The one of the entry, else 1.
+                    least: [$($least,)? 1][0],
                 }),*]
             }
         }
@@ -183,85 +181,79 @@ macro_rules! table {
 table! {
     FileLimits "limits" {
         /// Applications of the server.
-        applications_max: usize => aggregator.applications_max, least 1;
+        applications_max: usize => aggregator.applications_max;
         /// Applications of one namespace. Default: `applications_max`.
-        applications_per_namespace_max: usize =>
-            aggregator.applications_per_namespace_max, least 1;
+        applications_per_namespace_max: usize => aggregator.applications_per_namespace_max;
         /// Units of one application.
-        units_max: usize => aggregator.limits.units_max, least 1;
+        units_max: usize => aggregator.limits.units_max;
         /// Statuses of one unit.
-        statuses_per_unit_max: usize => aggregator.limits.statuses_per_unit_max, least 1;
+        statuses_per_unit_max: usize => aggregator.limits.statuses_per_unit_max;
         /// Keys of one component.
-        keys_per_component_max: usize => aggregator.limits.keys_per_component_max, least 1;
+        keys_per_component_max: usize => aggregator.limits.keys_per_component_max;
         /// Request ids that are kept for one application; the oldest are dropped first.
         request_ids_max: usize => aggregator.limits.request_ids_max, least 0;
         /// Request ids that are kept for one unit; the oldest are dropped first.
         request_ids_per_unit_max: usize => aggregator.limits.request_ids_per_unit_max, least 0;
         /// Changes of one application that wait for a commit.
-        mailbox_max: usize => aggregator.mailbox_max, least 1;
+        mailbox_max: usize => aggregator.mailbox_max;
         /// Open connections.
-        connections_max: usize => service.connections_max, least 1;
+        connections_max: usize => service.connections_max;
         /// Open connections of one address. Default: an eighth of `connections_max`.
-        connections_per_peer_max: usize => service.connections_per_peer_max, least 1;
+        connections_per_peer_max: usize => service.connections_per_peer_max;
         /// Connections whose handshakes are not complete.
-        unfinished_connections_max: usize => service.unfinished_connections_max, least 1;
+        unfinished_connections_max: usize => service.unfinished_connections_max;
         /// Time limit of the handshakes of a connection.
-        handshake_seconds_max: Seconds => service.handshake_max, least 1;
+        handshake_seconds_max: Seconds => service.handshake_max;
         /// Age at which a connection accepts no more calls; 0: no limit.
         connection_age_seconds_max: SecondsOrNone => service.connection_age_max, least 0;
         /// Open calls on one connection.
-        calls_per_connection_max: u32 => service.calls_per_connection_max, least 1;
+        calls_per_connection_max: u32 => service.calls_per_connection_max;
         /// Open watch streams.
-        watch_streams_max: usize => service.watch_streams_max, least 1;
+        watch_streams_max: usize => service.watch_streams_max;
         /// Open watch streams of one address. Default: a quarter of `watch_streams_max`.
-        watch_streams_per_peer_max: usize => service.watch_streams_per_peer_max, least 1;
+        watch_streams_per_peer_max: usize => service.watch_streams_per_peer_max;
         /// Open health watches.
-        health_watch_streams_max: usize => service.health_watch_streams_max, least 1;
+        health_watch_streams_max: usize => service.health_watch_streams_max;
         /// Connections of one principal. Default: a quarter of `connections_max`.
-        connections_per_principal_max: usize => service.account.connections_max, least 1;
+        connections_per_principal_max: usize => service.account.connections_max;
         /// Watch streams of one principal. Default: a quarter of `watch_streams_max`.
-        watch_streams_per_principal_max: usize =>
-            service.watch_streams_per_principal_max, least 1;
+        watch_streams_per_principal_max: usize => service.watch_streams_per_principal_max;
         /// Open unary calls of one caller.
-        calls_per_principal_max: OfCaller => service.account.calls_max, least 1;
+        calls_per_principal_max: OfCaller => service.account.calls_max;
         /// Reports and other changes of one caller.
-        reports_per_second_per_principal_max: OfCaller =>
-            service.account.reports_per_second, least 1;
+        reports_per_second_per_principal_max: OfCaller => service.account.reports_per_second;
         /// Reads of one caller.
-        reads_per_second_per_principal_max: OfCaller => service.account.reads_per_second, least 1;
+        reads_per_second_per_principal_max: OfCaller => service.account.reads_per_second;
         /// New watches and sessions of one caller.
-        watches_per_second_per_principal_max: OfCaller =>
-            service.account.watches_per_second, least 1;
+        watches_per_second_per_principal_max: OfCaller => service.account.watches_per_second;
         /// Lease renewals and health checks of one caller.
-        heartbeats_per_second_per_principal_max: OfCaller =>
-            service.account.heartbeats_per_second, least 1;
+        heartbeats_per_second_per_principal_max: OfCaller => service.account.heartbeats_per_second;
         /// Size of a request with a set, a payload or a list of names.
-        request_bytes_max: usize => service.request_bytes_max, least 1;
+        request_bytes_max: usize => service.request_bytes_max;
         /// Size of any other request.
-        small_request_bytes_max: usize => service.small_request_bytes_max, least 1;
+        small_request_bytes_max: usize => service.small_request_bytes_max;
         /// Time in which a request must be complete.
-        request_seconds_max: Seconds => service.request_patience, least 1;
+        request_seconds_max: Seconds => service.request_patience;
         /// Received bytes of incomplete requests on one connection.
-        incomplete_bytes_per_connection_max: usize =>
-            service.incomplete_bytes_per_connection_max, least 1;
+        incomplete_bytes_per_connection_max: usize => service.incomplete_bytes_per_connection_max;
         /// Received bytes of incomplete requests of one address.
-        incomplete_bytes_per_peer_max: usize => service.incomplete_bytes_per_peer_max, least 1;
+        incomplete_bytes_per_peer_max: usize => service.incomplete_bytes_per_peer_max;
         /// Received bytes of incomplete requests in total.
-        incomplete_bytes_max: usize => service.incomplete_bytes_max, least 1;
+        incomplete_bytes_max: usize => service.incomplete_bytes_max;
         /// Reads of one application that wait for a revision.
-        waiting_reads_max: usize => service.waiting_reads_max, least 1;
+        waiting_reads_max: usize => service.waiting_reads_max;
         /// Open faults of one application.
-        faults_max: usize => aggregator.limits.faults_max, least 1;
+        faults_max: usize => aggregator.limits.faults_max;
         /// Open faults of one unit.
-        faults_per_unit_max: usize => aggregator.limits.faults_per_unit_max, least 1;
+        faults_per_unit_max: usize => aggregator.limits.faults_per_unit_max;
         /// Units of all applications.
-        units_total_max: u64 => aggregator.limits.total.units, least 1;
+        units_total_max: u64 => aggregator.limits.total.units;
         /// Statuses of all applications.
-        statuses_total_max: u64 => aggregator.limits.total.statuses, least 1;
+        statuses_total_max: u64 => aggregator.limits.total.statuses;
         /// Units of one namespace. Default: `units_total_max`.
-        units_per_namespace_max: u64 => aggregator.limits.namespace.units, least 1;
+        units_per_namespace_max: u64 => aggregator.limits.namespace.units;
         /// Statuses of one namespace. Default: `statuses_total_max`.
-        statuses_per_namespace_max: u64 => aggregator.limits.namespace.statuses, least 1;
+        statuses_per_namespace_max: u64 => aggregator.limits.namespace.statuses;
         /// Leaders' data of one namespace. Default: `data_bytes_total_max`.
         data_bytes_per_namespace_max: u64 => aggregator.limits.namespace.data_bytes, least 0;
         /// Open faults of all applications.
@@ -271,7 +263,7 @@ table! {
         /// Keys and values of leaders' data of all applications.
         data_bytes_total_max: u64 => aggregator.limits.total.data_bytes, least 0;
         /// Texts, checkpoints and payloads of all applications.
-        record_bytes_total_max: u64 => aggregator.limits.total.record_bytes, least 1;
+        record_bytes_total_max: u64 => aggregator.limits.total.record_bytes;
         /// Applications with series of their own at `/metrics`.
         metrics_applications_max: usize => metrics_applications_max, least 0;
         /// History of all applications; above it, new events lack their texts.
@@ -293,43 +285,43 @@ table! {
 table! {
     FileSessions "sessions" {
         /// Open sessions of workers.
-        sessions_max: usize => session.sessions_max, least 1;
+        sessions_max: usize => session.sessions_max;
         /// Sessions of one address. Default: a quarter of `sessions_max`.
-        sessions_per_peer_max: usize => service.sessions_per_peer_max, least 1;
+        sessions_per_peer_max: usize => service.sessions_per_peer_max;
         /// Sessions of one principal. Default: a quarter of `sessions_max`.
-        sessions_per_principal_max: usize => service.sessions_per_principal_max, least 1;
+        sessions_per_principal_max: usize => service.sessions_per_principal_max;
         /// The longest interval between two messages of a worker.
-        heartbeat_interval_seconds: Seconds => session.heartbeat_interval, least 1;
+        heartbeat_interval_seconds: Seconds => session.heartbeat_interval;
         /// Heartbeats that a replica accepts; with more sessions the interval grows.
-        heartbeats_per_second_max: u32 => session.heartbeats_per_second_max, least 1;
+        heartbeats_per_second_max: u32 => session.heartbeats_per_second_max;
         /// Share of the units of an application that may fall silent at about the same time;
         /// a larger share is taken for a fault of this replica.
         vanish_percent_max: u32 => session.vanish_percent_max, least 0;
         /// Silence after which a replica counts as gone.
-        replica_ttl_seconds: Seconds => session.replica_ttl, least 1;
+        replica_ttl_seconds: Seconds => session.replica_ttl;
     }
 }
 
 table! {
     FileFaults "faults" {
         /// Failed attempts in a row after which a fault shows waiting.
-        soft_count: u32 => aggregator.limits.faults.soft_count, least 1;
+        soft_count: u32 => aggregator.limits.faults.soft_count;
         /// Time since the first failed attempt after which a fault shows waiting.
-        soft_after_seconds: Seconds => aggregator.limits.faults.soft_after, least 1;
+        soft_after_seconds: Seconds => aggregator.limits.faults.soft_after;
         /// Failed attempts in a row after which a fault shows error.
         hard_count: u32 => aggregator.limits.faults.hard_count, least 0;
         /// Time since the first failed attempt after which a fault shows error.
         hard_after_seconds: Seconds => aggregator.limits.faults.hard_after, least 0;
         /// The first wait before a retry; each next one is twice as long.
-        retry_base_milliseconds: Millis => aggregator.limits.faults.retry_base, least 1;
+        retry_base_milliseconds: Millis => aggregator.limits.faults.retry_base;
         /// The first wait after a throttled call.
-        throttled_base_milliseconds: Millis => aggregator.limits.faults.throttled_base, least 1;
+        throttled_base_milliseconds: Millis => aggregator.limits.faults.throttled_base;
         /// The longest wait before a retry.
-        retry_max_seconds: Seconds => aggregator.limits.faults.retry_max, least 1;
+        retry_max_seconds: Seconds => aggregator.limits.faults.retry_max;
         /// The wait for a missing dependency.
-        defer_interval_seconds: Seconds => aggregator.limits.faults.defer_interval, least 1;
+        defer_interval_seconds: Seconds => aggregator.limits.faults.defer_interval;
         /// Retries of one application in one second.
-        retries_per_second_max: u32 => aggregator.limits.faults.retries_per_second_max, least 1;
+        retries_per_second_max: u32 => aggregator.limits.faults.retries_per_second_max;
     }
 }
 

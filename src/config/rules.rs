@@ -34,8 +34,8 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Reads and checks a file of rules.
 pub fn read(path: &Path) -> Result<Rules, Error> {
-    let unread = |source| Error::Read { what: "error rules", path: path.to_path_buf(), source };
-    let wrong = |problem| Error::Rules { path: path.to_path_buf(), problem };
+    let unread = |error| Error::Read("error rules", path.to_path_buf(), error);
+    let wrong = |problem| Error::Rules(path.to_path_buf(), problem);
     let bytes = std::fs::metadata(path).map_err(unread)?.len();
     if FILE_BYTES_MAX < bytes {
         return Err(wrong(format!("it has {bytes} bytes; at most {FILE_BYTES_MAX}")));
@@ -166,19 +166,19 @@ fn own_rule(
     let rule = spanned.get_ref();
     let classes = Class::ALL.map(|class| (class.word(), class));
     let class = check.word("class", &rule.class, &classes);
-    let origin = rule.origin.as_ref().map(|origin| check.word("origin", origin, &ORIGINS));
-    let outcome = rule.outcome.as_ref().map(|word| check.word("outcome", word, &OUTCOMES));
+    let origin = rule.origin.as_ref().and_then(|word| check.word("origin", word, &ORIGINS));
+    let outcome = rule.outcome.as_ref().and_then(|word| check.word("outcome", word, &OUTCOMES));
     check_words(check, spanned);
     let class = class?;
-    check_class(check, rule, class, origin.flatten(), gone);
+    check_class(check, rule, class, origin, gone);
     let text = |given: &Spanned<String>| given.get_ref().as_str().into();
     let own = |given: &Option<Spanned<String>>| given.as_ref().map(text);
     Some(OwnRule {
         name: text(&rule.name),
         system: own(&rule.system),
         code: rule.code.as_deref().map(Into::into),
-        origin: origin.flatten(),
-        outcome: outcome.flatten(),
+        origin,
+        outcome,
         domain: rule.domain.as_deref().map(Into::into),
         reason: own(&rule.reason),
         message: own(&rule.message),

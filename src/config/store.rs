@@ -77,9 +77,7 @@ pub const PASSWORD_SHOWN: &str = "the command line shows the password of the sto
 pub fn shows_password(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
     arguments.into_iter().any(|argument| {
         let text = argument.to_string_lossy();
-        let Some((scheme, rest)) = text.split_once("://") else {
-            return false;
-        };
+        let Some((scheme, rest)) = text.split_once("://") else { return false };
         let is_store = scheme.contains("redis") || scheme.contains("valkey");
         let credentials = rest.rsplit_once('@').map_or("", |(credentials, _)| credentials);
         is_store && credentials.split_once(':').is_some_and(|(_, password)| !password.is_empty())
@@ -89,25 +87,31 @@ pub fn shows_password(arguments: impl IntoIterator<Item = std::ffi::OsString>) -
 impl File {
     /// Returns the storage backend; flags come before the file.
     pub(super) fn store(&mut self, flags: StoreFlags) -> Result<StoreChoice, Error> {
-        let ephemeral = flags.ephemeral || self.ephemeral;
-        match flags.store.or(self.store.take()) {
-            Some(url) if !ephemeral && url.expose().contains("://") => {
+        let given = flags.store.or(self.store.take());
+        match (given.as_ref().map(Secret::expose), flags.ephemeral || self.ephemeral) {
+            (None | Some("memory"), true) | (Some("memory"), false) => Ok(StoreChoice::Memory),
+            (None | Some("embedded"), false) => {
+                let data_dir = flags.data_dir.or(self.data_dir.take());
+                Ok(StoreChoice::Embedded(data_dir.unwrap_or_else(|| "bellwether-data".into())))
+            }
+            (Some(given), true) => Err(Error::EphemeralAndStore(shown(given))),
+            (Some(url), false) if url.contains("://") => {
                 let tls = TlsFiles {
                     ca: flags.store_ca.or(self.store_ca.take()),
                     certificate: flags.store_certificate.or(self.store_certificate.take()),
                     key: flags.store_key.or(self.store_key.take()),
                 };
                 let durability = read_durability(flags.durability.or(self.durability.take()))?;
-                let target = Target::parse(url.expose(), tls)?;
+                let target = Target::parse(url, tls)?;
                 let file = flags.store_password_file.or(self.store_password_file.take());
                 let target = with_password(target, file, std::env::var(PASSWORD).ok())?;
                 Ok(StoreChoice::Redis(target, durability))
             }
-            given => {
-                let data_dir = flags.data_dir.or(self.data_dir.take());
-                let data_dir = data_dir.unwrap_or_else(|| PathBuf::from("bellwether-data"));
-                choose_store(given, ephemeral, data_dir)
-            }
+            (Some(given), false) => Err(Error::Unknown {
+                setting: "store",
+                given: shown(given),
+                known: "embedded or memory, or the URL of a Redis, as redis://HOST:PORT",
+            }),
         }
     }
 }
@@ -123,20 +127,18 @@ fn with_password(
     let in_variable = variable.is_some().then_some(PASSWORD);
     let mut places = [in_url, in_file, in_variable].into_iter().flatten();
     if let (Some(first), Some(second)) = (places.next(), places.next()) {
-        return Err(Error::SeveralPasswords { first, second });
+        return Err(Error::SeveralPasswords(first, second));
     }
-    let password = match (file, variable) {
+    let (text, place) = match (file, variable) {
         (Some(path), _) => {
-            let text = std::fs::read_to_string(&path);
-            let place = path.display().to_string();
-            let what = "the password of the store from";
-            (text.map_err(|source| Error::Read { what, path, source })?, place)
+            let (text, place) = (std::fs::read_to_string(&path), path.display().to_string());
+            let unread = |error| Error::Read("the password of the store from", path, error);
+            (text.map_err(unread)?, place)
         }
         (None, Some(text)) => (text, PASSWORD.to_string()),
         (None, None) => return Ok(target),
     };
     // Editors and `echo` end a line with a newline; no password ends with one.
-    let (text, place) = password;
     match text.trim_end_matches(['\r', '\n']) {
         "" => Err(Error::NoPassword(place)),
         password => Ok(target.with_password(password.into())),
@@ -151,43 +153,24 @@ fn shown(given: &str) -> String {
 
 /// The time limit for confirmations of replicas: a healthy replica needs less, and the default
 /// deadline of a call is longer.
-const REPLICATED_PATIENCE: Duration = Duration::from_secs(1);
-/// With `appendfsync everysec` the disk of a replica takes up to a second, and its confirmation up
-/// to another second.
-const SYNCED_PATIENCE: Duration = Duration::from_secs(3);
+const REPLICATION_TIMEOUT: Duration = Duration::from_secs(1);
+/// The time limit for confirmations of disks. With `appendfsync everysec` the disk of a replica
+/// takes up to a second, and its confirmation up to another second.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(3);
 
 fn read_durability(given: Option<String>) -> Result<Durability, Error> {
-    let Some(given) = given else {
-        return Ok(Durability::Acknowledged);
-    };
+    let Some(given) = given else { return Ok(Durability::Acknowledged) };
     let (level, count) = given.split_once(':').unwrap_or((given.as_str(), ""));
     match (level, count.parse()) {
         ("acknowledged", _) if count.is_empty() => Ok(Durability::Acknowledged),
         ("replicated", Ok(replicas)) => {
-            Ok(Durability::Replicated { replicas, patience: REPLICATED_PATIENCE })
+            Ok(Durability::Replicated { replicas, patience: REPLICATION_TIMEOUT })
         }
-        ("synced", Ok(replicas)) => Ok(Durability::Synced { replicas, patience: SYNCED_PATIENCE }),
+        ("synced", Ok(replicas)) => Ok(Durability::Synced { replicas, patience: SYNC_TIMEOUT }),
         _ => Err(Error::Unknown {
             setting: "durability",
             given,
             known: "acknowledged, replicated:N or synced:N, with N the number of replicas",
-        }),
-    }
-}
-
-fn choose_store(
-    given: Option<Secret>,
-    ephemeral: bool,
-    data_dir: PathBuf,
-) -> Result<StoreChoice, Error> {
-    match (given.as_ref().map(Secret::expose), ephemeral) {
-        (None | Some("memory"), true) | (Some("memory"), false) => Ok(StoreChoice::Memory),
-        (None | Some("embedded"), false) => Ok(StoreChoice::Embedded(data_dir)),
-        (Some(given), true) => Err(Error::EphemeralAndStore(shown(given))),
-        (Some(given), false) => Err(Error::Unknown {
-            setting: "store",
-            given: shown(given),
-            known: "embedded or memory, or the URL of a Redis, as redis://HOST:PORT",
         }),
     }
 }

@@ -66,7 +66,7 @@ impl Callers {
 impl File {
     /// Returns the TLS of the ports; flags come before the file.
     pub(super) fn tls(&mut self, flags: TlsFlags) -> Result<Option<TlsChoice>, Error> {
-        let incomplete = |given, lacking| Err(Error::TlsIncomplete { given, lacking });
+        let incomplete = |given, lacking| Err(Error::TlsIncomplete(given, lacking));
         let certificate = flags.tls_certificate.or(self.tls_certificate.take());
         let key = flags.tls_key.or(self.tls_key.take());
         let client_ca = flags.tls_client_ca.or(self.tls_client_ca.take());
@@ -100,7 +100,7 @@ impl File {
 }
 
 fn client_certificates(given: String) -> Result<ClientCertificates, Error> {
-    let known = ClientCertificates::WORDS.into_iter().find(|(word, _)| *word == given);
-    let (setting, words) = ("tls_client_certificates", "none, optional or required");
-    known.map(|(_, choice)| choice).ok_or(Error::Unknown { setting, given, known: words })
+    let found = ClientCertificates::WORDS.into_iter().find(|(word, _)| *word == given);
+    let (setting, known) = ("tls_client_certificates", "none, optional or required");
+    found.map(|(_, choice)| choice).ok_or(Error::Unknown { setting, given, known })
 }

@@ -102,7 +102,7 @@ fn allowed(table: &str) -> BTreeSet<String> {
     let config = Some(file.path().to_path_buf());
     let store = StoreFlags { config, ..StoreFlags::default() };
     let error = Config::load(Flags { store, ..Flags::default() }).unwrap_err();
-    let Error::Parse { problem, .. } = error else {
+    let Error::Parse(_, problem) = error else {
         panic!("{error}");
     };
     let (_, expected) = problem.split_once("expected one of").expect("the error lists the keys");
