@@ -167,7 +167,7 @@ impl App {
             (parts.hub.clone(), parts.store.clone(), parts.draining.clone());
         let (metrics, protection) = (parts.metrics.clone(), parts.protection.clone());
         let stopped = CancellationToken::new();
-        let gate = Gate::new(config.service.connections(), metrics.clone());
+        let gate = Gate::new(config.service.connections.clone(), metrics.clone());
         let ready = readiness(&store, &draining, &gate);
         let tls = |port| self.tls.clone().map(|files| Tls::new(files, port));
         let has_tls = config.tls.as_ref().is_some_and(|tls| tls.with_ops);

@@ -151,11 +151,12 @@ const OTHER_FILES: u64 = 256;
 fn fit_connections(config: &mut Config, files: Option<u64>) {
     let Some(files) = files else { return };
     let max = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1);
-    if max < config.service.connections_max {
-        let wanted = config.service.connections_max;
+    let limits = &mut config.service.connections;
+    if max < limits.connections_max {
+        let wanted = limits.connections_max;
         tracing::warn!(files, wanted, max, "the limit of open files lowers connections_max");
-        config.service.connections_max = max;
-        config.service.connections_per_peer_max = config.service.connections_per_peer_max.min(max);
+        limits.connections_max = max;
+        limits.per_peer_max = limits.per_peer_max.min(max);
     }
 }
 

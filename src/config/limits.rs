@@ -46,15 +46,15 @@ impl File {
             within(given.or(Some((whole / part).max(1))), whole)
         };
         let (limits, sessions, service) = (&self.limits, &self.sessions, &mut config.service);
-        let whole = service.connections_max;
-        service.connections_per_peer_max =
+        let whole = service.connections.connections_max;
+        service.connections.per_peer_max =
             share(limits.connections_per_peer_max, whole, CONNECTION_SHARE);
         service.account.connections_max =
             share(limits.connections_per_principal_max, whole, STREAM_SHARE);
-        let whole = service.watch_streams_max;
-        service.watch_streams_per_peer_max =
+        let whole = service.watches.streams_max;
+        service.watches.streams_per_peer_max =
             share(limits.watch_streams_per_peer_max, whole, STREAM_SHARE);
-        service.watch_streams_per_principal_max =
+        service.watches.streams_per_principal_max =
             share(limits.watch_streams_per_principal_max, whole, STREAM_SHARE);
         let whole = config.session.sessions_max;
         service.sessions_per_peer_max = share(sessions.sessions_per_peer_max, whole, STREAM_SHARE);

@@ -197,27 +197,27 @@ table! {
         /// Changes of one application that wait for a commit.
         mailbox_max: usize => aggregator.mailbox_max;
         /// Open connections.
-        connections_max: usize => service.connections_max;
+        connections_max: usize => service.connections.connections_max;
         /// Open connections of one address. Default: an eighth of `connections_max`.
-        connections_per_peer_max: usize => service.connections_per_peer_max;
+        connections_per_peer_max: usize => service.connections.per_peer_max;
         /// Connections whose handshakes are not complete.
-        unfinished_connections_max: usize => service.unfinished_connections_max;
+        unfinished_connections_max: usize => service.connections.unfinished_max;
         /// Time limit of the handshakes of a connection.
-        handshake_seconds_max: Seconds => service.handshake_max;
+        handshake_seconds_max: Seconds => service.times.handshake;
         /// Age at which a connection accepts no more calls; 0: no limit.
-        connection_age_seconds_max: SecondsOrNone => service.connection_age_max, least 0;
+        connection_age_seconds_max: SecondsOrNone => service.times.age_max, least 0;
         /// Open calls on one connection.
         calls_per_connection_max: u32 => service.calls_per_connection_max;
         /// Open watch streams.
-        watch_streams_max: usize => service.watch_streams_max;
+        watch_streams_max: usize => service.watches.streams_max;
         /// Open watch streams of one address. Default: a quarter of `watch_streams_max`.
-        watch_streams_per_peer_max: usize => service.watch_streams_per_peer_max;
+        watch_streams_per_peer_max: usize => service.watches.streams_per_peer_max;
         /// Open health watches.
-        health_watch_streams_max: usize => service.health_watch_streams_max;
+        health_watch_streams_max: usize => service.watches.health_streams_max;
         /// Connections of one principal. Default: a quarter of `connections_max`.
         connections_per_principal_max: usize => service.account.connections_max;
         /// Watch streams of one principal. Default: a quarter of `watch_streams_max`.
-        watch_streams_per_principal_max: usize => service.watch_streams_per_principal_max;
+        watch_streams_per_principal_max: usize => service.watches.streams_per_principal_max;
         /// Open unary calls of one caller.
         calls_per_principal_max: OfCaller => service.account.calls_max;
         /// Reports and other changes of one caller.
@@ -229,17 +229,17 @@ table! {
         /// Lease renewals and health checks of one caller.
         heartbeats_per_second_per_principal_max: OfCaller => service.account.heartbeats_per_second;
         /// Size of a request with a set, a payload or a list of names.
-        request_bytes_max: usize => service.request_bytes_max;
+        request_bytes_max: usize => service.requests.large_bytes_max;
         /// Size of any other request.
-        small_request_bytes_max: usize => service.small_request_bytes_max;
+        small_request_bytes_max: usize => service.requests.small_bytes_max;
         /// Time in which a request must be complete.
-        request_seconds_max: Seconds => service.request_patience;
+        request_seconds_max: Seconds => service.requests.timeout;
         /// Received bytes of incomplete requests on one connection.
-        incomplete_bytes_per_connection_max: usize => service.incomplete_bytes_per_connection_max;
+        incomplete_bytes_per_connection_max: usize => service.connections.bytes_per_connection_max;
         /// Received bytes of incomplete requests of one address.
-        incomplete_bytes_per_peer_max: usize => service.incomplete_bytes_per_peer_max;
+        incomplete_bytes_per_peer_max: usize => service.connections.bytes_per_peer_max;
         /// Received bytes of incomplete requests in total.
-        incomplete_bytes_max: usize => service.incomplete_bytes_max;
+        incomplete_bytes_max: usize => service.connections.bytes_max;
         /// Reads of one application that wait for a revision.
         waiting_reads_max: usize => service.waiting_reads_max;
         /// Open faults of one application.

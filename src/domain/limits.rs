@@ -87,7 +87,7 @@ pub const CALM_AFTER_DEFAULT: Duration = Duration::from_secs(5 * 60);
 pub const FAULT_SOFT_AFTER: Duration = Duration::from_secs(30);
 
 /// The longest delay that a peer can request: a longer one means that the peer is unavailable.
-pub const PUSHBACK_MAX: Duration = Duration::from_secs(24 * 3600);
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Bytes of the text for operators only: a stack trace with its causes.
 pub const INTERNAL_DETAIL_BYTES_MAX: usize = 65_536;
@@ -175,9 +175,6 @@ pub const ATTEMPTS_MAX: u32 = 1000;
 
 /// How long an operation may wait for a worker before the application shows it.
 pub const OPERATION_UNCLAIMED_MAX: Duration = Duration::from_secs(15 * 60);
-
-/// Longest delay that a peer can request between two attempts.
-pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Largest number of entries on a page.
 pub const PAGE_SIZE_MAX: usize = 1000;

@@ -1,5 +1,7 @@
 //! Comparison and shortening of status texts.
 
+use std::borrow::Cow;
+
 /// Returns whether two texts differ at most in ports, ids and counters: in numbers, with or without
 /// a unit (`10s`), and in hex words of the form of ids. A number at the end of a word is part of a
 /// name (`ipv6`, `s3`) and counts as a difference. A retry that only counts up therefore adds no
@@ -58,6 +60,15 @@ pub fn cut(text: &str, chars: usize) -> String {
     short
 }
 
+/// Returns at most `bytes_max` bytes of a text, with `…` at a cut. Cuts between characters.
+pub fn cut_bytes(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    if text.len() <= bytes_max {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(bytes_max.saturating_sub('…'.len_utf8()));
+    Cow::Owned(format!("{}…", &text[..end]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +110,21 @@ mod tests {
         ) {
             let (a, b) = (format!("{shared}{a}"), format!("{shared}{b}"));
             proptest::prop_assert_eq!(same_text(&a, &b), words(&a).eq(words(&b)));
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_at_a_character() {
+        for (text, max, expected) in [
+            ("short", 64, "short"),
+            ("abcdefgh", 8, "abcdefgh"),
+            ("abcdefghi", 8, "abcde…"),
+            ("ääää", 8, "ääää"),
+            ("ääää", 7, "ää…"),
+            ("ääääää", 8, "ää…"),
+            ("ä", 1, "…"),
+        ] {
+            assert_eq!(cut_bytes(text, max), expected, "{text} at {max}");
         }
     }
 

@@ -5,16 +5,15 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::domain::app::AppState;
 use crate::domain::derive::derive;
-use crate::domain::fault::FaultKey;
 use crate::domain::level::Level;
-use crate::domain::name::{AppName, OperationId, UnitName};
+use crate::domain::name::{OperationId, UnitName};
 use crate::domain::status::StatusKey;
 use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, PAGE_BYTES_MAX, PageToken};
+use crate::service::convert::{self, PAGE_BYTES_MAX, Page};
 use crate::service::guard::Access;
-use crate::service::handlers::Handlers;
+use crate::service::handlers::{Applied, Handlers};
 use crate::service::{collect, faults};
 
 /// Metadata of a read that is answered from memory because the store is unreachable: the start of
@@ -36,7 +35,7 @@ impl Handlers {
 
 #[tonic::async_trait]
 impl ApplicationService for Handlers {
-    // `route::Route` handles these two calls, so they do not reach this handler.
+    // `route` passes these two calls to `watch`, so they do not reach this handler.
     type WatchApplicationsStream = Empty<Result<v1::WatchApplicationsResponse, Status>>;
     type MultiplexWatchesStream = Empty<Result<v1::MultiplexWatchesResponse, Status>>;
 
@@ -56,19 +55,13 @@ impl ApplicationService for Handlers {
         request: Request<v1::ListApplicationsRequest>,
     ) -> Result<Response<v1::ListApplicationsResponse>, Status> {
         let (access, wire) = Access::open(request);
-        let (namespace, levels) = convert::read_list(&access, &wire.namespace, |fields| {
-            Some(fields.levels(&wire.levels))
-        })?;
-        let page = convert::page_size(wire.page_size)?;
-        let token = PageToken::of(
-            "ListApplications",
-            &[namespace.as_deref().unwrap_or("-"), &format!("{levels:?}")],
-        );
-        let after: Option<AppName> = token.read(&wire.page_token)?;
-        let found = self.hub.list(namespace.as_deref(), after.as_ref(), &levels, page + 1);
+        let (namespace, levels) = convert::list_applications(&access, &wire)?;
+        let namespace = namespace.as_deref();
+        let asked = [namespace.unwrap_or("-"), &format!("{levels:?}")];
+        let page = Page::open("ListApplications", &asked, wire.page_size, &wire.page_token)?;
+        let found = self.hub.list(namespace, page.after.as_ref(), &levels, page.size + 1);
         let found = found.iter().map(|e| (&e.app, convert::application(&e.app, &e.head)));
-        let (applications, next) = convert::fill(found, page);
-        let next_page_token = token.write(next);
+        let (applications, next_page_token) = page.fill(found);
         Ok(self.as_of(v1::ListApplicationsResponse { applications, next_page_token }))
     }
 
@@ -91,15 +84,11 @@ impl ApplicationService for Handlers {
         let (app, wire, unit) = convert::open(request, |fields, wire| {
             Some(fields.unit_or_application("unit", &wire.unit))
         })?;
-        let page = convert::page_size(wire.page_size)?;
-        let token = PageToken::of("ListStatuses", &[&app.to_string(), unit.as_str()]);
-        let after: Option<StatusKey> = token.read(&wire.page_token)?;
-        let list = |state: &AppState| statuses(state, &unit, after.as_ref(), page);
-        let (statuses, next) = self.reads.read(&app, wire.min_revision, list).await?;
-        Ok(self.as_of(v1::ListStatusesResponse {
-            statuses,
-            next_page_token: token.write(next.as_ref()),
-        }))
+        let asked = [&app.to_string(), unit.as_str()];
+        let page = Page::open("ListStatuses", &asked, wire.page_size, &wire.page_token)?;
+        let list = |state: &AppState| page.fill(statuses(state, &unit, page.after.as_ref()));
+        let (statuses, next_page_token) = self.reads.read(&app, wire.min_revision, list).await?;
+        Ok(self.as_of(v1::ListStatusesResponse { statuses, next_page_token }))
     }
 
     async fn list_units(
@@ -107,12 +96,14 @@ impl ApplicationService for Handlers {
         request: Request<v1::ListUnitsRequest>,
     ) -> Result<Response<v1::ListUnitsResponse>, Status> {
         let (app, wire) = convert::app(request)?;
-        let page = convert::page_size(wire.page_size)?;
-        let token = PageToken::of("ListUnits", &[&app.to_string()]);
-        let after: Option<UnitName> = token.read(&wire.page_token)?;
-        let list = |state: &AppState| units(state, after.as_ref(), page);
-        let (units, next) = self.reads.read(&app, wire.min_revision, list).await?;
-        Ok(self.as_of(v1::ListUnitsResponse { units, next_page_token: token.write(next.as_ref()) }))
+        let asked = [&*app.to_string()];
+        let page = Page::open("ListUnits", &asked, wire.page_size, &wire.page_token)?;
+        let list = |state: &AppState| {
+            let units = state.units_after(page.after.as_ref());
+            page.fill(units.map(|(name, unit)| (name, convert::unit(state, name, unit))))
+        };
+        let (units, next_page_token) = self.reads.read(&app, wire.min_revision, list).await?;
+        Ok(self.as_of(v1::ListUnitsResponse { units, next_page_token }))
     }
 
     async fn list_faults(
@@ -122,13 +113,12 @@ impl ApplicationService for Handlers {
         let (app, wire, unit) = convert::open(request, |fields, wire| {
             Some(fields.unit_or_application("unit", &wire.unit))
         })?;
-        let page = convert::page_size(wire.page_size)?;
-        let token = PageToken::of("ListFaults", &[&app.to_string(), unit.as_str()]);
-        let after: Option<FaultKey> = token.read(&wire.page_token)?;
+        let asked = [&app.to_string(), unit.as_str()];
+        let page = Page::open("ListFaults", &asked, wire.page_size, &wire.page_token)?;
         let detail = wire.include_internal_detail;
-        let list = |state: &AppState| faults::page(state, &unit, after.as_ref(), page, detail);
-        let (faults, next) = self.reads.read(&app, wire.min_revision, list).await?;
-        let next_page_token = token.write(next.as_ref());
+        let list =
+            |state: &AppState| page.fill(faults::of(state, &unit, page.after.as_ref(), detail));
+        let (faults, next_page_token) = self.reads.read(&app, wire.min_revision, list).await?;
         Ok(self.as_of(v1::ListFaultsResponse { faults, next_page_token }))
     }
 
@@ -136,11 +126,8 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ResolveHoldRequest>,
     ) -> Result<Response<v1::ResolveHoldResponse>, Status> {
-        let (_, outcome) = self.handle(request, convert::resolve_hold).await?;
-        Ok(Response::new(v1::ResolveHoldResponse {
-            revision: outcome.revision.0,
-            released_count: outcome.removed as i32,
-        }))
+        let Applied { revision, removed, .. } = self.handle(request, convert::resolve_hold).await?;
+        Ok(Response::new(v1::ResolveHoldResponse { revision, released_count: removed }))
     }
 
     async fn watch_applications(
@@ -173,15 +160,15 @@ impl ApplicationService for Handlers {
             let unit = fields.unit_or_application("unit", &wire.unit);
             Some((unit, fields.moment("after_time", wire.after_time)))
         })?;
-        let page = convert::page_size(wire.page_size)?;
-        let token = PageToken::of("ListStatusEvents", &[&app.to_string(), unit.as_str()]);
-        let mut before: Option<u64> = token.read(&wire.page_token)?;
+        let asked = [&app.to_string(), unit.as_str()];
+        let page = Page::open("ListStatusEvents", &asked, wire.page_size, &wire.page_token)?;
+        let mut before: Option<u64> = page.after;
         let (mut events, mut bytes) = (Vec::new(), 0);
         // The events of one unit lie between those of other units, so one page may need several
         // reads.
         let next = 'page: loop {
-            let read = self.store.events(&app, before, page).await.map_err(ApiError::from)?;
-            let is_last = read.len() < page;
+            let read = self.store.events(&app, before, page.size).await.map_err(ApiError::from)?;
+            let is_last = read.len() < page.size;
             for numbered in read {
                 if after_time.is_some_and(|after| numbered.event.time <= after) {
                     break 'page None;
@@ -196,7 +183,7 @@ impl ApplicationService for Handlers {
                     events.push(event);
                 }
                 before = Some(numbered.number);
-                if events.len() == page {
+                if events.len() == page.size {
                     break 'page before;
                 }
             }
@@ -210,7 +197,7 @@ impl ApplicationService for Handlers {
             }
             break None;
         };
-        let next_page_token = token.write(next.as_ref());
+        let next_page_token = page.token(next);
         Ok(Response::new(v1::ListStatusEventsResponse { events, next_page_token }))
     }
 
@@ -218,38 +205,32 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ConfigureApplicationRequest>,
     ) -> Result<Response<v1::ConfigureApplicationResponse>, Status> {
-        let (app, outcome) = self.handle(request, convert::configure_application).await?;
+        let applied = self.handle(request, convert::configure_application).await?;
+        let Applied { app, revision, .. } = applied;
         let config = |state: &AppState| convert::config(&state.head().config);
-        let config = self.reads.read(&app, outcome.revision.0, config).await?;
-        Ok(Response::new(v1::ConfigureApplicationResponse {
-            revision: outcome.revision.0,
-            config: Some(config),
-        }))
+        let config = Some(self.reads.read(&app, revision, config).await?);
+        Ok(Response::new(v1::ConfigureApplicationResponse { revision, config }))
     }
 
     async fn set_application_status(
         &self,
         request: Request<v1::SetApplicationStatusRequest>,
     ) -> Result<Response<v1::SetApplicationStatusResponse>, Status> {
-        let read = convert::set_application_status;
-        let (outcome, advice) = self.handle_texts(request, read).await?;
-        Ok(Response::new(v1::SetApplicationStatusResponse {
-            revision: outcome.revision.0,
-            changed: outcome.changed,
-            advice,
-        }))
+        let applied = self.handle(request, convert::set_application_status).await?;
+        let Applied { revision, changed, advice, .. } = applied;
+        Ok(Response::new(v1::SetApplicationStatusResponse { revision, changed, advice }))
     }
 
     async fn replace_application_statuses(
         &self,
         request: Request<v1::ReplaceApplicationStatusesRequest>,
     ) -> Result<Response<v1::ReplaceApplicationStatusesResponse>, Status> {
-        let read = convert::replace_application_statuses;
-        let (outcome, advice) = self.handle_texts(request, read).await?;
+        let applied = self.handle(request, convert::replace_application_statuses).await?;
+        let Applied { revision, changed, removed, advice, .. } = applied;
         Ok(Response::new(v1::ReplaceApplicationStatusesResponse {
-            revision: outcome.revision.0,
-            changed: outcome.changed,
-            removed_count: outcome.removed as i32,
+            revision,
+            changed,
+            removed_count: removed,
             advice,
         }))
     }
@@ -258,22 +239,17 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ClearApplicationStatusRequest>,
     ) -> Result<Response<v1::ClearApplicationStatusResponse>, Status> {
-        let (_, outcome) = self.handle(request, convert::clear_application_status).await?;
-        Ok(Response::new(v1::ClearApplicationStatusResponse {
-            revision: outcome.revision.0,
-            changed: outcome.changed,
-        }))
+        let applied = self.handle(request, convert::clear_application_status).await?;
+        let Applied { revision, changed, .. } = applied;
+        Ok(Response::new(v1::ClearApplicationStatusResponse { revision, changed }))
     }
 
     async fn remove_unit(
         &self,
         request: Request<v1::RemoveUnitRequest>,
     ) -> Result<Response<v1::RemoveUnitResponse>, Status> {
-        let (_, outcome) = self.handle(request, convert::remove_unit).await?;
-        Ok(Response::new(v1::RemoveUnitResponse {
-            revision: outcome.revision.0,
-            removed_count: outcome.removed as i32,
-        }))
+        let Applied { revision, removed, .. } = self.handle(request, convert::remove_unit).await?;
+        Ok(Response::new(v1::RemoveUnitResponse { revision, removed_count: removed }))
     }
 
     async fn delete_application(
@@ -329,37 +305,24 @@ fn operations(state: &AppState, count_max: usize) -> Vec<v1::Operation> {
     convert::fill(lines, count_max).0
 }
 
-/// Returns a page of statuses of one unit, or with `""` of all units and of the application itself,
-/// and the start of the next page.
+/// Returns the statuses of one unit, or with `""` of all units and of the application itself, that
+/// follow a key.
 fn statuses(
     state: &AppState,
     unit: &UnitName,
     after: Option<&StatusKey>,
-    count_max: usize,
-) -> (Vec<v1::StatusRecord>, Option<StatusKey>) {
+) -> impl Iterator<Item = (StatusKey, v1::StatusRecord)> {
     let first = after.cloned().unwrap_or_else(|| StatusKey::first_of(unit));
     let is_next = |key: &StatusKey| unit.is_application() && after.is_none_or(|after| after < key);
     let mut own = convert::leader_record(state).filter(|(key, _)| is_next(key));
     let wanted = |key: &StatusKey| unit.is_application() || key.unit == *unit;
-    let found = state.statuses().from(&first).take_while(|(key, _)| wanted(key));
-    let found = found.filter(|(key, _)| after != Some(&***key));
+    let found = state.statuses().from(&first).take_while(move |(key, _)| wanted(key));
+    let found = found.filter(move |(key, _)| after != Some(&***key));
     let found = found.map(|(key, status)| ((**key).clone(), convert::record(state, key, status)));
     let mut found = found.peekable();
-    let all = std::iter::from_fn(|| match (&own, found.peek()) {
+    std::iter::from_fn(move || match (&own, found.peek()) {
         (Some((own, _)), Some((key, _))) if key < own => found.next(),
         (Some(_), _) => own.take(),
         (None, _) => found.next(),
-    });
-    convert::fill(all, count_max)
-}
-
-fn units(
-    state: &AppState,
-    after: Option<&UnitName>,
-    count_max: usize,
-) -> (Vec<v1::Unit>, Option<UnitName>) {
-    let found = state.units_after(after);
-    let found = found.map(|(name, unit)| (name, convert::unit(state, name, unit)));
-    let (page, last) = convert::fill(found, count_max);
-    (page, last.cloned())
+    })
 }

@@ -2,11 +2,9 @@
 //! contains a value.
 
 use std::collections::BTreeSet;
-use std::pin::Pin;
 
 use futures_util::future::OptionFuture;
-use futures_util::stream;
-use tokio_stream::Stream;
+use futures_util::stream::{self, BoxStream};
 use tonic::{Request, Response, Status};
 
 use crate::domain::data::etag;
@@ -16,14 +14,14 @@ use crate::proto::v1::watch_app_data_response as wire;
 use crate::service::code::ApiError;
 use crate::service::convert;
 use crate::service::edge::Caller;
-use crate::service::handlers::Handlers;
+use crate::service::handlers::{Applied, Handlers};
 use crate::service::observe::Deadline;
 use crate::service::reads::Reads;
-use crate::service::watch::{RECONNECT_AFTER, StreamPlace, Watches, past_deadline};
+use crate::service::watch::{StreamPlace, Watches, drain, past_deadline};
 use crate::watch::{Event, Filter, Scope, Start, WatchError, Watcher};
 
 /// Response stream of a watch of the data.
-type DataStream = Pin<Box<dyn Stream<Item = Result<v1::WatchAppDataResponse, Status>> + Send>>;
+type DataStream = BoxStream<'static, Result<v1::WatchAppDataResponse, Status>>;
 
 #[tonic::async_trait]
 impl AppDataService for Handlers {
@@ -42,13 +40,10 @@ impl AppDataService for Handlers {
         &self,
         request: Request<v1::UpdateAppDataRequest>,
     ) -> Result<Response<v1::UpdateAppDataResponse>, Status> {
-        let (_, outcome) = self.handle(request, convert::update_app_data).await?;
-        Ok(Response::new(v1::UpdateAppDataResponse {
-            etag: etag(outcome.data_version),
-            changed: outcome.changed,
-            deleted_count: outcome.removed as i32,
-            revision: outcome.revision.0,
-        }))
+        let applied = self.handle(request, convert::update_app_data).await?;
+        let etag = etag(applied.outcome.data_version);
+        let Applied { revision, changed, removed: deleted_count, .. } = applied;
+        Ok(Response::new(v1::UpdateAppDataResponse { etag, changed, deleted_count, revision }))
     }
 
     async fn watch_app_data(
@@ -97,8 +92,7 @@ impl Reader {
                 if std::mem::replace(&mut self.drained, true) {
                     return Err(ApiError::draining().into());
                 }
-                let reconnect_after = prost_types::Duration::try_from(RECONNECT_AFTER).ok();
-                wire::Event::Drain(v1::Drain { reconnect_after })
+                wire::Event::Drain(drain())
             }
             Some(()) = OptionFuture::from(deadline) => return Err(past_deadline()),
             changed = self.changed() => wire::Event::AppData(changed?),

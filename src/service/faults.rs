@@ -11,28 +11,24 @@ use crate::service::convert;
 /// Maximum bytes of the holds in an explanation. Its other lists have limits of their own.
 const HOLDS_BYTES_MAX: usize = 256 << 10;
 
-/// Returns a page of the faults of one unit, or with `""` of all units. If more faults follow, also
-/// returns the last key of the page, after which the next page begins.
-pub(super) fn page(
-    state: &AppState,
+/// Returns the faults of one unit, or with `""` of all units, that follow a key.
+pub(super) fn of<'s>(
+    state: &'s AppState,
     unit: &UnitName,
     after: Option<&FaultKey>,
-    count_max: usize,
     with_internal_detail: bool,
-) -> (Vec<v1::Fault>, Option<FaultKey>) {
+) -> impl Iterator<Item = (&'s FaultKey, v1::Fault)> {
     let first = FaultKey::first_of(unit, None);
     let is_wanted = |key: &FaultKey| unit.is_application() || key.unit == *unit;
-    let found = state.faults().from(after.unwrap_or(&first));
-    let found = found.filter(|(key, _)| after != Some(&***key));
-    let found = found.take_while(|(key, _)| is_wanted(key));
-    let fault = |fault, key| convert::fault(key, fault, with_internal_detail);
-    let (page, last) = convert::fill(found.map(|(key, f)| (key, fault(f, key))), count_max);
-    (page, last.map(|key| (**key).clone()))
+    let found = state.faults().from(after.unwrap_or(&first)).map(|(key, fault)| (&**key, fault));
+    let found = found.filter(move |(key, _)| after != Some(*key));
+    let found = found.take_while(move |(key, _)| is_wanted(key));
+    found.map(move |(key, fault)| (key, convert::fault(key, fault, with_internal_detail)))
 }
 
 /// Returns the first faults of an application, without internal details.
 pub(super) fn first(state: &AppState, count_max: usize) -> Vec<v1::Fault> {
-    page(state, &UnitName::application(), None, count_max, false).0
+    convert::fill(of(state, &UnitName::application(), None, false), count_max).0
 }
 
 /// Returns the first held components, by unit, and the number of the others.

@@ -2,6 +2,7 @@
 //! request is read, then applied.
 
 use std::collections::BTreeMap;
+use std::slice;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -47,27 +48,35 @@ pub struct About {
     pub limits: BTreeMap<&'static str, u64>,
 }
 
+/// A command that was applied, in the terms of its answer.
+pub(super) struct Applied {
+    pub(super) app: AppName,
+    pub(super) outcome: Outcome,
+    /// Revision of the outcome.
+    pub(super) revision: u64,
+    /// Whether the command changed anything.
+    pub(super) changed: bool,
+    /// Number of statuses removed or cleared.
+    pub(super) removed: i32,
+    /// Advice about the texts of the reporter, and what was cut.
+    pub(super) advice: Vec<String>,
+}
+
 impl Handlers {
-    /// Handles a command: reads its request by `read` and applies it. Returns the application and
-    /// the outcome.
+    /// Handles a command: reads its request by `read` and applies it.
     pub(super) async fn handle<R: Scoped>(
         &self,
         request: Request<R>,
         read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
-    ) -> Result<(AppName, Outcome), ApiError> {
-        let (app, request) = convert::read(request, read)?;
+    ) -> Result<Applied, ApiError> {
+        let (app, (request, cut)) = convert::read(request, |fields, wire| {
+            let request = read(fields, wire)?;
+            Some((request, fields.take_cuts()))
+        })?;
+        let advice = advice_of(&request.command, cut);
         let outcome = self.apply(&app, request).await?;
-        Ok((app, outcome))
-    }
-
-    /// Like `handle`, for a command with texts of a reporter. Returns the outcome and the advice.
-    pub(super) async fn handle_texts<R: Scoped>(
-        &self,
-        request: Request<R>,
-        read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
-    ) -> Result<(Outcome, Vec<String>), ApiError> {
-        let (app, request, advice) = read_texts(request, read)?;
-        Ok((self.apply(&app, request).await?, advice))
+        let Outcome { revision, changed, removed, .. } = outcome;
+        Ok(Applied { app, outcome, revision: revision.0, changed, removed: removed as i32, advice })
     }
 
     /// Applies a request.
@@ -80,29 +89,14 @@ impl Handlers {
     }
 }
 
-/// Reads a command with texts of a reporter. Returns the advice beside it, which says what was cut.
-pub(super) fn read_texts<R: Scoped>(
-    request: Request<R>,
-    read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
-) -> Result<(AppName, command::Request, Vec<String>), ApiError> {
-    let (app, (request, cut)) = convert::read(request, |fields, wire| {
-        let request = read(fields, wire)?;
-        Some((request, fields.take_cuts()))
-    })?;
-    let advice = advice_of(&request.command, cut);
-    Ok((app, request, advice))
-}
-
 /// Returns each advice once, even if it applies to several statuses of a set, then what was cut.
 fn advice_of(command: &Command, cut: Vec<String>) -> Vec<String> {
-    let reports: Vec<_> = match command {
-        Command::Report(_, _, new) => vec![&new.report],
-        Command::Replace(_, _, set) | Command::ReplaceApplicationStatuses(_, _, set) => {
-            set.iter().map(|new| &new.report).collect()
-        }
-        _ => Vec::new(),
+    let statuses = match command {
+        Command::Report(_, _, new) => slice::from_ref(new),
+        Command::Replace(_, _, set) | Command::ReplaceApplicationStatuses(_, _, set) => set,
+        _ => &[],
     };
-    let mut all: Vec<String> = reports.into_iter().flat_map(|report| advice(report)).collect();
+    let mut all: Vec<String> = statuses.iter().flat_map(|new| advice(&new.report)).collect();
     all.sort();
     all.dedup();
     all.extend(cut);

@@ -2,12 +2,10 @@
 //! services, every application under `namespace/application`.
 
 use std::collections::{BTreeSet, HashMap};
-use std::pin::Pin;
 use std::sync::LazyLock;
 
-use futures_util::stream;
+use futures_util::stream::{self, BoxStream};
 use prost_types::ServiceDescriptorProto;
-use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
@@ -43,7 +41,7 @@ const LIST_BYTES_MAX: usize = 3 << 20;
 /// Bytes of an entry besides its name.
 const ENTRY_BYTES: usize = 16;
 
-type StatusStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+type StatusStream = BoxStream<'static, Result<HealthCheckResponse, Status>>;
 
 impl Handlers {
     /// Returns the health of the server, which is healthy until it drains.
@@ -77,6 +75,10 @@ fn not_found(service: &str) -> ApiError {
         quoted(service)
     );
     ApiError::new(Reason::ServiceNotFound, text)
+}
+
+fn list_refused(text: String, limit: &str, max: usize) -> Status {
+    ApiError::of_limit(Reason::LimitExceeded, text, limit, max).into()
 }
 
 /// Returns the application that a service name means, if it has that form. The caller needs the
@@ -115,8 +117,7 @@ impl Health for Handlers {
         let entries = self.hub.list(None, None, &BTreeSet::new(), LIST_MAX + 1);
         if LIST_MAX < entries.len() {
             let text = format!("there are more than {LIST_MAX} applications; ask for one by name");
-            let problem = ApiError::new(Reason::LimitExceeded, text);
-            return Err(problem.with("limit", "health_list_max").with("max", LIST_MAX).into());
+            return Err(list_refused(text, "health_list_max", LIST_MAX));
         }
         let bytes: usize = entries.iter().map(|e| e.app.to_string().len() + ENTRY_BYTES).sum();
         if LIST_BYTES_MAX < bytes {
@@ -124,9 +125,7 @@ impl Health for Handlers {
                 "the names of the applications have more than {LIST_BYTES_MAX} bytes; ask for \
                  applications one by one"
             );
-            let problem = ApiError::new(Reason::LimitExceeded, text);
-            let problem = problem.with("limit", "health_list_bytes_max");
-            return Err(problem.with("max", LIST_BYTES_MAX).into());
+            return Err(list_refused(text, "health_list_bytes_max", LIST_BYTES_MAX));
         }
         let applications = entries.iter().map(|e| (e.app.to_string(), response(serving(&e.head))));
         let server = (String::new(), response(self.own_health()));

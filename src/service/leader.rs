@@ -8,7 +8,7 @@ use crate::proto::v1;
 use crate::proto::v1::leader_service_server::LeaderService;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields, Scoped};
-use crate::service::handlers::Handlers;
+use crate::service::handlers::{Applied, Handlers};
 
 impl Handlers {
     /// Handles a command that grants or renews the lease of `unit`. Returns the lease and the
@@ -20,14 +20,14 @@ impl Handlers {
         request: Request<R>,
         read: impl FnOnce(&mut Fields, R) -> Option<domain::command::Request>,
     ) -> Result<(Option<v1::Lease>, u64), ApiError> {
-        let (app, outcome) = self.handle(request, read).await?;
+        let Applied { app, outcome, revision, .. } = self.handle(request, read).await?;
         let now = self.store.now();
         let find = |state: &AppState| convert::lease(state, now);
         let lease = self.reads.after(&app, outcome.revision, find).await?;
         let lease_epoch = outcome.lease_epoch;
         let own = lease.filter(|lease| lease.lease_epoch == lease_epoch);
         let ended = || v1::Lease { unit, lease_epoch, ..v1::Lease::default() };
-        Ok((Some(own.unwrap_or_else(ended)), outcome.revision.0))
+        Ok((Some(own.unwrap_or_else(ended)), revision))
     }
 }
 
@@ -55,11 +55,9 @@ impl LeaderService for Handlers {
         &self,
         request: Request<v1::ReleaseLeadershipRequest>,
     ) -> Result<Response<v1::ReleaseLeadershipResponse>, Status> {
-        let (_, outcome) = self.handle(request, convert::release_leadership).await?;
-        Ok(Response::new(v1::ReleaseLeadershipResponse {
-            revision: outcome.revision.0,
-            changed: outcome.changed,
-        }))
+        let applied = self.handle(request, convert::release_leadership).await?;
+        let Applied { revision, changed, .. } = applied;
+        Ok(Response::new(v1::ReleaseLeadershipResponse { revision, changed }))
     }
 
     async fn get_leader(

@@ -9,7 +9,6 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic_reflection::pb;
-use tower::Layer;
 
 use crate::aggregator::Aggregator;
 use crate::proto;
@@ -30,7 +29,6 @@ use crate::watch::Hub;
 
 mod application;
 mod collect;
-mod cork;
 mod data;
 mod descriptor;
 mod faults;
@@ -47,6 +45,7 @@ mod rules;
 mod server;
 mod sparse;
 mod watch;
+mod wire;
 mod worker;
 
 pub mod account;
@@ -67,6 +66,7 @@ pub use convert::probe;
 pub use handlers::About;
 pub use options::{CONNECTION_SHARE, Options, STREAM_SHARE};
 pub use rules::ErrorRules;
+pub use watch::Limits as WatchLimits;
 
 /// The parts of the server that the handlers use.
 pub struct Parts {
@@ -115,11 +115,6 @@ const HTTP1_SILENCE_MAX: Duration = Duration::from_secs(90);
 /// Bytes that a connection of HTTP/1.1 buffers in each direction; the head of a request fits.
 const HTTP1_BUFFER_BYTES: usize = 128 << 10;
 
-/// Maximum watches on one multiplexed stream; the proto documents this number.
-const WATCHES_PER_STREAM_MAX: usize = 10_000;
-/// Maximum watches on all multiplexed streams: 300 bytes each if they share a filter with others.
-const MULTIPLEXED_WATCHES_MAX: usize = 1_000_000;
-
 /// Every gRPC service with its layers.
 pub type Calls = web::Web<observe::Observe<guard::Guard<Accounted>>>;
 
@@ -141,15 +136,21 @@ pub fn server(
         .keep_alive_timeout(KEEPALIVE.1)
         .max_concurrent_streams(options.calls_per_connection_max)
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX);
-    let intake = intake::IntakeLayer::new(options.requests(), Arc::from([gate.bytes()]));
-    let has_callers = parts.protection.is_on();
-    let web = options.web(intake.clone(), has_callers, tls.is_some());
+    let intake = intake::IntakeLayer::new(options.requests, Arc::from([gate.bytes()]));
+    let web = web::Options {
+        intake: intake.clone(),
+        pool: options::pool(options.reflection),
+        descriptors: options.reflection.then_some(proto::FILE_DESCRIPTOR_SET),
+        origins: options.origins.clone(),
+        has_callers: parts.protection.is_on(),
+        is_tls: tls.is_some(),
+    };
     let (protection, metrics) = (parts.protection.clone(), parts.metrics.clone());
     let calls = intake.layer(routes(parts, options));
     let calls = account::Accounting::new(options.account, calls);
     let calls = guard::Guard::new(protection, metrics.clone(), calls);
     let service = web::Web::new(web, observe::Observe::new(&metrics, calls));
-    edge::Server { service, gate, http2, http1: http1(), times: options.times(), tls }
+    edge::Server { service, gate, http2, http1: http1(), times: options.times, tls }
 }
 
 fn http1() -> http1::Builder {
@@ -162,30 +163,12 @@ fn http1() -> http1::Builder {
     http1
 }
 
-fn watch_limits(options: &Options) -> watch::Limits {
-    let health_max = options.health_watch_streams_max;
-    watch::Limits {
-        streams_max: options.watch_streams_max,
-        per_stream_max: WATCHES_PER_STREAM_MAX,
-        streams_per_peer_max: options.watch_streams_per_peer_max,
-        streams_per_principal_max: options.watch_streams_per_principal_max,
-        multiplexed_max: MULTIPLEXED_WATCHES_MAX,
-        multiplexed_per_peer_max: MULTIPLEXED_WATCHES_MAX / STREAM_SHARE,
-        health_max: (health_max, (health_max / STREAM_SHARE).max(1)),
-    }
-}
-
 fn routes(parts: Parts, options: &Options) -> Routes {
     let Parts { aggregator, hub, sessions, store, metrics, error_rules, about, draining, .. } =
         parts;
     let reads = reads::Reads::new(aggregator.clone(), hub.clone());
-    let watches = watch::Watches::new(
-        hub.clone(),
-        reads.clone(),
-        watch_limits(options),
-        draining.clone(),
-        metrics,
-    );
+    let watches =
+        watch::Watches::new(hub.clone(), reads.clone(), options.watches, draining.clone(), metrics);
     let handlers = Arc::new(handlers::Handlers {
         aggregator,
         hub,
@@ -200,13 +183,11 @@ fn routes(parts: Parts, options: &Options) -> Routes {
         draining,
     });
     let own = || handlers.clone();
-    let bytes_max = options.request_bytes_max;
+    let bytes_max = options.requests.large_bytes_max;
     let reports = ReportServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
     let workers = WorkerServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
-    let workers = route::Route::new(workers, worker::Streams(own()), bytes_max);
     let applications =
         ApplicationServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
-    let applications = route::Route::new(applications, watches, bytes_max);
     let operations = OperationServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
     let leaders = LeaderServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
     let data = AppDataServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
@@ -233,6 +214,13 @@ fn routes(parts: Parts, options: &Options) -> Routes {
         let v1alpha = reflect().build_v1alpha().expect("our own descriptors decode");
         routes = routes.add_service(v1).add_service(v1alpha);
     }
+    let (streams, multiplexed) = (own(), watches.clone());
+    let connect = move |request| worker::connect(streams.clone(), request, bytes_max);
+    let watch = move |request| watches.clone().serve_watch(request, bytes_max);
+    let multiplex = move |request| multiplexed.clone().serve_multiplex(request, bytes_max);
+    let router = route::add(routes.into_axum_router(), worker::CONNECT, connect);
+    let router = route::add(router, watch::WATCH, watch);
+    let router = route::add(router, watch::MULTIPLEX, multiplex);
     // Otherwise axum copies the handler of each call with its state.
-    routes.prepare()
+    Routes::from(router).prepare()
 }

@@ -13,7 +13,7 @@ use crate::domain::request::Outcome;
 use crate::proto::v1;
 use crate::proto::v1::operation_service_server::OperationService;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, Fields, PageToken, Repeatable};
+use crate::service::convert::{self, Fields, OnOperation, Page};
 use crate::service::handlers::Handlers;
 
 /// Result of a command: the operation after it, and the revision.
@@ -26,18 +26,21 @@ struct Done {
 
 impl Handlers {
     /// Handles a command on an operation, and reads the operation afterwards.
-    async fn operate<R: Repeatable>(
+    async fn operate<R: OnOperation>(
         &self,
         request: Request<R>,
-        read: impl FnOnce(&mut Fields, &R) -> Option<OperationCommand>,
+        read: impl FnOnce(&mut Fields, &R) -> Option<OperationAction>,
     ) -> Result<Done, ApiError> {
-        let (app, _, (order, id)) = convert::open(request, |fields, wire| {
-            let order = read(fields, wire);
+        let (app, _, (command, id)) = convert::open(request, |fields, wire| {
+            let (unit, operation_id) = wire.target();
+            let by = fields.unit_or_application("unit", unit);
+            let operation_id = fields.operation_id(operation_id);
+            let action = read(fields, wire);
             let id = convert::request_id(fields, wire);
-            Some((order?, id))
+            Some((OperationCommand { id: operation_id?, by, action: action? }, id))
         })?;
-        let asked = (order.id.clone(), order.action.clone());
-        let request = domain::command::Request { id, command: Command::Operate(order) };
+        let asked = (command.id.clone(), command.action.clone());
+        let request = domain::command::Request { id, command: Command::Operate(command) };
         let outcome = self.apply(&app, request).await?;
         let read = |state: &AppState| done(state, &asked.0, &asked.1, outcome);
         let done = self.reads.after(&app, outcome.revision, read).await?;
@@ -147,7 +150,8 @@ impl OperationService for Handlers {
         &self,
         request: Request<v1::CancelOperationRequest>,
     ) -> Result<Response<v1::CancelOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.operate(request, convert::cancel).await?;
+        let cancel = |_: &mut Fields, _: &_| Some(OperationAction::Cancel);
+        let Done { operation, revision, .. } = self.operate(request, cancel).await?;
         Ok(Response::new(v1::CancelOperationResponse { operation, revision }))
     }
 
@@ -155,7 +159,8 @@ impl OperationService for Handlers {
         &self,
         request: Request<v1::RetryOperationRequest>,
     ) -> Result<Response<v1::RetryOperationResponse>, Status> {
-        let Done { operation, revision, .. } = self.operate(request, convert::retry).await?;
+        let retry = |_: &mut Fields, _: &_| Some(OperationAction::Retry);
+        let Done { operation, revision, .. } = self.operate(request, retry).await?;
         Ok(Response::new(v1::RetryOperationResponse { operation, revision }))
     }
 
@@ -185,24 +190,19 @@ impl OperationService for Handlers {
             let unit = wire.unit.as_ref().map(|unit| fields.unit_or_application("unit", unit));
             Some((convert::states(fields, &wire.states), unit))
         })?;
-        let page = convert::page_size(wire.page_size)?;
         let asked = [&app.to_string(), &*format!("{states:?} {unit:?}")];
-        let token = PageToken::of("ListOperations", &asked);
-        let before: Option<u64> = token.read(&wire.page_token)?;
+        let page = Page::open("ListOperations", &asked, wire.page_size, &wire.page_token)?;
         let list = |state: &AppState| {
             let wanted = state.operations().latest_first().into_iter().filter(|(_, operation)| {
-                before.is_none_or(|before| operation.turn < before)
+                page.after.is_none_or(|before| operation.turn < before)
                     && (states.is_empty() || states.contains(&operation.state))
                     && unit.as_ref().is_none_or(|unit| operation.unit == *unit)
             });
             let line = |id, operation| convert::operation_line(&app, id, operation);
             let wanted = wanted.map(|(id, operation)| (operation.turn, line(id, operation)));
-            convert::fill(wanted, page)
+            page.fill(wanted)
         };
-        let (operations, next) = self.reads.read(&app, wire.min_revision, list).await?;
-        Ok(Response::new(v1::ListOperationsResponse {
-            operations,
-            next_page_token: token.write(next.as_ref()),
-        }))
+        let (operations, next_page_token) = self.reads.read(&app, wire.min_revision, list).await?;
+        Ok(Response::new(v1::ListOperationsResponse { operations, next_page_token }))
     }
 }

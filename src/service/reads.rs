@@ -77,10 +77,11 @@ impl Reads {
         let waited = self.hub.wait_for(app, Revision(min_revision)).await;
         waited.map_err(|error| match error {
             WaitError::Ended => ApiError::draining(),
-            WaitError::TooMany(max) => ApiError::new(Reason::RateLimited, error.to_string())
-                .with("limit", "waiting_reads_max")
-                .with("max", max)
-                .retry_after(RETRY_LATER),
+            WaitError::TooMany(max) => {
+                let (reason, text) = (Reason::RateLimited, error.to_string());
+                let problem = ApiError::of_limit(reason, text, "waiting_reads_max", max);
+                problem.retry_after(RETRY_LATER)
+            }
         })
     }
 

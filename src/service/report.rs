@@ -8,7 +8,7 @@ use crate::domain::fault::FaultKey;
 use crate::proto::v1;
 use crate::proto::v1::report_service_server::ReportService;
 use crate::service::convert;
-use crate::service::handlers::{Handlers, read_texts};
+use crate::service::handlers::{Applied, Handlers};
 use crate::session;
 
 #[tonic::async_trait]
@@ -17,47 +17,40 @@ impl ReportService for Handlers {
         &self,
         request: Request<v1::ReportStatusRequest>,
     ) -> Result<Response<v1::ReportStatusResponse>, Status> {
-        let (outcome, advice) = self.handle_texts(request, convert::report).await?;
-        Ok(Response::new(v1::ReportStatusResponse {
-            revision: outcome.revision.0,
-            changed: outcome.changed,
-            advice,
-        }))
+        let applied = self.handle(request, convert::report).await?;
+        let Applied { revision, changed, advice, .. } = applied;
+        Ok(Response::new(v1::ReportStatusResponse { revision, changed, advice }))
     }
 
     async fn replace_statuses(
         &self,
         request: Request<v1::ReplaceStatusesRequest>,
     ) -> Result<Response<v1::ReplaceStatusesResponse>, Status> {
-        let (outcome, advice) = self.handle_texts(request, convert::replace).await?;
-        Ok(Response::new(v1::ReplaceStatusesResponse {
-            revision: outcome.revision.0,
-            changed: outcome.changed,
-            removed_count: outcome.removed as i32,
-            advice,
-        }))
+        let applied = self.handle(request, convert::replace).await?;
+        let Applied { revision, changed, removed: removed_count, advice, .. } = applied;
+        let answer = v1::ReplaceStatusesResponse { revision, changed, removed_count, advice };
+        Ok(Response::new(answer))
     }
 
     async fn clear_status(
         &self,
         request: Request<v1::ClearStatusRequest>,
     ) -> Result<Response<v1::ClearStatusResponse>, Status> {
-        let (_, outcome) = self.handle(request, convert::clear).await?;
-        Ok(Response::new(v1::ClearStatusResponse {
-            revision: outcome.revision.0,
-            cleared_count: outcome.removed as i32,
-        }))
+        let Applied { revision, removed, .. } = self.handle(request, convert::clear).await?;
+        Ok(Response::new(v1::ClearStatusResponse { revision, cleared_count: removed }))
     }
 
     async fn report_error(
         &self,
         request: Request<v1::ReportErrorRequest>,
     ) -> Result<Response<v1::ReportErrorResponse>, Status> {
-        let (app, request, advice) = read_texts(request, |fields, wire| {
-            convert::report_error(fields, wire, &self.error_rules)
-        })?;
-        let reported = session::reported(&request.command);
-        let outcome = self.apply(&app, request).await?;
+        let mut reported = None;
+        let applied = self.handle(request, |fields, wire| {
+            let request = convert::report_error(fields, wire, &self.error_rules)?;
+            reported = session::reported(&request.command);
+            Some(request)
+        });
+        let Applied { app, outcome, revision, advice, .. } = applied.await?;
         let verdict = match reported {
             Some((key, finding)) => {
                 let verdict =
@@ -68,7 +61,7 @@ impl ReportService for Handlers {
             }
             None => None,
         };
-        Ok(Response::new(v1::ReportErrorResponse { verdict, revision: outcome.revision.0, advice }))
+        Ok(Response::new(v1::ReportErrorResponse { verdict, revision, advice }))
     }
 
     async fn resolve_error(

@@ -1,16 +1,17 @@
 //! `WorkerService`: sessions of workers, and units without one.
 
-use std::future::{Ready, ready};
-use std::pin::Pin;
+use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
-use tonic::server::{Grpc, StreamingService};
+use tonic::server::Grpc;
 use tonic::{Request, Response, Status, Streaming};
+use tower::service_fn;
 use tracing::Instrument;
 
 use crate::domain::app::AppState;
@@ -27,17 +28,16 @@ use crate::service::code::ApiError;
 use crate::service::convert::{self, OnePassCodec, PAGE_BYTES_MAX, PlainReport, Received};
 use crate::service::edge::{self, Caller};
 use crate::service::guard::Access;
-use crate::service::handlers::Handlers;
-use crate::service::route::{Answering, Handler};
+use crate::service::handlers::{Applied, Handlers};
 use crate::service::rules::ErrorRules;
 use crate::service::watch::share;
 use crate::session::{End, Inbound, Outbound, Session, Sessions, Welcome};
 
 /// Response stream of a session.
-type ConnectStream = Pin<Box<dyn Stream<Item = Result<v1::ConnectResponse, Status>> + Send>>;
+type ConnectStream = BoxStream<'static, Result<v1::ConnectResponse, Status>>;
 
 /// Maximum queued messages to one worker, besides the buffers of its connection.
-const TOLD_MAX: usize = 16;
+const QUEUED_MAX: usize = 16;
 /// How long a new stream may take to send `hello`.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -55,7 +55,7 @@ impl Handlers {
         })?;
         let account = caller.and_then(Caller::account).cloned();
         let (access, mut incoming) = Access::open(request);
-        let (answers, answered) = mpsc::channel(TOLD_MAX);
+        let (answers, answered) = mpsc::channel(QUEUED_MAX);
         let (ended, end) = oneshot::channel();
         // The first message of the stream names it, and no answer comes before.
         let app = Arc::new(OnceLock::new());
@@ -128,11 +128,9 @@ impl WorkerService for Handlers {
         &self,
         request: Request<v1::AnnounceStopRequest>,
     ) -> Result<Response<v1::AnnounceStopResponse>, Status> {
-        let (_, outcome) = self.handle(request, convert::announce_stop).await?;
-        Ok(Response::new(v1::AnnounceStopResponse {
-            revision: outcome.revision.0,
-            changed: outcome.changed,
-        }))
+        let applied = self.handle(request, convert::announce_stop).await?;
+        let Applied { revision, changed, .. } = applied;
+        Ok(Response::new(v1::AnnounceStopResponse { revision, changed }))
     }
 }
 
@@ -159,13 +157,13 @@ async fn open(
 
 /// Serves one stream to its end. Returns `Ok` if the worker said goodbye or disconnected.
 async fn serve(
-    opened: (Session, Welcome),
+    (session, welcome): (Session, Welcome),
     rules: &ErrorRules,
     account: Option<&Account>,
     incoming: Streaming<Received>,
     answers: mpsc::Sender<Outbound<ApiError>>,
 ) -> Result<(), Status> {
-    let reporter = opened.0.reporter();
+    let reporter = session.reporter();
     // A stream that cannot be read has ended; the error is for a worker that still reads.
     let unread = OnceLock::new();
     let inbound = incoming
@@ -178,8 +176,22 @@ async fn serve(
             }
             (None, Received::Other(message)) => convert::inbound(&reporter, rules, message),
         });
-    let ended = run(opened, inbound, answers).await;
-    ended.map_err(Status::from).and_then(|()| unread.into_inner().map_or(Ok(()), Err))
+    // The channel is empty, so the first message fits.
+    let _ = answers.try_send(Outbound::Welcome(Box::new(welcome)));
+    match session.run(inbound, answers).await {
+        End::Goodbye | End::Closed => unread.into_inner().map_or(Ok(()), Err),
+        End::Silent(ttl) => Err(ApiError::silent(ttl).into()),
+        End::Superseded { app, unit, given, current } => {
+            let rejected = match given < current {
+                true => IdentityError::StaleIncarnation { unit, given, current },
+                false => IdentityError::SessionOver { unit },
+            };
+            let rejected = crate::aggregator::Error::Rejected(rejected.into());
+            Err(ApiError::of(&app, rejected).into())
+        }
+        End::Draining => Err(ApiError::draining().into()),
+        End::Broken(problem) => Err(problem.into()),
+    }
 }
 
 /// Counts a message against the rate of reports, and returns its refusal above that. `hello`,
@@ -205,54 +217,18 @@ fn refused(account: Option<&Account>, received: &Received) -> Option<Inbound<Api
     Some(Inbound::Refused { seq, refusal })
 }
 
-async fn run(
-    (session, welcome): (Session, Welcome),
-    inbound: impl Stream<Item = Inbound<ApiError>> + Unpin + Send,
-    answers: mpsc::Sender<Outbound<ApiError>>,
-) -> Result<(), ApiError> {
-    // The channel is empty, so the first message fits.
-    let _ = answers.try_send(Outbound::Welcome(Box::new(welcome)));
-    match session.run(inbound, answers).await {
-        End::Goodbye | End::Closed => Ok(()),
-        End::Silent(ttl) => Err(ApiError::silent(ttl)),
-        End::Superseded { app, unit, given, current } => {
-            let rejected = match given < current {
-                true => IdentityError::StaleIncarnation { unit, given, current },
-                false => IdentityError::SessionOver { unit },
-            };
-            Err(ApiError::of(&app, crate::aggregator::Error::Rejected(rejected.into())))
-        }
-        End::Draining => Err(ApiError::draining()),
-        End::Broken(problem) => Err(problem),
-    }
-}
+/// The path of the method for sessions.
+pub(super) const CONNECT: &str = "/bellwether.v1.WorkerService/Connect";
 
-const CONNECT: &str = "/bellwether.v1.WorkerService/Connect";
-
-/// Serves the streams past the generated code, which would decode each message by prost.
-#[derive(Clone)]
-pub(super) struct Streams(pub(super) Arc<Handlers>);
-
-impl Handler for Streams {
-    fn serves(path: &str) -> bool {
-        path == CONNECT
-    }
-
-    fn serve(self, request: http::Request<Body>, bytes_max: usize) -> Answering {
-        Box::pin(async move {
-            let grpc = Grpc::new(OnePassCodec::default());
-            let mut grpc = grpc.apply_max_message_size_config(Some(bytes_max), None);
-            Ok(grpc.streaming(self, request).await)
-        })
-    }
-}
-
-impl StreamingService<Received> for Streams {
-    type Response = v1::ConnectResponse;
-    type ResponseStream = ConnectStream;
-    type Future = Ready<Result<Response<ConnectStream>, Status>>;
-
-    fn call(&mut self, request: Request<Streaming<Received>>) -> Self::Future {
-        ready(self.0.connect_worker(request))
-    }
+/// Serves a stream past the generated code, which would decode each message by prost. A message may
+/// have at most `bytes_max` bytes.
+pub(super) async fn connect(
+    handlers: Arc<Handlers>,
+    request: http::Request<Body>,
+    bytes_max: usize,
+) -> http::Response<Body> {
+    let grpc = Grpc::new(OnePassCodec::default());
+    let connect = service_fn(move |request| ready(handlers.connect_worker(request)));
+    let mut grpc = grpc.apply_max_message_size_config(Some(bytes_max), None);
+    grpc.streaming(connect, request).await
 }

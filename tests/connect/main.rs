@@ -27,7 +27,6 @@ use prost::Message;
 use prost_types::FileDescriptorSet;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tower::Layer;
 
 use plain::Plain;
 use service::Conformance;
@@ -126,14 +125,16 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
     let limits = intake::Limits {
         large_bytes_max: bytes_max,
         small_bytes_max: bytes_max,
-        patience: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
     };
     let gate = Gate::new(
         edge::Limits {
             connections_max: 10_000,
             per_peer_max: 10_000,
             unfinished_max: 1000,
-            bytes_max: (1 << 30, 1 << 30, 1 << 30),
+            bytes_per_connection_max: 1 << 30,
+            bytes_per_peer_max: 1 << 30,
+            bytes_max: 1 << 30,
         },
         Metrics::disabled(),
     );

@@ -3,6 +3,7 @@
 use crate::cli::juju::document::{Reading, Status};
 use crate::cli::level;
 use crate::cli::render::time;
+use crate::domain::message::cut_bytes;
 use crate::proto::v1::{Level, StatusKind, StatusReport};
 
 /// The label by which a later import recognises statuses of an earlier one.
@@ -67,7 +68,7 @@ impl Meaning {
     }
 
     fn new(level: Level, reason: &'static str, message: &str) -> Meaning {
-        Meaning { level, reason, message: cut(message, MESSAGE_BYTES_MAX) }
+        Meaning { level, reason, message: cut_bytes(message, MESSAGE_BYTES_MAX).into() }
     }
 }
 
@@ -98,14 +99,6 @@ pub fn labelled(component: &str, meaning: Meaning) -> StatusReport {
         labels: [(key.to_string(), value.to_string())].into(),
         ..StatusReport::default()
     }
-}
-
-/// Cuts a text between characters, and marks the cut.
-fn cut(text: &str, bytes_max: usize) -> String {
-    if text.len() <= bytes_max {
-        return text.to_string();
-    }
-    format!("{}…", &text[..text.floor_char_boundary(bytes_max - '…'.len_utf8())])
 }
 
 #[cfg(test)]
@@ -141,11 +134,5 @@ mod tests {
             assert_eq!(known.message, "levitating: 2 m");
             assert_eq!(meaning(&mk_status("levitating", "")).message, "levitating");
         }
-    }
-
-    #[test]
-    fn messages_are_cut_at_characters() {
-        assert_eq!(cut("ääää", 8), "ääää");
-        assert_eq!(cut("ääää", 7), "ää…");
     }
 }

@@ -68,7 +68,10 @@ impl Faults {
     }
 
     /// Returns the faults from `first` on, by unit, component and target.
-    pub fn from(&self, first: &FaultKey) -> impl Iterator<Item = (&Arc<FaultKey>, &Arc<Fault>)> {
+    pub fn from<'s>(
+        &'s self,
+        first: &FaultKey,
+    ) -> impl Iterator<Item = (&'s Arc<FaultKey>, &'s Arc<Fault>)> + use<'s> {
         self.records.range::<FaultKey, _>(first..)
     }
 

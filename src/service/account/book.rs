@@ -115,8 +115,8 @@ impl Account {
             let who = self.owner();
             tracing::warn!(%who, limit, max, count, "calls of a caller at its limit are refused");
         }
-        let problem = ApiError::new(Reason::RateLimited, text);
-        problem.with("limit", limit).with("max", max).with("principal", self.owner())
+        let problem = ApiError::of_limit(Reason::RateLimited, text, limit, max);
+        problem.with("principal", self.owner())
     }
 
     fn is_in_use(self: &Arc<Account>, now: Duration) -> bool {
@@ -180,10 +180,43 @@ impl Accounts {
     }
 }
 
+/// The account of a connection's newest call, and the connection that counts for it: calls of one
+/// caller on one connection find it without a search.
+#[derive(Debug, Default)]
+pub struct Slot(Mutex<Option<Counted>>);
+
+#[derive(Debug)]
+struct Counted {
+    account: Arc<Account>,
+    _connection: Option<Share>,
+}
+
+impl Slot {
+    /// Returns the account of a caller. The connection counts for it from now on.
+    ///
+    /// # Errors
+    /// If the principal has too many connections.
+    pub fn account(&self, owner: &Owner, all: &Accounts) -> Result<Arc<Account>, ApiError> {
+        let mut counted = lock(&self.0);
+        if let Some(known) = counted.as_ref().filter(|known| known.account.owner() == owner) {
+            return Ok(known.account.clone());
+        }
+        let account = all.find(owner);
+        let mut connection = account.principal().map(|holder| Share::of(holder, Kind::Connection));
+        if let Some(connection) = &mut connection {
+            let max = all.limits().connections_max;
+            connection.grow(max, max).map_err(|_| account.too_many_connections())?;
+        }
+        *counted = Some(Counted { account: account.clone(), _connection: connection });
+        Ok(account)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::service::account::limits::Bound;
+    use crate::service::edge::Peer;
 
     fn limits() -> Limits {
         let bound = |max| Bound { max, is_for_local: false };
@@ -218,11 +251,11 @@ mod tests {
     #[test]
     fn this_machine_without_identities_has_only_the_limits_that_are_set() {
         let accounts = Accounts::new(limits());
-        let local = accounts.find(&Owner::of("127.0.0.1".parse().unwrap()));
+        let local = accounts.find(&Owner::Peer(Peer::of("127.0.0.1".parse().unwrap())));
         assert!((0..100).all(|_| local.take(Class::Report).is_ok()));
         assert_eq!((0..100).filter(|_| local.take(Class::Read).is_ok()).count(), 2);
         assert!(matches!(local.begin(Class::Read), Ok(None)));
-        let far = accounts.find(&Owner::of("10.0.0.1".parse().unwrap()));
+        let far = accounts.find(&Owner::Peer(Peer::of("10.0.0.1".parse().unwrap())));
         assert_eq!((0..100).filter(|_| far.take(Class::Report).is_ok()).count(), 2);
     }
 

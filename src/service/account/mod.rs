@@ -12,10 +12,8 @@
 
 mod book;
 mod class;
-mod full;
 mod limits;
 mod rate;
-mod slot;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,9 +25,8 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-pub use book::Account;
+pub use book::{Account, Slot};
 pub use limits::{Bound, Class, Limits};
-pub use slot::Slot;
 
 use book::Accounts;
 use class::{Classes, Counted};

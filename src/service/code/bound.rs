@@ -8,6 +8,7 @@ use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::{ApiError, DOMAIN, Reason, Violation, refused};
+use crate::domain::message::cut_bytes as cut;
 
 /// Maximum bytes of a whole error: all of its trailers, as HPACK counts them.
 pub const ERROR_BYTES_MAX: usize = 4 << 10;
@@ -24,15 +25,6 @@ const OTHER_BYTES: usize = 256;
 /// Bytes that HTTP/2 counts for each header besides its name and value.
 const HEADER_OVERHEAD: usize = 32;
 
-/// Cuts a text to at most `bytes_max` bytes, at a character; `…` replaces the rest.
-pub fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
-    if text.len() <= bytes_max {
-        return Cow::Borrowed(text);
-    }
-    let end = text.floor_char_boundary(bytes_max.saturating_sub('…'.len_utf8()));
-    Cow::Owned(format!("{}…", &text[..end]))
-}
-
 /// Quotes a text of the request, cut to [`QUOTED_BYTES_MAX`].
 pub fn quoted(text: &str) -> String {
     format!("{:?}", cut(text, QUOTED_BYTES_MAX))
@@ -41,40 +33,34 @@ pub fn quoted(text: &str) -> String {
 /// Returns the bytes of an error's trailers, as a client counts them.
 pub fn wire_bytes(status: &tonic::Status) -> usize {
     let mut headers = HeaderMap::new();
-    match status.add_header(&mut headers) {
-        Ok(()) => header_bytes(&headers),
-        Err(_) => usize::MAX,
+    if status.add_header(&mut headers).is_err() {
+        return usize::MAX;
     }
-}
-
-fn fits(status: &tonic::Status) -> bool {
-    wire_bytes(status) <= ERROR_BYTES_MAX - OTHER_BYTES
-}
-
-fn header_bytes(headers: &HeaderMap) -> usize {
-    let one = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
-        name.as_str().len() + value.len() + HEADER_OVERHEAD
-    };
-    headers.iter().map(one).sum()
+    let bytes = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    bytes.map(|bytes| bytes + HEADER_OVERHEAD).sum()
 }
 
 impl From<ApiError> for tonic::Status {
     /// Converts a problem to a status, with as many of its violations as fit.
     fn from(problem: ApiError) -> tonic::Status {
         refused::note(&problem);
-        let mut shown = problem.violations.len();
-        let mut text_max = MESSAGE_BYTES_MAX;
-        loop {
-            let status = build(&problem, shown, text_max);
-            let is_least = shown <= 1 && text_max <= MESSAGE_BYTES_MAX / 8;
-            if is_least || fits(&status) {
-                return status;
-            }
-            match shown {
-                0 | 1 => text_max /= 2,
-                // Several at a time: each attempt costs microseconds.
-                _ => shown -= shown.div_ceil(4).min(shown - 1),
-            }
+        fit(problem.violations.len(), |shown, text_max| build(&problem, shown, text_max))
+    }
+}
+
+/// Builds an error with fewer violations, then with a shorter text, until it fits.
+fn fit(mut shown: usize, build: impl Fn(usize, usize) -> tonic::Status) -> tonic::Status {
+    let mut text_max = MESSAGE_BYTES_MAX;
+    loop {
+        let status = build(shown, text_max);
+        let is_least = shown <= 1 && text_max <= MESSAGE_BYTES_MAX / 8;
+        if is_least || wire_bytes(&status) <= ERROR_BYTES_MAX - OTHER_BYTES {
+            return status;
+        }
+        match shown {
+            0 | 1 => text_max /= 2,
+            // Several at a time: each attempt costs microseconds.
+            _ => shown -= shown.div_ceil(4).min(shown - 1),
         }
     }
 }
@@ -155,17 +141,12 @@ fn tell(problem: &ApiError, shown: usize, text_max: usize) -> (usize, String) {
 
 /// Returns an error that is not from [`ApiError`], cut and with a reason.
 pub fn foreign(code: Code, reason: &str, message: &str) -> tonic::Status {
-    let mut text_max = MESSAGE_BYTES_MAX;
-    loop {
-        let cause = cut(message, QUOTED_BYTES_MAX).into_owned();
-        let facts = Facts::from([("cause".to_string(), cause)]);
-        let details = ErrorDetails::with_error_info(reason, DOMAIN, facts);
-        let status = tonic::Status::with_error_details(code, cut(message, text_max), details);
-        if text_max <= MESSAGE_BYTES_MAX / 8 || fits(&status) {
-            return status;
-        }
-        text_max /= 2;
-    }
+    let cause = cut(message, QUOTED_BYTES_MAX).into_owned();
+    let facts = Facts::from([("cause".to_string(), cause)]);
+    let details = ErrorDetails::with_error_info(reason, DOMAIN, facts);
+    fit(0, |_, text_max| {
+        tonic::Status::with_error_details(code, cut(message, text_max), details.clone())
+    })
 }
 
 #[cfg(test)]
@@ -179,16 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_at_a_character() {
-        for (text, max, expected) in [
-            ("short", 64, "short"),
-            ("abcdefgh", 8, "abcdefgh"),
-            ("abcdefghi", 8, "abcde…"),
-            ("ääääää", 8, "ää…"),
-            ("ä", 1, "…"),
-        ] {
-            assert_eq!(cut(text, max), expected, "{text} at {max}");
-        }
+    fn a_quoted_text_is_short() {
         assert_eq!(quoted("a\"b"), r#""a\"b""#);
         assert!(quoted(&"x".repeat(20_000)).len() <= QUOTED_BYTES_MAX + 2);
     }

@@ -22,16 +22,12 @@ mod operation;
 mod refused;
 
 pub use bound::{
-    ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, QUOTED_BYTES_MAX, cut, foreign, quoted, wire_bytes,
+    ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, QUOTED_BYTES_MAX, foreign, quoted, wire_bytes,
 };
 pub use refused::by_limit as refused_by_limit;
 
 /// Domain of every `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "bellwether";
-
-/// Maximum bytes of a fact that the caller gave: enough to recognize it, and too few to make an
-/// error larger than clients accept.
-const FACT_BYTES_MAX: usize = 64;
 
 /// How long a client waits before a retry after a drain or a lost race.
 const RETRY_SOON: Duration = Duration::from_millis(200);
@@ -167,7 +163,7 @@ impl Violation {
         Violation { field: field.into(), reason, description: text.into(), facts: Vec::new() }
     }
 
-    /// Adds a fact of the sentence, at most 64 bytes of it.
+    /// Adds a fact of the sentence, at most [`QUOTED_BYTES_MAX`] of it.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl ToString) -> Violation {
         self.add(key, &value.to_string());
@@ -176,7 +172,7 @@ impl Violation {
 
     /// Adds a fact in place.
     pub fn add(&mut self, key: &'static str, value: &str) {
-        self.facts.push((key, value[..value.floor_char_boundary(FACT_BYTES_MAX)].to_string()));
+        self.facts.push((key, value[..value.floor_char_boundary(QUOTED_BYTES_MAX)].to_string()));
     }
 }
 
@@ -239,12 +235,19 @@ impl ApiError {
         self
     }
 
+    /// Returns the failure of a request beyond a limit.
+    pub fn of_limit(
+        reason: Reason,
+        text: impl Into<String>,
+        limit: &str,
+        max: impl ToString,
+    ) -> ApiError {
+        ApiError::new(reason, text).with("limit", limit).with("max", max)
+    }
+
     /// Returns the refusal of a stream beyond a limit.
     pub fn too_many(text: String, limit: &'static str, max: usize) -> ApiError {
-        ApiError::new(Reason::TooManyStreams, text)
-            .with("limit", limit)
-            .with("max", max)
-            .retry_after(RETRY_LATER)
+        ApiError::of_limit(Reason::TooManyStreams, text, limit, max).retry_after(RETRY_LATER)
     }
 
     /// Converts a failure of the aggregator for this application.
@@ -253,11 +256,9 @@ impl ApiError {
         let text = error.to_string();
         let problem = match error {
             Error::Rejected(rejected) => return ApiError::of_rejected(app, &rejected),
-            Error::Overloaded { mailbox_max, retry_after } => {
-                ApiError::new(Reason::RateLimited, text)
-                    .with("limit", "mailbox_max")
-                    .with("max", mailbox_max)
-                    .retry_after(retry_after)
+            Error::Overloaded { mailbox_max: max, retry_after } => {
+                let problem = ApiError::of_limit(Reason::RateLimited, text, "mailbox_max", max);
+                problem.retry_after(retry_after)
             }
             Error::Contention { attempts } => {
                 ApiError::new(Reason::Contention, format!("{text}; nothing was applied, try again"))

@@ -48,8 +48,9 @@ pub(super) fn latches(fields: &mut Fields, given: &[v1::Latch]) -> Vec<Latch> {
         if !GOOD_COUNT.contains(&good_count) {
             let (min, max) = GOOD_COUNT.into_inner();
             let text = format!("is {}; give {min} to {max}", latch.good_count);
-            let (field, value) = (format!("latches[{n}].good_count"), latch.good_count);
-            fields.out_of_bounds(&field, Reason::InvalidValue, text, ("value", value), max);
+            let field = format!("latches[{n}].good_count");
+            let noted = fields.note(&field, Reason::InvalidValue, text);
+            noted.with("value", latch.good_count).with("max", max);
         }
         Latch { scope, good_count }
     });
@@ -84,8 +85,8 @@ fn percent(fields: &mut Fields, field: &str, given: i32, default: u32, max: u32)
         Ok(percent) if percent <= max => percent,
         _ => {
             let text = format!("is {given}; give 1 to {max}, or nothing");
-            let (field, given) = (format!("damping.{field}"), ("value", given));
-            fields.out_of_bounds(&field, Reason::InvalidValue, text, given, max);
+            let noted = fields.note(&format!("damping.{field}"), Reason::InvalidValue, text);
+            noted.with("value", given).with("max", max);
             max
         }
     }

@@ -13,8 +13,8 @@ use crate::domain::classify::{is_reason, is_system};
 use crate::domain::command::{Command, Request};
 use crate::domain::fault::{Fault, FaultKey, InternalDetail, NewError, Resolution};
 use crate::domain::limits::{
-    INTERNAL_DETAIL_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, PUSHBACK_MAX,
-    REQUEST_ID_BYTES_MAX,
+    INTERNAL_DETAIL_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, REQUEST_ID_BYTES_MAX,
+    RETRY_AFTER_MAX,
 };
 use crate::domain::unit::Reporter;
 use crate::proto::v1;
@@ -31,12 +31,12 @@ pub fn report_error(
     let id = request_id(fields, &wire);
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
     // Classified last, so that a refused request is not counted as classified.
-    let command = met(fields, reporter, wire.error.as_ref(), rules)?;
+    let command = error_command(fields, reporter, wire.error.as_ref(), rules)?;
     Some(Request { id, command })
 }
 
-/// Reads an error that a reporter has met.
-pub(super) fn met(
+/// Reads the error that a reporter reports.
+pub(super) fn error_command(
     fields: &mut Fields,
     reporter: Reporter,
     given: Option<&v1::ErrorReport>,
@@ -75,29 +75,33 @@ fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> NewError {
     NewError {
         internal_detail: InternalDetail(detail),
         action: fields.prose("action", given.action.clone(), MESSAGE_BYTES_MAX),
-        shortest_wait: fields.duration("shortest_wait", shortest, Duration::ZERO, PUSHBACK_MAX),
+        shortest_wait: fields.duration("shortest_wait", shortest, Duration::ZERO, RETRY_AFTER_MAX),
         operation_id: fields.text("operation_id", &given.operation_id, REQUEST_ID_BYTES_MAX),
         generation: fields.text("generation", &given.generation, NAME_BYTES_MAX),
         attempt: u32::try_from(given.attempt).unwrap_or_else(|_| {
             let text = format!("is {}; give 1 or more, or nothing", given.attempt);
             fields.wrong("attempt", text, given.attempt).unwrap_or_default()
         }),
-        evidence: evidence(fields, given),
+        evidence: evidence(fields, given, MESSAGE_BYTES_MAX),
         finding: Finding::default(),
     }
 }
 
-pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Evidence {
-    let pushback = given.retry_after;
+/// Reads the facts that decide the class of an error.
+pub(super) fn evidence(
+    fields: &mut Fields,
+    given: &v1::ErrorReport,
+    code_bytes_max: usize,
+) -> Evidence {
     Evidence {
         system: system(fields, &given.system),
-        code: fields.text("code", &given.code, MESSAGE_BYTES_MAX),
-        origin: origin(fields, given.origin),
+        code: fields.text("code", &given.code, code_bytes_max),
+        origin: origin(fields, given.origin).unwrap_or(ErrorOrigin::Local),
         outcome: outcome(fields, given.outcome),
         domain: fields.text("domain", &given.domain, NAME_BYTES_MAX),
         reason: reason(fields, &given.reason),
         message: fields.prose("message", given.message.clone(), MESSAGE_BYTES_MAX),
-        retry_after: fields.duration("retry_after", pushback, Duration::ZERO, PUSHBACK_MAX),
+        retry_after: retry_after(fields, given),
         hints: Hints {
             user_input: given.user_input,
             own_request: given.own_request,
@@ -107,6 +111,11 @@ pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Evidence
             own_shutdown: given.own_shutdown,
         },
     }
+}
+
+/// Reads the delay that a peer requested.
+pub(super) fn retry_after(fields: &mut Fields, given: &v1::ErrorReport) -> Option<Duration> {
+    fields.duration("retry_after", given.retry_after, Duration::ZERO, RETRY_AFTER_MAX)
 }
 
 fn system(fields: &mut Fields, system: &str) -> Box<str> {
@@ -128,32 +137,23 @@ fn reason(fields: &mut Fields, reason: &str) -> Box<str> {
     reason.into()
 }
 
-fn origin(fields: &mut Fields, given: i32) -> ErrorOrigin {
-    let origin = match v1::ErrorOrigin::try_from(given) {
-        Ok(v1::ErrorOrigin::Peer) => Some(ErrorOrigin::Peer),
-        Ok(v1::ErrorOrigin::Transport) => Some(ErrorOrigin::Transport),
-        Ok(v1::ErrorOrigin::Local) => Some(ErrorOrigin::Local),
-        Ok(v1::ErrorOrigin::Unspecified) => {
+fn origin(fields: &mut Fields, given: i32) -> Option<ErrorOrigin> {
+    match fields.choice("origin", given, "; give peer, transport or local")? {
+        v1::ErrorOrigin::Peer => Some(ErrorOrigin::Peer),
+        v1::ErrorOrigin::Transport => Some(ErrorOrigin::Transport),
+        v1::ErrorOrigin::Local => Some(ErrorOrigin::Local),
+        v1::ErrorOrigin::Unspecified => {
             fields.missing("origin", "is required: who answered decides what an error means")
         }
-        Err(_) => {
-            let text = format!("is {given}; give peer, transport or local");
-            fields.wrong("origin", text, given)
-        }
-    };
-    origin.unwrap_or(ErrorOrigin::Local)
+    }
 }
 
 fn outcome(fields: &mut Fields, given: i32) -> Option<ErrorOutcome> {
-    match v1::ErrorOutcome::try_from(given) {
-        Ok(v1::ErrorOutcome::Unspecified) => None,
-        Ok(v1::ErrorOutcome::NotApplied) => Some(ErrorOutcome::NotApplied),
-        Ok(v1::ErrorOutcome::Unknown) => Some(ErrorOutcome::Unknown),
-        Ok(v1::ErrorOutcome::Rejected) => Some(ErrorOutcome::Rejected),
-        Err(_) => {
-            let text = format!("is {given}; give not_applied, unknown, rejected, or nothing");
-            fields.wrong("outcome", text, given)
-        }
+    match fields.choice("outcome", given, "; give not_applied, unknown, rejected, or nothing")? {
+        v1::ErrorOutcome::Unspecified => None,
+        v1::ErrorOutcome::NotApplied => Some(ErrorOutcome::NotApplied),
+        v1::ErrorOutcome::Unknown => Some(ErrorOutcome::Unknown),
+        v1::ErrorOutcome::Rejected => Some(ErrorOutcome::Rejected),
     }
 }
 
@@ -162,13 +162,13 @@ pub fn resolve_error(fields: &mut Fields, wire: v1::ResolveErrorRequest) -> Opti
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
     let target = wire.target.as_deref().unwrap_or_default();
     let what = (wire.component.as_str(), wire.all_components);
-    let command = over(fields, reporter, what, target, &wire.generation);
+    let command = success_command(fields, reporter, what, target, &wire.generation);
     Some(Request { id: request_id(fields, &wire), command })
 }
 
-/// Reads a success of a reporter. Without a target it is about all targets of the component, or of
-/// all components.
-pub(super) fn over(
+/// Reads the success that a reporter reports. Without a target it is about all targets of the
+/// component, or of all components.
+pub(super) fn success_command(
     fields: &mut Fields,
     reporter: Reporter,
     (component, all_components): (&str, bool),
@@ -191,19 +191,14 @@ pub fn resolve_hold(fields: &mut Fields, wire: v1::ResolveHoldRequest) -> Option
     let unit = fields.unit("unit", &wire.unit);
     let component = fields.part("component", &wire.component);
     let why = fields.text("reason", &wire.reason, MESSAGE_BYTES_MAX);
-    let resolution = match v1::HoldResolution::try_from(wire.resolution) {
-        Ok(v1::HoldResolution::Retry) => Some(Resolution::Retry),
-        Ok(v1::HoldResolution::Skip) => Some(Resolution::Skip),
-        Ok(v1::HoldResolution::Unspecified) => {
-            fields.missing("resolution", "is required: retry or skip")
-        }
-        Err(_) => {
-            let text = format!("is {}; give retry or skip", wire.resolution);
-            fields.wrong("resolution", text, wire.resolution)
+    let id = request_id(fields, &wire);
+    let resolution = match fields.choice("resolution", wire.resolution, "; give retry or skip")? {
+        v1::HoldResolution::Retry => Resolution::Retry,
+        v1::HoldResolution::Skip => Resolution::Skip,
+        v1::HoldResolution::Unspecified => {
+            return fields.missing("resolution", "is required: retry or skip");
         }
     };
-    let id = request_id(fields, &wire);
-    let resolution = resolution?;
     Some(Request { id, command: Command::ResolveHold { unit, component, resolution, why } })
 }
 

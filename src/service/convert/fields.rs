@@ -11,6 +11,7 @@ use crate::domain::limits::{
     LABEL_BYTES_MAX, LABELS_MAX, NAME_BYTES_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX,
     SHORT_MESSAGE_CHARS_MAX,
 };
+use crate::domain::message;
 use crate::domain::name::{AppName, NameError, OperationId, PartName, UnitName, namespace_name};
 use crate::domain::status::Kind;
 use crate::domain::time::Timestamp;
@@ -24,9 +25,6 @@ use crate::service::convert::value::from_level;
 const VIOLATIONS_MAX: usize = 20;
 /// Seconds of the longest `google.protobuf.Duration`: 10,000 years.
 const DURATION_SECONDS_MAX: i64 = 315_576_000_000;
-
-/// The end of a text that was cut.
-const ELLIPSIS: char = '…';
 
 /// Checks the fields of one request. A wrong field is noted, and then read as any valid value:
 /// [`Fields::finish`] refuses the request.
@@ -156,16 +154,15 @@ impl Fields {
         None
     }
 
-    /// Notes a field with a value outside of its bounds, or with too many entries or bytes.
-    pub(super) fn out_of_bounds(
+    /// Reads a value of an enum of the wire. Of a number that is not in it, `advice` follows.
+    pub(super) fn choice<E: TryFrom<i32>>(
         &mut self,
         field: &str,
-        reason: Reason,
-        text: impl Into<String>,
-        (key, given): (&'static str, impl ToString),
-        max: impl ToString,
-    ) {
-        self.note(field, reason, text).with(key, given).with("max", max);
+        given: i32,
+        advice: &str,
+    ) -> Option<E> {
+        let read = E::try_from(given).ok();
+        read.or_else(|| self.wrong(field, format!("is {given}{advice}"), given))
     }
 
     fn name<T>(&mut self, field: &str, given: &str, read: Result<T, NameError>) -> Option<T> {
@@ -246,7 +243,8 @@ impl Fields {
     pub(super) fn bytes(&mut self, field: &str, bytes: &bytes::Bytes, max: usize) -> Bytes {
         if max < bytes.len() {
             let text = format!("has {} bytes; at most {max}", bytes.len());
-            self.out_of_bounds(field, Reason::ValueTooLarge, text, ("bytes", bytes.len()), max);
+            let noted = self.note(field, Reason::ValueTooLarge, text);
+            noted.with("bytes", bytes.len()).with("max", max);
         }
         Bytes::from(bytes.clone())
     }
@@ -261,7 +259,8 @@ impl Fields {
         let (bytes, max) = (id.len(), REQUEST_ID_BYTES_MAX);
         if max < bytes {
             let text = format!("is {bytes} bytes long; at most {max}");
-            self.out_of_bounds("request_id", Reason::InvalidValue, text, ("bytes", bytes), max);
+            let noted = self.note("request_id", Reason::InvalidValue, text);
+            noted.with("bytes", bytes).with("max", max);
         } else if id.chars().any(char::is_control) {
             let text = "has control characters; give letters, digits and signs";
             self.wrong::<()>("request_id", text, id.escape_debug());
@@ -288,14 +287,10 @@ impl Fields {
     }
 
     pub(super) fn kind(&mut self, kind: i32) -> Option<Kind> {
-        match v1::StatusKind::try_from(kind) {
-            Ok(v1::StatusKind::Unspecified) => None,
-            Ok(v1::StatusKind::Pull) => Some(Kind::Pull),
-            Ok(v1::StatusKind::Push) => Some(Kind::Push),
-            Err(_) => {
-                let text = format!("is {kind}; give pull, push, or nothing");
-                self.wrong("kind", text, kind)
-            }
+        match self.choice("kind", kind, "; give pull, push, or nothing")? {
+            v1::StatusKind::Unspecified => None,
+            v1::StatusKind::Pull => Some(Kind::Pull),
+            v1::StatusKind::Push => Some(Kind::Push),
         }
     }
 
@@ -308,8 +303,8 @@ impl Fields {
         let bytes = text.len();
         if bytes_max < bytes {
             let problem = format!("is {bytes} bytes long; at most {bytes_max}");
-            let given = ("bytes", bytes);
-            self.out_of_bounds(field, Reason::MessageTooLong, problem, given, bytes_max);
+            let noted = self.note(field, Reason::MessageTooLong, problem);
+            noted.with("bytes", bytes).with("max", bytes_max);
         }
         text.into()
     }
@@ -320,8 +315,7 @@ impl Fields {
             return self.owned_text(field, text, bytes_max);
         }
         self.note_cut(field, format!("{} to {bytes_max} bytes", text.len()));
-        let kept = text.floor_char_boundary(bytes_max - ELLIPSIS.len_utf8());
-        format!("{}{ELLIPSIS}", &text[..kept]).into()
+        message::cut_bytes(&text, bytes_max).into()
     }
 
     /// Reads a short message, which has a limit of characters.
@@ -336,7 +330,7 @@ impl Fields {
             return text.into();
         }
         self.note_cut("short_message", format!("{chars} to {max} characters"));
-        text.chars().take(max - 1).chain([ELLIPSIS]).collect::<String>().into()
+        message::cut(&text, max).into()
     }
 
     fn note_cut(&mut self, field: &str, how: String) {
@@ -350,8 +344,8 @@ impl Fields {
     pub(super) fn weight(&mut self, field: &str, weight: i32) -> i32 {
         if PRIORITY_MAX.unsigned_abs() < weight.unsigned_abs() {
             let text = format!("is {weight}; give -{PRIORITY_MAX} to {PRIORITY_MAX}");
-            let given = ("value", weight);
-            self.out_of_bounds(field, Reason::InvalidValue, text, given, PRIORITY_MAX);
+            let noted = self.note(field, Reason::InvalidValue, text);
+            noted.with("value", weight).with("max", PRIORITY_MAX);
         }
         weight
     }
@@ -406,12 +400,13 @@ impl Fields {
         let is_long = |key: &str, value: &str| key.is_empty() || max < key.len().max(value.len());
         if LABELS_MAX < count {
             let text = format!("are {count}; at most {LABELS_MAX}");
-            let given = ("count", count);
-            self.out_of_bounds("labels", Reason::InvalidValue, text, given, LABELS_MAX);
+            let noted = self.note("labels", Reason::InvalidValue, text);
+            noted.with("count", count).with("max", LABELS_MAX);
         } else if let Some((key, _)) = labels.iter().find(|(key, value)| is_long(key, value)) {
             let text =
                 format!("has {}; keys have 1 to {max} bytes, values at most as many", quoted(key));
-            self.out_of_bounds("labels", Reason::InvalidValue, text, ("value", key), max);
+            let noted = self.note("labels", Reason::InvalidValue, text);
+            noted.with("value", key).with("max", max);
         }
         labels.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())).collect()
     }

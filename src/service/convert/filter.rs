@@ -43,8 +43,8 @@ fn scope(fields: &mut Fields, request: &v1::WatchApplicationsRequest) -> Option<
     if WATCHED_NAMES_MAX < count {
         let text =
             format!("names {count}; at most {WATCHED_NAMES_MAX}, or none for the whole namespace");
-        let (reason, given) = (Reason::InvalidValue, ("count", count));
-        fields.out_of_bounds("applications", reason, text, given, WATCHED_NAMES_MAX);
+        let noted = fields.note("applications", Reason::InvalidValue, text);
+        noted.with("count", count).with("max", WATCHED_NAMES_MAX);
         return None;
     }
     match (namespace, request.applications.is_empty()) {

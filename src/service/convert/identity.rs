@@ -1,6 +1,7 @@
 //! The application of a request, its request id, and the fingerprint that distinguishes a repeat
 //! from another request with the same id.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
@@ -8,6 +9,7 @@ use prost::Message;
 use tonic::Request;
 
 use super::fields::Fields;
+use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::request::{Fingerprint, RequestId};
 use crate::proto::v1;
@@ -117,6 +119,28 @@ repeatable! {
     "RetryOperation" RetryOperationRequest;
 }
 
+/// A command on one operation.
+pub trait OnOperation: Repeatable {
+    /// Returns the unit and the id of the operation, as given.
+    fn target(&self) -> (&str, &str);
+}
+
+macro_rules! on_operation {
+    ($($request:ident)*) => {
+        $(impl OnOperation for v1::$request {
+            fn target(&self) -> (&str, &str) {
+                (&self.unit, &self.operation_id)
+            }
+        })*
+    };
+}
+
+on_operation! {
+    BeginOperationRequest AcquireOperationRequest HeartbeatOperationRequest ReleaseOperationRequest
+    CompleteOperationRequest FailOperationRequest VerifyOperationRequest CancelOperationRequest
+    RetryOperationRequest
+}
+
 /// Opens a request, and reads its application, then the rest by `rest`. An error names all
 /// violations. The rights of the caller are checked first, before anything is looked up.
 pub fn read<R: Scoped, T>(
@@ -150,19 +174,19 @@ pub fn app<R: Scoped>(request: Request<R>) -> Result<(AppName, R), ApiError> {
     open(request, |_, _| Some(())).map(|(app, wire, ())| (app, wire))
 }
 
-/// Reads a request about all applications of a namespace, or with `-` of all namespaces.
-pub fn read_list<T>(
+/// Reads a request about all applications of a namespace, or with `-` of all namespaces: the
+/// namespace and the levels.
+pub fn list_applications(
     access: &Access,
-    namespace: &str,
-    rest: impl FnOnce(&mut Fields) -> Option<T>,
-) -> Result<(Option<Arc<str>>, T), ApiError> {
+    wire: &v1::ListApplicationsRequest,
+) -> Result<(Option<Arc<str>>, BTreeSet<Level>), ApiError> {
     let mut fields = Fields::default();
-    let namespace = fields.namespace(namespace);
+    let namespace = fields.namespace(&wire.namespace);
     if let Some(namespace) = &namespace {
         access.check_list(namespace.as_deref())?;
     }
-    let rest = rest(&mut fields);
-    fields.finish(namespace.zip(rest))
+    let levels = fields.levels(&wire.levels);
+    fields.finish(namespace.map(|namespace| (namespace, levels)))
 }
 
 /// Returns the id of a request with its fingerprint, if it has an id. Must be called before any

@@ -80,13 +80,9 @@ fn application_status(
 }
 
 fn mode(fields: &mut Fields, given: i32) -> Mode {
-    match v1::ApplicationStatusMode::try_from(given) {
-        Ok(v1::ApplicationStatusMode::Override) => Mode::Override,
-        Ok(_) => Mode::Contribute,
-        Err(_) => {
-            let text = format!("is {given}; give contribute or override");
-            fields.wrong("mode", text, given).unwrap_or(Mode::Contribute)
-        }
+    match fields.choice("mode", given, "; give contribute or override") {
+        Some(v1::ApplicationStatusMode::Override) => Mode::Override,
+        _ => Mode::Contribute,
     }
 }
 

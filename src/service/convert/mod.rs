@@ -22,7 +22,7 @@ pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resol
 pub use event::event;
 pub use fields::Fields;
 pub use filter::filter;
-pub use identity::{Repeatable, Scoped, app, open, read, read_list, request_id};
+pub use identity::{OnOperation, Scoped, app, list_applications, open, read, request_id};
 pub use leader::{
     app_data, candidates, claim_leadership, clear_application_status, lease, release_leadership,
     renew_leadership, replace_application_statuses, set_application_status, transfer_leadership,
@@ -32,14 +32,14 @@ pub use leader::{
 pub use one_pass::probe;
 pub use one_pass::{OnePassCodec, PlainReport, Received};
 pub use operation::{
-    acquire, begin, cancel, complete, fail, heartbeat, operation, operation_line, pending, release,
-    retry, states, verify,
+    acquire, begin, complete, fail, heartbeat, operation, operation_line, pending, release, states,
+    verify,
 };
 pub use output::{
     application, config, contribution, leader_record, override_contribution, record, status_report,
     unit,
 };
-pub use page::{PAGE_BYTES_MAX, PageToken, fill, first_of, framed, page_size};
+pub use page::{PAGE_BYTES_MAX, Page, fill, first_of, framed, page_size};
 pub use report::{clear, replace, report};
 pub use session::{announce_stop, hello, inbound, outbound, register_unit};
 pub use value::{count, duration, from_level, level_word, timestamp};

@@ -5,20 +5,18 @@ use std::time::Duration;
 
 use aws_lc_rs::digest;
 
-use super::error::{class, evidence};
+use super::error::{class, evidence, retry_after};
 use super::fields::{Fields, Within};
 use super::value::{count, duration, timestamp};
 use crate::domain::bytes::Bytes;
-use crate::domain::classify::finding::Class;
+use crate::domain::classify::finding::{Class, Evidence};
 use crate::domain::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, CHECKPOINT_BYTES_MAX, INTERRUPTIONS_DEFAULT, LEASE_DEFAULT,
     LEASE_MAX, LEASE_MIN, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, PROGRESS_BYTES_MAX,
-    RETRY_AFTER_MAX, URI_BYTES_MAX,
+    URI_BYTES_MAX,
 };
 use crate::domain::name::{AppName, OperationId};
-use crate::domain::operation::command::{
-    NewOperation, Observed, OperationAction, OperationCommand, PayloadState,
-};
+use crate::domain::operation::command::{NewOperation, Observed, OperationAction, PayloadState};
 use crate::domain::operation::set::Pending;
 use crate::domain::operation::{Failure, Kind, Operation, Payload, State};
 use crate::proto::v1;
@@ -30,9 +28,7 @@ const DIGEST: &str = "sha256:";
 // === from the wire ===
 
 /// Reads a `BeginOperation`.
-pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<OperationCommand> {
-    let by = fields.unit_or_application("unit", &wire.unit);
-    let id = fields.operation_id(&wire.operation_id);
+pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<OperationAction> {
     let kind = kind(fields, wire.kind);
     let from_version = fields.text("from_version", &wire.from_version, PROGRESS_BYTES_MAX);
     let target_version = fields.text("target_version", &wire.target_version, PROGRESS_BYTES_MAX);
@@ -74,7 +70,7 @@ pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<Op
         supersede: wire.supersede,
         note,
     };
-    Some(OperationCommand { id: id?, by, action: OperationAction::Begin(Box::new(new)) })
+    Some(OperationAction::Begin(Box::new(new)))
 }
 
 /// Reads the payload's digest, and its bytes if the server stores them.
@@ -118,70 +114,51 @@ fn payload(
 }
 
 fn digest_of(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
     let digest = digest::digest(&digest::SHA256, bytes);
-    digest.as_ref().iter().fold(DIGEST.to_string(), |mut hex, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{DIGEST}{hex}")
 }
 
 /// Reads an `AcquireOperation`.
-pub fn acquire(
-    fields: &mut Fields,
-    wire: &v1::AcquireOperationRequest,
-) -> Option<OperationCommand> {
-    let by = fields.unit("unit", &wire.unit);
-    let id = fields.operation_id(&wire.operation_id);
-    let payload = match v1::PayloadState::try_from(wire.payload_state) {
-        Ok(v1::PayloadState::Unspecified | v1::PayloadState::Intact) => PayloadState::Intact,
-        Ok(v1::PayloadState::Changed) => PayloadState::Changed,
-        Ok(v1::PayloadState::Missing) => PayloadState::Missing,
-        Ok(v1::PayloadState::Undecodable) => PayloadState::Undecodable,
-        Err(_) => {
-            let text = format!("is {}, which is not in the enum PayloadState", wire.payload_state);
-            return fields.wrong("payload_state", text, wire.payload_state);
-        }
+pub fn acquire(fields: &mut Fields, wire: &v1::AcquireOperationRequest) -> Option<OperationAction> {
+    if wire.unit.is_empty() {
+        fields.note("unit", Reason::MissingField, "is required");
+    }
+    let advice = ", which is not in the enum PayloadState";
+    let payload = match fields.choice("payload_state", wire.payload_state, advice)? {
+        v1::PayloadState::Unspecified | v1::PayloadState::Intact => PayloadState::Intact,
+        v1::PayloadState::Changed => PayloadState::Changed,
+        v1::PayloadState::Missing => PayloadState::Missing,
+        v1::PayloadState::Undecodable => PayloadState::Undecodable,
     };
-    Some(OperationCommand {
-        id: id?,
-        by,
-        action: OperationAction::Acquire { verify: wire.verify, payload },
-    })
+    Some(OperationAction::Acquire { verify: wire.verify, payload })
 }
 
 /// Reads a `HeartbeatOperation`.
 pub fn heartbeat(
     fields: &mut Fields,
     wire: &v1::HeartbeatOperationRequest,
-) -> Option<OperationCommand> {
+) -> Option<OperationAction> {
     let checkpoint = wire.checkpoint.as_ref();
     let checkpoint =
         checkpoint.map(|bytes| fields.bytes("checkpoint", bytes, CHECKPOINT_BYTES_MAX));
     let progress = wire.progress.as_ref();
     let progress = progress.map(|text| fields.text("progress", text, PROGRESS_BYTES_MAX));
     let fence = fence(fields, wire.fence);
-    let action = OperationAction::Heartbeat { fence, checkpoint, progress };
-    order(fields, &wire.unit, &wire.operation_id, action)
+    Some(OperationAction::Heartbeat { fence, checkpoint, progress })
 }
 
 /// Reads a `ReleaseOperation`.
-pub fn release(
-    fields: &mut Fields,
-    wire: &v1::ReleaseOperationRequest,
-) -> Option<OperationCommand> {
-    let fence = fence(fields, wire.fence);
-    order(fields, &wire.unit, &wire.operation_id, OperationAction::Release { fence })
+pub fn release(fields: &mut Fields, wire: &v1::ReleaseOperationRequest) -> Option<OperationAction> {
+    Some(OperationAction::Release { fence: fence(fields, wire.fence) })
 }
 
 /// Reads a `CompleteOperation`.
 pub fn complete(
     fields: &mut Fields,
     wire: &v1::CompleteOperationRequest,
-) -> Option<OperationCommand> {
-    let fence = fence(fields, wire.fence);
-    order(fields, &wire.unit, &wire.operation_id, OperationAction::Complete { fence })
+) -> Option<OperationAction> {
+    Some(OperationAction::Complete { fence: fence(fields, wire.fence) })
 }
 
 /// Reads a `FailOperation`.
@@ -189,90 +166,66 @@ pub fn fail(
     fields: &mut Fields,
     wire: &v1::FailOperationRequest,
     rules: &ErrorRules,
-) -> Option<OperationCommand> {
+) -> Option<OperationAction> {
     let fence = fence(fields, wire.fence);
     let Some(report) = &wire.error else {
         return fields.missing("error", "is required: what went wrong");
     };
-    let (failure, retry_after) = fields.inside(Within::Message("error"), |fields| {
-        let failure = failure(fields, report, rules);
-        let retry_after = report.retry_after;
-        (failure, fields.duration("retry_after", retry_after, Duration::ZERO, RETRY_AFTER_MAX))
-    });
-    let touched = wire.touched;
-    let action = OperationAction::Fail { fence, failure, touched, retry_after };
-    order(fields, &wire.unit, &wire.operation_id, action)
+    let within = Within::Message("error");
+    let (failure, retry_after) = fields.inside(within, |fields| failure(fields, report, rules));
+    Some(OperationAction::Fail { fence, failure, touched: wire.touched, retry_after })
 }
 
-fn failure(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -> Failure {
-    let class = class_of(fields, report, rules);
+/// Reads an error that ended an attempt, and the delay that the peer requested. Its class is by the
+/// rules if the report has a system, else as the reporter assigned it.
+fn failure(
+    fields: &mut Fields,
+    report: &v1::ErrorReport,
+    rules: &ErrorRules,
+) -> (Failure, Option<Duration>) {
     let mut name = |field, text: &str| fields.text(field, text, NAME_BYTES_MAX);
-    Failure {
-        component: name("component", &report.component),
-        target: name("target", &report.target),
-        system: name("system", &report.system),
-        code: name("code", &report.code),
-        domain: name("domain", &report.domain),
-        reason: name("reason", &report.reason),
-        class: class.unwrap_or(Class::Unclassified),
-        // Without a class the request is refused already, perhaps because of this text.
-        message: class.map_or_else(Box::default, |_| {
-            fields.text("message", &report.message, MESSAGE_BYTES_MAX)
-        }),
+    let component = name("component", &report.component);
+    let target = name("target", &report.target);
+    if report.system.is_empty() {
+        let (code, domain) = (name("code", &report.code), name("domain", &report.domain));
+        let (system, reason) = (Box::default(), name("reason", &report.reason));
+        let class = reported_class(fields, report.class);
+        let message = fields.text("message", &report.message, MESSAGE_BYTES_MAX);
+        let failure = Failure { class, component, target, system, code, domain, reason, message };
+        return (failure, retry_after(fields, report));
     }
+    let evidence = evidence(fields, report, NAME_BYTES_MAX);
+    let class = match fields.is_wrong() {
+        true => Class::Unclassified, // A refused request is not counted as classified.
+        false => rules.classify(&evidence).class,
+    };
+    let Evidence { system, code, domain, reason, message, retry_after, .. } = evidence;
+    (Failure { class, component, target, system, code, domain, reason, message }, retry_after)
 }
 
-/// Returns the class of an error: by the rules if the report has a system, else as the reporter
-/// assigned it.
-fn class_of(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -> Option<Class> {
-    if !report.system.is_empty() {
-        let evidence = fields.checked(|fields| evidence(fields, report))?;
-        return Some(rules.classify(&evidence).class);
-    }
-    let given = report.class;
+fn reported_class(fields: &mut Fields, given: i32) -> Class {
     if given == v1::ErrorClass::Unspecified as i32 {
-        return Some(Class::Unclassified);
+        return Class::Unclassified;
     }
     let known = Class::ALL.into_iter().find(|known| class(*known) as i32 == given);
-    known.or_else(|| {
+    known.unwrap_or_else(|| {
         let text = format!("is {given}, which is not in the enum ErrorClass");
-        fields.wrong("class", text, given)
+        fields.wrong("class", text, given).unwrap_or(Class::Unclassified)
     })
 }
 
 /// Reads a `VerifyOperation`.
-pub fn verify(fields: &mut Fields, wire: &v1::VerifyOperationRequest) -> Option<OperationCommand> {
+pub fn verify(fields: &mut Fields, wire: &v1::VerifyOperationRequest) -> Option<OperationAction> {
     let fence = fence(fields, wire.fence);
-    let observed = match v1::Observed::try_from(wire.observed) {
-        Ok(v1::Observed::Applied) => Some(Observed::Applied),
-        Ok(v1::Observed::NotApplied) => Some(Observed::NotApplied),
-        Ok(v1::Observed::Undetermined) => Some(Observed::Undetermined),
-        Ok(v1::Observed::Unspecified) | Err(_) => {
-            fields.missing("observed", "is required: applied, not applied, or undetermined")
-        }
+    let observed = match wire.observed() {
+        v1::Observed::Applied => Observed::Applied,
+        v1::Observed::NotApplied => Observed::NotApplied,
+        v1::Observed::Undetermined => Observed::Undetermined,
+        v1::Observed::Unspecified => fields
+            .missing("observed", "is required: applied, not applied, or undetermined")
+            .unwrap_or(Observed::Undetermined),
     };
-    let observed = observed.unwrap_or(Observed::Undetermined);
-    order(fields, &wire.unit, &wire.operation_id, OperationAction::Verify { fence, observed })
-}
-
-/// Reads a `CancelOperation`.
-pub fn cancel(fields: &mut Fields, wire: &v1::CancelOperationRequest) -> Option<OperationCommand> {
-    order(fields, &wire.unit, &wire.operation_id, OperationAction::Cancel)
-}
-
-/// Reads a `RetryOperation`.
-pub fn retry(fields: &mut Fields, wire: &v1::RetryOperationRequest) -> Option<OperationCommand> {
-    order(fields, &wire.unit, &wire.operation_id, OperationAction::Retry)
-}
-
-fn order(
-    fields: &mut Fields,
-    unit: &str,
-    id: &str,
-    action: OperationAction,
-) -> Option<OperationCommand> {
-    let by = fields.unit_or_application("unit", unit);
-    Some(OperationCommand { id: fields.operation_id(id)?, by, action })
+    Some(OperationAction::Verify { fence, observed })
 }
 
 fn fence(fields: &mut Fields, fence: u64) -> u64 {
@@ -287,23 +240,19 @@ fn times(fields: &mut Fields, field: &str, given: i32) -> u32 {
     let read = u32::try_from(given).ok().filter(|n| *n <= ATTEMPTS_MAX);
     read.unwrap_or_else(|| {
         let text = format!("is {given}; give 0 to {ATTEMPTS_MAX}, or nothing");
-        let (reason, given) = (Reason::InvalidValue, ("value", given));
-        fields.out_of_bounds(field, reason, text, given, ATTEMPTS_MAX);
+        let noted = fields.note(field, Reason::InvalidValue, text);
+        noted.with("value", given).with("max", ATTEMPTS_MAX);
         ATTEMPTS_MAX
     })
 }
 
 fn kind(fields: &mut Fields, kind: i32) -> Kind {
-    match v1::OperationKind::try_from(kind) {
-        Ok(v1::OperationKind::Unspecified | v1::OperationKind::Upgrade) => Kind::Upgrade,
-        Ok(v1::OperationKind::Rollback) => Kind::Rollback,
-        Ok(v1::OperationKind::Install) => Kind::Install,
-        Ok(v1::OperationKind::Configure) => Kind::Configure,
-        Ok(v1::OperationKind::Other) => Kind::Other,
-        Err(_) => {
-            let text = format!("is {kind}, which is not in the enum OperationKind");
-            fields.wrong("kind", text, kind).unwrap_or(Kind::Other)
-        }
+    match fields.choice("kind", kind, ", which is not in the enum OperationKind") {
+        Some(v1::OperationKind::Unspecified | v1::OperationKind::Upgrade) => Kind::Upgrade,
+        Some(v1::OperationKind::Rollback) => Kind::Rollback,
+        Some(v1::OperationKind::Install) => Kind::Install,
+        Some(v1::OperationKind::Configure) => Kind::Configure,
+        Some(v1::OperationKind::Other) | None => Kind::Other,
     }
 }
 
@@ -435,11 +384,55 @@ fn error(failure: &Failure) -> v1::ErrorReport {
 
 #[cfg(test)]
 mod tests {
+    use tonic_types::StatusExt;
+
     use super::*;
+    use crate::domain::classify::Rules;
+    use crate::telemetry::Metrics;
 
     #[test]
     fn digests_are_those_of_sha256sum() {
         let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(digest_of(b""), empty);
+    }
+
+    /// Returns the fields that are refused in the error of a `FailOperation`.
+    fn refused(error: v1::ErrorReport) -> Vec<String> {
+        let rules = ErrorRules::new(Rules::default(), Metrics::disabled());
+        let mut fields = Fields::default();
+        failure(&mut fields, &error, &rules);
+        let status = tonic::Status::from(fields.finish::<()>(None).unwrap_err());
+        let refused = status.get_details_bad_request().unwrap().field_violations;
+        refused.into_iter().map(|violation| violation.field).collect()
+    }
+
+    #[test]
+    fn each_wrong_field_of_a_failure_is_refused_once() {
+        let long = || "x".repeat(5000);
+        let day = prost_types::Duration { seconds: 24 * 3600 + 1, nanos: 0 };
+        for system in ["", "grpc"] {
+            let error = v1::ErrorReport {
+                component: long(),
+                target: long(),
+                system: system.into(),
+                code: long(),
+                origin: v1::ErrorOrigin::Peer.into(),
+                domain: long(),
+                reason: long(),
+                message: long(),
+                retry_after: Some(day),
+                ..v1::ErrorReport::default()
+            };
+            let mut fields = refused(error);
+            fields.sort();
+            let expected =
+                ["code", "component", "domain", "message", "reason", "retry_after", "target"];
+            assert_eq!(fields, expected, "{system:?}");
+        }
+        let code = "x".repeat(300);
+        let system = "grpc".to_string();
+        let origin = v1::ErrorOrigin::Peer.into();
+        let error = v1::ErrorReport { system, code, origin, ..v1::ErrorReport::default() };
+        assert_eq!(refused(error), ["code"], "the limit is that of FailOperation");
     }
 }

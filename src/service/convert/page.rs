@@ -64,36 +64,47 @@ pub fn framed(entry: &impl Message) -> usize {
     entry.encoded_len() + TAG_AND_LENGTH
 }
 
-/// The token of the next page: a checksum of the request, so that a token of another list is
-/// refused.
-pub struct PageToken(u32);
+/// One page of a list whose entries have keys.
+pub struct Page<K> {
+    /// Maximum entries.
+    pub size: usize,
+    /// The key of the last entry before the page; `None` at the start of the list.
+    pub after: Option<K>,
+    /// A checksum of the request, so that a token of another list is refused.
+    check: u32,
+}
 
-impl PageToken {
-    /// Creates the token of a call and of the request fields that determine the list.
-    pub fn of(call: &str, fields: &[&str]) -> PageToken {
-        PageToken(crc32fast::hash(format!("{call}\0{}", fields.join("\0")).as_bytes()))
-    }
-
-    /// Reads the position of a token; `None` at the start.
-    pub fn read<T: DeserializeOwned>(&self, token: &str) -> Result<Option<T>, ApiError> {
+impl<K: DeserializeOwned> Page<K> {
+    /// Reads size and token of a request. `fields` are the others that determine the list.
+    pub fn open(list: &str, fields: &[&str], size: i32, token: &str) -> Result<Page<K>, ApiError> {
+        let size = page_size(size)?;
+        let check = crc32fast::hash(format!("{list}\0{}", fields.join("\0")).as_bytes());
         if token.is_empty() {
-            return Ok(None);
+            return Ok(Page { size, after: None, check });
         }
         let bytes = URL_SAFE_NO_PAD.decode(token).ok();
-        let read = bytes.and_then(|bytes| rmp_serde::from_slice::<(u32, T)>(&bytes).ok());
-        match read {
-            Some((check, place)) if check == self.0 => Ok(Some(place)),
+        match bytes.and_then(|bytes| rmp_serde::from_slice::<(u32, K)>(&bytes).ok()) {
+            Some((given, key)) if given == check => Ok(Page { size, after: Some(key), check }),
             _ => Err(ApiError::page_token(token)),
         }
     }
 
-    /// Returns the token of a position; empty at the end.
-    pub fn write<T: Serialize>(&self, place: Option<&T>) -> String {
-        let encode = |place| {
-            let bytes = rmp_serde::to_vec(&(self.0, place)).expect("a place is plain data");
+    /// Fills the page. Also returns the token of the next one.
+    pub fn fill<T: Message>(
+        &self,
+        entries: impl Iterator<Item = (impl Serialize, T)>,
+    ) -> (Vec<T>, String) {
+        let (page, last) = fill(entries, self.size);
+        (page, self.token(last))
+    }
+
+    /// Returns the token of the page after a key; empty at the end.
+    pub fn token(&self, last: Option<impl Serialize>) -> String {
+        let encode = |key| {
+            let bytes = rmp_serde::to_vec(&(self.check, key)).expect("a key is plain data");
             URL_SAFE_NO_PAD.encode(bytes)
         };
-        place.map(encode).unwrap_or_default()
+        last.map(encode).unwrap_or_default()
     }
 }
 
@@ -103,14 +114,15 @@ mod tests {
 
     #[test]
     fn tokens_are_bound_to_what_was_asked() {
-        let mine = PageToken::of("ListUnits", &["default", "web"]);
-        let other = PageToken::of("ListUnits", &["default", "api"]);
-        let token = mine.write(Some(&"web/3".to_string()));
-        assert_eq!(mine.read::<String>(&token).unwrap().as_deref(), Some("web/3"));
-        assert!(other.read::<String>(&token).is_err());
-        assert!(mine.read::<String>("rubbish").is_err());
-        assert!(mine.read::<String>("").unwrap().is_none());
-        assert_eq!(mine.write::<String>(None), "");
+        let open =
+            |app, token: &str| Page::<String>::open("ListUnits", &["default", app], 0, token);
+        let first = open("web", "").ok().unwrap();
+        assert!(first.after.is_none());
+        let token = first.token(Some("web/3"));
+        assert_eq!(open("web", &token).ok().unwrap().after.as_deref(), Some("web/3"));
+        assert!(open("api", &token).is_err());
+        assert!(open("web", "rubbish").is_err());
+        assert_eq!(first.token(None::<&str>), "");
     }
 
     fn entries(texts: &[usize]) -> impl Iterator<Item = (usize, String)> {

@@ -41,12 +41,9 @@ pub fn hello(access: &Access, message: Option<Payload>) -> Result<Hello, ApiErro
     if let Some(app) = &app {
         access.check(app, &hello.unit, false)?;
     }
-    let who = Newcomer {
-        unit: fields.unit("unit", &hello.unit),
-        incarnation: hello.incarnation,
-        stateless: hello.stateless,
-        labels: fields.labels(&hello.labels),
-    };
+    let v1::Hello { unit, incarnation, stateless, labels, .. } = &*hello;
+    let (unit, labels) = (fields.unit("unit", unit), fields.labels(labels));
+    let who = Newcomer { unit, incarnation: *incarnation, stateless: *stateless, labels };
     fields.finish(app.map(|app| Hello { app, who }))
 }
 
@@ -55,12 +52,9 @@ pub fn register_unit(
     fields: &mut Fields,
     wire: &v1::RegisterUnitRequest,
 ) -> Option<(Newcomer, Option<Duration>, Option<RequestId>)> {
-    let who = Newcomer {
-        unit: fields.unit("unit", &wire.unit),
-        incarnation: wire.previous_incarnation,
-        stateless: wire.stateless,
-        labels: fields.labels(&wire.labels),
-    };
+    let (unit, labels) = (fields.unit("unit", &wire.unit), fields.labels(&wire.labels));
+    let (incarnation, stateless) = (wire.previous_incarnation, wire.stateless);
+    let who = Newcomer { unit, incarnation, stateless, labels };
     let ttl = fields.duration("ttl", wire.ttl, TTL_MIN, TTL_MAX);
     Some((who, ttl, request_id(fields, wire)))
 }
@@ -110,12 +104,12 @@ pub fn inbound(
             Some(Command::Clear { reporter: reporter(), component, key, kind })
         }),
         Some(Payload::Error(error)) => numbered(error.seq, None, |fields| {
-            error::met(fields, reporter(), error.error.as_ref(), rules)
+            error::error_command(fields, reporter(), error.error.as_ref(), rules)
         }),
         Some(Payload::Resolve(resolve)) => numbered(resolve.seq, None, |fields| {
             let v1::ConnectResolve { component, target, generation, all_components, .. } = &resolve;
             let what = (component.as_str(), *all_components);
-            Some(error::over(fields, reporter(), what, target, generation))
+            Some(error::success_command(fields, reporter(), what, target, generation))
         }),
         Some(Payload::ClaimLeadership(_)) => unnumbered(Command::ClaimLeadership(reporter(), None)),
         Some(Payload::ReleaseLeadership(_)) => unnumbered(Command::StepBack(reporter())),
@@ -157,8 +151,8 @@ fn report_of(
     let count = report.statuses.len();
     if STATUSES_MAX < count {
         let text = format!("are {count}; at most {STATUSES_MAX} in one message");
-        let given = ("count", count);
-        fields.out_of_bounds("statuses", Reason::InvalidValue, text, given, STATUSES_MAX);
+        let noted = fields.note("statuses", Reason::InvalidValue, text);
+        noted.with("count", count).with("max", STATUSES_MAX);
         return None;
     }
     let mut statuses = statuses(fields, report.statuses)?;

@@ -24,7 +24,7 @@ pub(super) struct Link {
     idle_since: AtomicU64,
     start: Instant,
     emptied: Notify,
-    out: Notify,
+    evicted: Notify,
     /// The account of the newest call.
     slot: Slot,
 }
@@ -40,7 +40,7 @@ impl Link {
             idle_since: AtomicU64::new(0),
             start,
             emptied: Notify::new(),
-            out: Notify::new(),
+            evicted: Notify::new(),
             slot: Slot::default(),
         };
         link.stamp();
@@ -59,13 +59,13 @@ impl Link {
     }
 
     /// Asks the task of the connection to end it.
-    pub(super) fn put_out(&self) {
-        self.out.notify_one();
+    pub(super) fn evict(&self) {
+        self.evicted.notify_one();
     }
 
     /// Resolves when the connection must end.
-    pub(super) async fn is_put_out(&self) {
-        self.out.notified().await;
+    pub(super) async fn evicted(&self) {
+        self.evicted.notified().await;
     }
 
     /// Resolves when no call has been open for about `grace`.

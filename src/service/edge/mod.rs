@@ -10,12 +10,12 @@
 //! maximum age, when its place is needed, and at a drain.
 
 mod call;
+mod cork;
 mod gate;
 mod link;
 mod peer;
 mod preface;
 mod serve;
-mod stream;
 pub mod transport;
 
 pub use call::{GrpcBody, GrpcService};

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::service::code::ApiError;
 use crate::service::intake::budget::Budget;
 
 /// An address, as used for shares: IPv6 by its first 64 bits, which is the network of one machine.
@@ -49,13 +50,6 @@ pub enum Owner {
     Peer(Peer),
     /// A principal, as the roles name it.
     Principal(Arc<str>),
-}
-
-impl Owner {
-    /// Returns the owner of an address.
-    pub fn of(address: IpAddr) -> Owner {
-        Owner::Peer(Peer::of(address))
-    }
 }
 
 impl std::fmt::Display for Owner {
@@ -156,6 +150,27 @@ pub struct Full {
     pub max: usize,
 }
 
+impl Full {
+    /// Returns the failure: what there are too many of, the names of the limits on an address and
+    /// on a principal, and what to do.
+    pub fn problem(
+        self,
+        what: &str,
+        names: (&'static str, &'static str),
+        advice: &str,
+    ) -> ApiError {
+        let Full { owner, max } = self;
+        let (kind, limit) = match owner {
+            Owner::Peer(_) => ("address", names.0),
+            Owner::Principal(_) => ("principal", names.1),
+        };
+        let text = format!(
+            "{max} {what} of {owner} are open already, which is the share of one {kind}; {advice}"
+        );
+        ApiError::too_many(text, limit, max)
+    }
+}
+
 impl Share {
     /// Returns an empty share of one owner.
     pub fn of(holder: &Arc<Holder>, kind: Kind) -> Share {
@@ -230,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_share_is_counted_until_it_is_dropped() {
-        let peer = holder(Owner::of("10.0.0.1".parse().unwrap()));
+        let peer = holder(Owner::Peer(Peer::of("10.0.0.1".parse().unwrap())));
         let mut first = Share::of(&peer, Kind::Watch);
         let mut second = Share::of(&peer, Kind::Watch);
         let grow = |share: &mut Share| share.grow(3, 0).is_ok();
@@ -247,8 +262,9 @@ mod tests {
 
     #[test]
     fn a_share_counts_for_the_address_and_for_the_principal() {
-        let (near, far) =
-            ["10.0.0.1", "10.0.0.2"].map(|a| holder(Owner::of(a.parse().unwrap()))).into();
+        let (near, far) = ["10.0.0.1", "10.0.0.2"]
+            .map(|a| holder(Owner::Peer(Peer::of(a.parse().unwrap()))))
+            .into();
         let principal = holder(Owner::Principal("token:ci".into()));
         let share = |peer| Share::of(peer, Kind::Watch).and_of(Some(&principal));
         let (mut one, mut other) = (share(&near), share(&far));

@@ -14,9 +14,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::call::{GrpcService, calls};
+use super::cork::Cork;
 use super::gate::{Gate, Seat};
 use super::preface::{self, First};
-use super::stream::Replayed;
 use super::transport::{self, Transport};
 use crate::security::tls::Tls;
 use crate::service::sparse::Sparse;
@@ -132,7 +132,7 @@ async fn connection<S: GrpcService>(
     let opened = open(stream, server.tls.as_ref());
     let opened = tokio::select! {
         opened = tokio::time::timeout(server.times.handshake, opened) => opened,
-        () = seat.link().is_put_out() => return,
+        () = seat.link.evicted() => return,
         () = draining.cancelled() => return,
     };
     let Ok(Some((first, stream))) = opened else { return seat.never_finished() };
@@ -142,12 +142,12 @@ async fn connection<S: GrpcService>(
     let calls = calls(server.service.clone(), seat.caller(), transport::presented(&stream));
     match first {
         First::Http2(first) => {
-            let io = TokioIo::new(Replayed::new(first, stream));
+            let io = TokioIo::new(Cork::new(first, stream));
             let serving = server.http2.serve_connection(io, calls);
             until_end(serving, |c| c.graceful_shutdown(), &seat, server.times, &draining).await;
         }
         First::Http1(first) => {
-            let io = TokioIo::new(Replayed::new(first, stream));
+            let io = TokioIo::new(Cork::new(first, stream));
             let serving = server.http1.serve_connection(io, calls);
             until_end(serving, |c| c.graceful_shutdown(), &seat, server.times, &draining).await;
         }
@@ -165,7 +165,7 @@ async fn until_end<C: Future<Output = hyper::Result<()>>>(
     let mut serving = pin!(serving);
     let goodbye = tokio::select! {
         ended = &mut serving => return log_end(ended),
-        () = seat.link().is_put_out() => SHORT_GOODBYE,
+        () = seat.link.evicted() => SHORT_GOODBYE,
         () = draining.cancelled() => GOODBYE,
         () = aged(times.age_max) => GOODBYE,
     };
@@ -173,7 +173,7 @@ async fn until_end<C: Future<Output = hyper::Result<()>>>(
     tokio::select! {
         ended = &mut serving => log_end(ended),
         // A client that does not confirm has no open calls to lose.
-        () = seat.link().idle_for(goodbye) => {}
+        () = seat.link.idle_for(goodbye) => {}
     }
 }
 

@@ -19,10 +19,10 @@ use crate::watch::Scope;
 
 /// The caller of a call: an extension of every request. Cheap to clone.
 #[derive(Clone)]
-pub struct Access(State);
+pub struct Access(pub(super) State);
 
 #[derive(Clone)]
-enum State {
+pub(super) enum State {
     /// The server has no protection.
     Unprotected,
     /// The caller is known.
@@ -57,14 +57,6 @@ impl Access {
     /// Returns the access of any caller of a server without protection.
     pub fn unprotected() -> Access {
         Access(State::Unprotected)
-    }
-
-    pub(super) fn unknown() -> Access {
-        Access(State::Unknown)
-    }
-
-    pub(super) fn known(caller: CallerState) -> Access {
-        Access(State::Known(Arc::new(caller)))
     }
 
     /// Returns the caller, if it is known.

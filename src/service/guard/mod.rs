@@ -9,7 +9,6 @@
 //! ```
 
 mod access;
-mod admit;
 mod body;
 mod methods;
 mod presented;
@@ -30,9 +29,14 @@ pub(super) use body::Guarded;
 pub use presented::Presented;
 
 use crate::security::Protection;
+use crate::security::identity::Refusal;
+use crate::security::role::right::{MethodRight, Right};
+use crate::service::code::ApiError;
+use crate::service::edge::Caller;
 use crate::service::route::Answering;
 use crate::telemetry::Metrics;
-use refusal::Refusals;
+use access::{CallerState, State};
+use refusal::{Refusals, invalid, missing};
 
 /// Protects every call of a tonic server.
 #[derive(Clone)]
@@ -96,6 +100,41 @@ where
         let request = request.map(|body| Guarded::request(body, access.clone()));
         let answer = self.inner.call(request);
         Either::Right(Box::pin(answered(access, answer)))
+    }
+}
+
+impl Rules {
+    /// Identifies the caller of a request, and checks that it has a role for the method at all.
+    pub(super) fn admit(
+        self: &Arc<Rules>,
+        request: &Request<Body>,
+        row: &'static MethodRight,
+    ) -> Result<Access, ApiError> {
+        let unknown = Presented::default();
+        let presented = request.extensions().get::<Presented>().unwrap_or(&unknown);
+        let credentials = presented.credentials(request.headers());
+        let version = self.protection.version();
+        let identity = match presented.identify(&self.protection, &credentials) {
+            Ok(identity) => identity,
+            Err(Refusal::Nothing) if row.right == Right::Anyone => {
+                return Ok(Access(State::Unknown));
+            }
+            Err(why) => {
+                let peer = request.extensions().get::<Caller>().map(Caller::address);
+                self.refusals.stranger(peer, request.uri().path(), why);
+                return Err(match why {
+                    Refusal::Nothing => missing(),
+                    _ => invalid(),
+                });
+            }
+        };
+        let grants = self.protection.grants(&identity.principal);
+        if row.right.roles().is_some_and(|roles| !grants.have(roles)) {
+            return Err(self.refusals.denied(&identity.principal, row, None));
+        }
+        let rules = self.clone();
+        let caller = CallerState { rules, version, credentials, identity, grants, row };
+        Ok(Access(State::Known(Arc::new(caller))))
     }
 }
 

@@ -157,7 +157,7 @@ impl WholeBody {
                 }
                 Poll::Pending => {
                     let is_due = self.meter.takes.one_message || !self.held.is_empty();
-                    self.meter.poll_patience(context, is_due)?;
+                    self.meter.poll_timeout(context, is_due)?;
                     return Poll::Pending;
                 }
             };

@@ -20,7 +20,7 @@ pub(super) struct Takes {
     /// Maximum bytes of one message.
     pub(super) message_bytes_max: usize,
     /// How long the only message of a call, or a message that has started, may take to be complete.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// The type of a message.
     pub(super) input: TypeId,
 }
@@ -63,14 +63,14 @@ impl Meter {
 
     /// Fails if the client must send more, as `is_due` says, and has taken too long. If it has not
     /// yet, the task is woken when it has.
-    pub fn poll_patience(&mut self, context: &mut Context<'_>, is_due: bool) -> Result<(), Status> {
+    pub fn poll_timeout(&mut self, context: &mut Context<'_>, is_due: bool) -> Result<(), Status> {
         if !is_due {
             return Ok(());
         }
-        let patience = self.takes.patience;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let timeout = self.takes.timeout;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
         match timer.as_mut().poll(context) {
-            Poll::Ready(()) => Err(refusal::late(patience)),
+            Poll::Ready(()) => Err(refusal::late(timeout)),
             Poll::Pending => Ok(()),
         }
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use http::Request;
 use prost_types::FileDescriptorSet;
 use tonic::body::Body;
-use tower::{Layer, Service};
+use tower::Service;
 
 use body::WholeBody;
 use budget::Budgets;
@@ -50,13 +50,13 @@ const LARGE: [&str; 10] = [
 /// Limits of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum bytes of a message of a method with a higher size limit.
+    /// Maximum bytes of a message of a method with a higher size limit: sets, payloads, names.
     pub large_bytes_max: usize,
     /// Maximum bytes of a message of any other method.
     pub small_bytes_max: usize,
     /// How long a message may take from its first byte to its last, and how long the request of a
     /// call with one message may take from its headers to its end.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Applies the limits to every request of a tonic server.
@@ -81,23 +81,30 @@ impl IntakeLayer {
 
     /// Creates the layer for the methods of these descriptors.
     pub fn of(sets: &[FileDescriptorSet], limits: Limits, shared: Budgets) -> IntakeLayer {
+        let Limits { large_bytes_max, small_bytes_max, timeout } = limits;
+        let small_bytes_max = small_bytes_max.min(large_bytes_max);
         let mut types = Types::default();
         sets.iter().for_each(|set| types.add(set));
         let methods = descriptor::methods(sets).map(|(path, method)| {
             let message_bytes_max = match LARGE.contains(&path.as_str()) {
-                true => limits.large_bytes_max,
-                false => limits.small_bytes_max,
+                true => large_bytes_max,
+                false => small_bytes_max,
             };
             let one_message = !method.client_streaming();
-            let (patience, input) = (limits.patience, types.id(method.input_type()));
-            (path, Takes { one_message, message_bytes_max, patience, input })
+            let input = types.id(method.input_type());
+            (path, Takes { one_message, message_bytes_max, timeout, input })
         });
         let methods = methods.collect();
-        let Limits { small_bytes_max: message_bytes_max, patience, .. } = limits;
         let input = types.id(".google.protobuf.Empty");
-        let other = Takes { one_message: true, message_bytes_max, patience, input };
+        let message_bytes_max = small_bytes_max;
+        let other = Takes { one_message: true, message_bytes_max, timeout, input };
         let types = Arc::new(types);
         IntakeLayer(Arc::new(Rules { methods, types, other, shared }))
+    }
+
+    /// Applies the limits to the requests that reach `inner`.
+    pub fn layer<S>(&self, inner: S) -> Intake<S> {
+        Intake { inner, layer: self.clone() }
     }
 
     /// Returns the limits of a call, for a layer above that translates its request. Whatever that
@@ -106,14 +113,6 @@ impl IntakeLayer {
         let IntakeLayer(rules) = self;
         let takes = rules.methods.get(path).copied().unwrap_or(rules.other);
         Meter::new(takes, caller.map_or(&rules.shared, Caller::budgets).clone())
-    }
-}
-
-impl<S> Layer<S> for IntakeLayer {
-    type Service = Intake<S>;
-
-    fn layer(&self, inner: S) -> Intake<S> {
-        Intake { inner, layer: self.clone() }
     }
 }
 

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use prost::encoding::{WireType, decode_key, decode_varint};
 use prost_types::field_descriptor_proto::Type;
 use prost_types::{DescriptorProto, FileDescriptorSet};
+
+use crate::service::wire::{WireValue, next_field};
 
 /// Maximum parts of a message: 4,096 statuses with 31 labels each.
 pub const PARTS_MAX: usize = 1 << 17;
@@ -99,34 +100,6 @@ pub fn json_has_too_many(json: &[u8]) -> bool {
         }
     }
     PARTS_MAX < parts
-}
-
-/// The value of a field on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WireValue<'a> {
-    /// A number of variable length.
-    Number(u64),
-    /// A text, bytes, a message or packed numbers.
-    Bytes(&'a [u8]),
-    /// A number of four or eight bytes.
-    Fixed(&'a [u8]),
-}
-
-/// Takes the next field off the bytes: its number and its value.
-pub fn next_field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, WireValue<'a>)> {
-    let (number, wire_type) = decode_key(bytes).ok()?;
-    let value = match wire_type {
-        WireType::Varint => WireValue::Number(decode_varint(bytes).ok()?),
-        WireType::LengthDelimited => {
-            let length = usize::try_from(decode_varint(bytes).ok()?).ok()?;
-            WireValue::Bytes(bytes.split_off(..length)?)
-        }
-        WireType::SixtyFourBit => WireValue::Fixed(bytes.split_off(..8)?),
-        WireType::ThirtyTwoBit => WireValue::Fixed(bytes.split_off(..4)?),
-        // Groups, which proto3 does not have.
-        WireType::StartGroup | WireType::EndGroup => return None,
-    };
-    Some((number, value))
 }
 
 #[cfg(test)]

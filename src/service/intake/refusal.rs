@@ -6,7 +6,8 @@ use tonic::Status;
 
 use super::budget::Budget;
 use super::parts::PARTS_MAX;
-use crate::service::code::{self, ApiError, Reason};
+use crate::domain::message::cut_bytes;
+use crate::service::code::{ApiError, QUOTED_BYTES_MAX, Reason};
 use crate::service::observe::refusals;
 
 /// How long a client waits after a full budget: within this time other messages are complete or
@@ -17,7 +18,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(in crate::service) fn malformed(text: impl Into<String>) -> Status {
     refusals::note();
     let text = text.into();
-    let cause = code::cut(&text, code::QUOTED_BYTES_MAX).into_owned();
+    let cause = cut_bytes(&text, QUOTED_BYTES_MAX).into_owned();
     ApiError::new(Reason::MalformedRequest, text).with("cause", cause).into()
 }
 
@@ -59,8 +60,8 @@ pub(super) fn no_room(budget: &Budget) -> Status {
         budget.limit,
         budget.used()
     );
-    let problem = ApiError::new(Reason::RateLimited, text);
-    problem.with("limit", budget.limit).with("max", budget.max).retry_after(RETRY_AFTER).into()
+    let problem = ApiError::of_limit(Reason::RateLimited, text, budget.limit, budget.max);
+    problem.retry_after(RETRY_AFTER).into()
 }
 
 /// The request cannot be read to its end. If its connection or stream has ended, the client has
@@ -77,8 +78,8 @@ pub(super) fn broken_off(status: Status) -> Status {
 }
 
 /// The rest of the request did not arrive in time.
-pub(super) fn late(patience: Duration) -> Status {
-    let seconds = patience.as_secs_f64();
+pub(super) fn late(timeout: Duration) -> Status {
+    let seconds = timeout.as_secs_f64();
     let text = format!(
         "the request was not complete within {seconds} s; end the message and the stream of \
          requests when it is sent"

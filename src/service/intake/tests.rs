@@ -17,10 +17,10 @@ use super::meter::Takes;
 use super::parts::TypeId;
 use super::{IntakeLayer, LARGE, Limits};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn takes(one_message: bool) -> Takes {
-    Takes { one_message, message_bytes_max: 100, patience: PATIENCE, input: TypeId::default() }
+    Takes { one_message, message_bytes_max: 100, timeout: TIMEOUT, input: TypeId::default() }
 }
 
 /// A frame of gRPC.
@@ -167,7 +167,7 @@ async fn a_request_is_complete_in_time_or_refused() {
         let (_, ended) = read(body).await;
         assert_eq!(reason(&ended.unwrap_err()), "REQUEST_INCOMPLETE", "{sent:?}");
     }
-    assert_eq!(start.elapsed(), 3 * PATIENCE);
+    assert_eq!(start.elapsed(), 3 * TIMEOUT);
     // A stream may be silent between two messages without a limit.
     let body = WholeBody::new(
         mk_body(&whole(5), 3, true),
@@ -175,7 +175,7 @@ async fn a_request_is_complete_in_time_or_refused() {
         Arc::from([budget(1000)]),
         Arc::default(),
     );
-    assert!(tokio::time::timeout(100 * PATIENCE, read(body)).await.is_err());
+    assert!(tokio::time::timeout(100 * TIMEOUT, read(body)).await.is_err());
 }
 
 #[tokio::test]
@@ -205,7 +205,7 @@ async fn kept_bytes_are_counted_and_released() {
 
 #[test]
 fn every_method_has_its_limits() {
-    let limits = Limits { large_bytes_max: 4 << 20, small_bytes_max: 64 << 10, patience: PATIENCE };
+    let limits = Limits { large_bytes_max: 4 << 20, small_bytes_max: 64 << 10, timeout: TIMEOUT };
     let layer = IntakeLayer::new(limits, Arc::from([]));
     for path in LARGE {
         assert_eq!(layer.0.methods[path].message_bytes_max, 4 << 20, "{path}");

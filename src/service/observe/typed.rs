@@ -7,6 +7,7 @@ use http::HeaderMap;
 use tonic::{Code, Status};
 
 use super::refusals;
+use crate::domain::message::cut_bytes;
 use crate::service::code::{self, ApiError, Reason};
 use crate::telemetry::code_name;
 
@@ -36,8 +37,8 @@ pub(super) fn complete_status(given: &Status) -> Status {
     };
     refusals::note();
     let cause = if text.is_empty() { code_name(given.code()) } else { text };
-    let cause = code::cut(cause, code::QUOTED_BYTES_MAX).into_owned();
-    let text = format!("{}{advice}", code::cut(text, TEXT_BYTES_MAX));
+    let cause = cut_bytes(cause, code::QUOTED_BYTES_MAX).into_owned();
+    let text = format!("{}{advice}", cut_bytes(text, TEXT_BYTES_MAX));
     ApiError::new(reason, text).with("cause", cause).into()
 }
 

@@ -20,7 +20,8 @@ use crate::service::guard::Access;
 
 /// All cohorts of one stream. Dropping it returns the permits of its watches.
 pub struct Cohorts {
-    watches: Watches,
+    /// What opens the watches.
+    pub watches: Watches,
     access: Access,
     peer: Option<IpAddr>,
     by_key: BTreeMap<u64, Box<Cohort>>,
@@ -56,11 +57,6 @@ impl Cohorts {
             last_key: 0,
             ready: Arc::default(),
         }
-    }
-
-    /// Returns what opens the watches.
-    pub fn watches(&self) -> &Watches {
-        &self.watches
     }
 
     /// Returns the number of watches.

@@ -17,6 +17,7 @@ mod route;
 mod single;
 mod track;
 
+pub(super) use route::{MULTIPLEX, WATCH};
 pub(super) use single::past_deadline;
 
 use std::net::IpAddr;
@@ -27,46 +28,49 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tonic::Streaming;
 
 use crate::proto::v1;
 use crate::service::code::ApiError;
 use crate::service::convert;
 use crate::service::edge::{Caller, Full, Kind, Share};
 use crate::service::guard::Access;
-use crate::service::observe::Deadline;
+use crate::service::options::STREAM_SHARE;
 use crate::service::reads::Reads;
 use crate::store::Epoch;
+use crate::sync::lock;
 use crate::telemetry::{Metrics, WatchStream as WatchStreamCount};
 use crate::watch::{Hub, Start, Token};
 
-use cohorts::Cohorts;
-use multiplex::Multiplex;
-use single::Single;
 use track::Track;
 
 /// How long a drained reader waits before it connects again. The load balancer decides when a
 /// replica is replaced, so this only prevents a reconnect to the same replica.
-pub(super) const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+
+/// Returns the last event of a watch on a server that drains.
+pub(super) fn drain() -> v1::Drain {
+    v1::Drain { reconnect_after: Some(convert::duration(RECONNECT_AFTER)) }
+}
 
 /// Limits of watches.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Streams at the same time, each with one watch or with many.
     pub streams_max: usize,
-    /// Watches on one stream.
-    pub per_stream_max: usize,
     /// Streams of one peer at the same time.
     pub streams_per_peer_max: usize,
     /// Streams of one principal at the same time.
     pub streams_per_principal_max: usize,
-    /// Watches on all multiplexed streams together.
-    pub multiplexed_max: usize,
-    /// Watches on the multiplexed streams of one peer, and of one principal.
-    pub multiplexed_per_peer_max: usize,
-    /// Health watches at the same time: in total, and of one peer or principal.
-    pub health_max: (usize, usize),
+    /// Health watches at the same time, apart from other watches.
+    pub health_streams_max: usize,
 }
+
+/// Maximum watches on one multiplexed stream; the proto documents this number.
+const PER_STREAM_MAX: usize = 10_000;
+/// Maximum watches on all multiplexed streams: 300 bytes each if they share a filter with others.
+const MULTIPLEXED_MAX: usize = 1_000_000;
+/// Maximum watches on the multiplexed streams of one peer, and of one principal.
+const MULTIPLEXED_PER_PEER_MAX: usize = MULTIPLEXED_MAX / STREAM_SHARE;
 
 /// Opens watches within the limits. Cheap to clone.
 #[derive(Clone)]
@@ -104,8 +108,8 @@ impl Watches {
             reads,
             limits,
             streams: Arc::new(Semaphore::new(limits.streams_max)),
-            health: Arc::new(Semaphore::new(limits.health_max.0)),
-            multiplexed: Semaphore::new(limits.multiplexed_max),
+            health: Arc::new(Semaphore::new(limits.health_streams_max)),
+            multiplexed: Semaphore::new(MULTIPLEXED_MAX),
             draining,
             metrics,
             is_draining: AtomicBool::new(false),
@@ -126,9 +130,10 @@ impl Watches {
     /// Reserves a place among the open streams; dropping it frees the place.
     pub fn place(&self, caller: Option<&Caller>) -> Result<StreamPlace, ApiError> {
         self.must_not_drain()?;
-        let Limits { streams_max, .. } = self.0.limits;
-        let max = (self.0.limits.streams_per_peer_max, self.0.limits.streams_per_principal_max);
-        let share = share(caller, Kind::Watch, max, |full| {
+        let Limits { streams_max, streams_per_peer_max, streams_per_principal_max, .. } =
+            self.0.limits;
+        let share_max = (streams_per_peer_max, streams_per_principal_max);
+        let share = share(caller, Kind::Watch, share_max, |full| {
             let names = ("watch_streams_per_peer_max", "watch_streams_per_principal_max");
             full.problem("watches", names, "watch several applications on one stream")
         })?;
@@ -144,7 +149,8 @@ impl Watches {
     /// even when other watches are at their limit.
     pub fn health_place(&self, caller: Option<&Caller>) -> Result<StreamPlace, ApiError> {
         self.must_not_drain()?;
-        let (max, per_peer_max) = self.0.limits.health_max;
+        let max = self.0.limits.health_streams_max;
+        let per_peer_max = (max / STREAM_SHARE).max(1);
         let share = share(caller, Kind::HealthWatch, (per_peer_max, per_peer_max), |full| {
             let names =
                 ("health_watch_streams_per_peer_max", "health_watch_streams_per_principal_max");
@@ -176,33 +182,6 @@ impl Watches {
         self.0.draining.cancelled().await;
     }
 
-    /// Starts a watch on its own stream.
-    fn single(
-        &self,
-        wire: &v1::WatchApplicationsRequest,
-        access: &Access,
-        deadline: Option<Deadline>,
-        caller: Option<&Caller>,
-    ) -> Result<Single, ApiError> {
-        let peer = caller.map(Caller::address);
-        let place = self.place(caller)?;
-        Ok(Single::new(self.clone(), self.track(access, wire, peer)?, deadline, place))
-    }
-
-    /// Starts a multiplexed stream.
-    fn multiplex(
-        &self,
-        access: Access,
-        requests: Streaming<v1::MultiplexWatchesRequest>,
-        deadline: Option<Deadline>,
-        caller: Option<&Caller>,
-    ) -> Result<Multiplex, ApiError> {
-        let peer = caller.map(Caller::address);
-        let place = self.place(caller)?;
-        let cohorts = Cohorts::new(self.clone(), access, peer);
-        Ok(Multiplex::new(cohorts, requests, deadline, place, caller))
-    }
-
     fn track(
         &self,
         access: &Access,
@@ -225,15 +204,19 @@ impl Watches {
 
     /// Returns the epoch, encoded as part of a message.
     fn epoch(&self, epoch: Epoch) -> Bytes {
-        let mut known = self.0.epoch.lock().expect("nothing panics while it is held");
-        match &*known {
-            Some((of, encoded)) if *of == epoch => encoded.clone(),
-            _ => {
-                let encoded = parts::epoch(epoch);
-                *known = Some((epoch, encoded.clone()));
-                encoded
-            }
-        }
+        self::epoch(&mut lock(&self.0.epoch), epoch, || parts::epoch(epoch))
+    }
+}
+
+/// Returns the encoded epoch that is known, or encodes it.
+fn epoch(
+    known: &mut Option<(Epoch, Bytes)>,
+    epoch: Epoch,
+    encode: impl FnOnce() -> Bytes,
+) -> Bytes {
+    match known {
+        Some((of, encoded)) if *of == epoch => encoded.clone(),
+        _ => known.insert((epoch, encode())).1.clone(),
     }
 }
 

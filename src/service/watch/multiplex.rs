@@ -11,10 +11,10 @@ use tokio_stream::Stream;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Status, Streaming};
 
-use super::StreamPlace;
 use super::cohorts::Cohorts;
 use super::parts::Parts;
 use super::single::{past, past_deadline};
+use super::{MULTIPLEXED_MAX, MULTIPLEXED_PER_PEER_MAX, PER_STREAM_MAX, StreamPlace};
 use crate::proto::v1;
 use crate::proto::v1::multiplex_watches_request::Request;
 use crate::service::account::{Account, Class};
@@ -52,7 +52,7 @@ impl Multiplex {
         place: StreamPlace,
         caller: Option<&Caller>,
     ) -> Multiplex {
-        let draining = cohorts.watches().0.draining.clone();
+        let draining = cohorts.watches.0.draining.clone();
         Multiplex {
             requests: Some(requests),
             cohorts,
@@ -128,25 +128,24 @@ impl Multiplex {
 
     fn begin(&mut self, watch_id: u64, wire: v1::WatchApplicationsRequest) -> Result<(), ApiError> {
         self.account.as_ref().map_or(Ok(()), |account| account.take(Class::Watch))?;
-        let limits = self.cohorts.watches().0.limits;
-        let max = limits.per_stream_max;
-        if max <= self.cohorts.len() {
+        if PER_STREAM_MAX <= self.cohorts.len() {
+            let max = PER_STREAM_MAX;
             let text = format!("{max} watches are on this stream already; open another one");
-            let problem = ApiError::new(Reason::LimitExceeded, text);
-            return Err(problem.with("limit", "watches_per_stream_max").with("max", max));
+            let limit = "watches_per_stream_max";
+            return Err(ApiError::of_limit(Reason::LimitExceeded, text, limit, max));
         }
         if let Some(share) = &mut self.share {
             share.shrink_to(self.cohorts.len());
-            let max = limits.multiplexed_per_peer_max;
+            let max = MULTIPLEXED_PER_PEER_MAX;
             share.grow(max, max).map_err(|full| {
                 let names =
                     ("multiplexed_watches_per_peer_max", "multiplexed_watches_per_principal_max");
                 full.problem("watches", names, "cancel one, or wait and try again")
             })?;
         }
-        let watches = self.cohorts.watches().clone();
+        let watches = self.cohorts.watches.clone();
         let Ok(permit) = watches.0.multiplexed.try_acquire() else {
-            let max = limits.multiplexed_max;
+            let max = MULTIPLEXED_MAX;
             let text = format!(
                 "{max} watches are open already, which is the limit of this server; \
                  cancel one, or wait and try again"

@@ -3,8 +3,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
+
+use crate::sync::lock;
 
 /// The cursors to poll, in the order in which they were woken; each once.
 #[derive(Debug, Default)]
@@ -35,7 +37,7 @@ impl Ready {
 
     /// Returns the next cursor to poll. If there is none, `context` is woken when there is one.
     pub fn next(&self, context: &Context<'_>) -> Option<u64> {
-        let mut queue = self.locked();
+        let mut queue = lock(&self.0);
         let Some(bell) = queue.woken.pop_front() else {
             queue.task = Some(context.waker().clone());
             return None;
@@ -43,10 +45,6 @@ impl Ready {
         // Reset before the poll: a later event queues the cursor again.
         bell.is_queued.store(false, Ordering::Release);
         Some(bell.key)
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().expect("nothing panics while it is held")
     }
 }
 
@@ -56,7 +54,7 @@ impl Wake for Bell {
             return;
         }
         let ready = self.ready.clone();
-        let mut queue = ready.locked();
+        let mut queue = lock(&ready.0);
         queue.woken.push_back(self);
         let task = queue.task.take();
         drop(queue);

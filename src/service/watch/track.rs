@@ -8,7 +8,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::parts::Parts;
-use super::{RECONNECT_AFTER, Watches};
+use super::{Watches, drain, epoch};
 use crate::domain::app::AppState;
 use crate::domain::limits::PAGE_SIZE_MAX;
 use crate::domain::name::AppName;
@@ -85,9 +85,7 @@ impl Track {
     /// Returns the drain event.
     pub fn drain(&self) -> Parts {
         Parts::of(&v1::WatchApplicationsResponse {
-            event: Some(wire::Event::Drain(v1::Drain {
-                reconnect_after: prost_types::Duration::try_from(RECONNECT_AFTER).ok(),
-            })),
+            event: Some(wire::Event::Drain(drain())),
             store_epoch: self.watches.0.hub.epoch().to_string(),
             // Before the end of the snapshot there is no token to resume from.
             resume_token: self.watcher.token().unwrap_or_default(),
@@ -137,14 +135,7 @@ impl Track {
     /// Returns the current store epoch, encoded.
     fn epoch(&mut self) -> Bytes {
         let now = self.watches.0.hub.epoch();
-        match &self.epoch {
-            Some((of, encoded)) if *of == now => encoded.clone(),
-            _ => {
-                let encoded = self.watches.epoch(now);
-                self.epoch = Some((now, encoded.clone()));
-                encoded
-            }
-        }
+        epoch(&mut self.epoch, now, || self.watches.epoch(now))
     }
 }
 

@@ -14,17 +14,8 @@ pub struct GrpcAnswer<B> {
     inner: B,
     /// The received part of the next message.
     held: BytesMut,
-    /// The status, if the answer has no messages.
-    only: Option<Status>,
-}
-
-/// One step of an answer.
-#[derive(Debug)]
-pub enum Step {
-    /// A message, as binary proto.
-    Message(Bytes),
-    /// The end. Its metadata are the trailers of the call.
-    End(Status),
+    /// The status of a call that failed before its first message.
+    pub early_end: Option<Status>,
 }
 
 /// How a protocol writes the stream of an answer.
@@ -39,32 +30,27 @@ pub trait AnswerForm: Send + 'static {
 impl<B: GrpcBody> GrpcAnswer<B> {
     /// Creates the answer from the headers and the body of a response.
     pub fn new(headers: &HeaderMap, inner: B) -> GrpcAnswer<B> {
-        let only = headers.contains_key("grpc-status").then(|| ended(headers));
-        GrpcAnswer { inner, held: BytesMut::new(), only }
+        let early_end = headers.contains_key("grpc-status").then(|| ended(headers));
+        GrpcAnswer { inner, held: BytesMut::new(), early_end }
     }
 
-    /// Returns the status of a call that failed before its first message.
-    pub fn early_end(&self) -> Option<&Status> {
-        self.only.as_ref()
-    }
-
-    /// Waits for the next step. It must not be called after the end.
-    pub async fn step(&mut self) -> Step {
-        if let Some(status) = self.only.take() {
-            return Step::End(status);
+    /// Waits for the next message, which is binary proto. It must not be called after the end.
+    ///
+    /// # Errors
+    /// The status at the end, also that of success. Its metadata are the trailers of the call.
+    pub async fn next(&mut self) -> Result<Bytes, Status> {
+        if let Some(status) = self.early_end.take() {
+            return Err(status);
         }
         loop {
             if let Some((_, message)) = take_frame(&mut self.held) {
-                return Step::Message(message);
+                return Ok(message);
             }
-            let frame = match next_frame(&mut self.inner).await {
-                Some(Ok(frame)) => frame,
-                Some(Err(status)) => return Step::End(status),
-                None => return Step::End(Status::unknown("the answer has no status")),
-            };
+            let frame = next_frame(&mut self.inner).await;
+            let frame = frame.ok_or_else(|| Status::unknown("the answer has no status"))??;
             match frame.into_data() {
                 Ok(data) => self.held.extend_from_slice(&data),
-                Err(frame) => return Step::End(ended(&frame.into_trailers().unwrap_or_default())),
+                Err(frame) => return Err(ended(&frame.into_trailers().unwrap_or_default())),
             }
         }
     }
@@ -73,14 +59,10 @@ impl<B: GrpcBody> GrpcAnswer<B> {
     pub fn written(self, form: impl AnswerForm) -> impl Stream<Item = Bytes> + Send + 'static {
         stream::unfold(Some((self, form)), |open| async {
             let (mut answer, form) = open?;
-            let end = match answer.step().await {
-                Step::Message(message) => match form.message(message) {
-                    Ok(written) => return Some((written, Some((answer, form)))),
-                    Err(status) => status,
-                },
-                Step::End(status) => status,
-            };
-            Some((form.end(&end), None))
+            Some(match answer.next().await.and_then(|message| form.message(message)) {
+                Ok(written) => (written, Some((answer, form))),
+                Err(end) => (form.end(&end), None),
+            })
         })
     }
 }

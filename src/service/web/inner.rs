@@ -5,7 +5,7 @@ use prost::Message;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
-use super::answer::{GrpcAnswer, Step};
+use super::answer::GrpcAnswer;
 use super::body::WebBody;
 use super::codec::framed;
 use super::{GrpcService, metadata};
@@ -41,10 +41,10 @@ impl<S: GrpcService> Inner<S> {
         let mut answer = GrpcAnswer::new(&parts.headers, body);
         let mut decoded = Err(Status::internal("the answer has no message"));
         loop {
-            match answer.step().await {
-                Step::Message(message) => decoded = Ok(T::decode(message)),
-                Step::End(status) if status.code() != Code::Ok => return Err(status),
-                Step::End(_) => break,
+            match answer.next().await {
+                Ok(message) => decoded = Ok(T::decode(message)),
+                Err(end) if end.code() != Code::Ok => return Err(end),
+                Err(_) => break,
             }
         }
         decoded?.map_err(|error| Status::internal(format!("the answer does not decode: {error}")))

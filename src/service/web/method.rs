@@ -26,64 +26,23 @@ pub fn pool(sets: &[&[u8]]) -> Result<DescriptorPool, DescriptorError> {
     Ok(pool)
 }
 
-/// One method.
-#[derive(Debug, Clone)]
-pub struct Method {
-    /// The type of its requests.
-    pub input: MessageDescriptor,
-    /// The type of its answers.
-    pub output: MessageDescriptor,
-    /// Whether a call has several requests.
-    pub client_streaming: bool,
-    /// Whether a call has several answers.
-    pub server_streaming: bool,
-    /// Whether the method changes nothing, so that GET may call it.
-    pub is_safe: bool,
+/// Returns whether a call has one request and one answer.
+pub fn is_unary(method: &MethodDescriptor) -> bool {
+    !method.is_client_streaming() && !method.is_server_streaming()
 }
 
-impl Method {
-    fn of(method: &MethodDescriptor) -> Method {
-        let options = method.method_descriptor_proto().options.clone().unwrap_or_default();
-        Method {
-            input: method.input(),
-            output: method.output(),
-            client_streaming: method.is_client_streaming(),
-            server_streaming: method.is_server_streaming(),
-            is_safe: options.idempotency_level() == IdempotencyLevel::NoSideEffects,
-        }
-    }
-
-    /// Returns whether a call has one request and one answer.
-    pub fn is_unary(&self) -> bool {
-        !self.client_streaming && !self.server_streaming
-    }
+/// Returns whether a method changes nothing, so that GET may call it.
+pub fn is_safe(method: &MethodDescriptor) -> bool {
+    let options = method.method_descriptor_proto().options.as_ref();
+    options.is_some_and(|options| options.idempotency_level() == IdempotencyLevel::NoSideEffects)
 }
 
-/// The methods of a descriptor pool, by path.
-#[derive(Debug)]
-pub struct Methods {
-    by_path: HashMap<String, Method, foldhash::fast::RandomState>,
-    pool: DescriptorPool,
-}
+/// Methods by their paths.
+pub type Methods = HashMap<String, MethodDescriptor, foldhash::fast::RandomState>;
 
-impl Methods {
-    /// Collects the methods.
-    pub fn new(pool: DescriptorPool) -> Methods {
-        let services = pool.services();
-        let methods = services.flat_map(|service| service.methods().collect::<Vec<_>>());
-        let path =
-            |m: &MethodDescriptor| format!("/{}/{}", m.parent_service().full_name(), m.name());
-        let by_path = methods.map(|method| (path(&method), Method::of(&method))).collect();
-        Methods { by_path, pool }
-    }
-
-    /// Returns the method of a path.
-    pub fn find(&self, path: &str) -> Option<&Method> {
-        self.by_path.get(path)
-    }
-
-    /// Returns every type, to show the details of errors.
-    pub fn pool(&self) -> &DescriptorPool {
-        &self.pool
-    }
+/// Returns the methods of a descriptor pool.
+pub fn methods(pool: &DescriptorPool) -> Methods {
+    let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
+    let path = |m: &MethodDescriptor| format!("/{}/{}", m.parent_service().full_name(), m.name());
+    methods.map(|method| (path(&method), method)).collect()
 }

@@ -20,7 +20,7 @@ mod answer;
 mod body;
 mod codec;
 mod connect;
-mod drain;
+mod discard;
 mod events;
 pub(super) mod gzip;
 mod health;
@@ -50,11 +50,12 @@ use tonic_web::GrpcWebLayer;
 use tower::{Layer, Service};
 
 pub use body::WebBody;
-pub use method::{Methods, pool};
+pub use method::pool;
 pub use origin::Origins;
 
-use drain::Drained;
+use discard::DiscardedRest;
 use inner::Inner;
+use method::Methods;
 use session::BrowserSessions;
 
 use crate::service::edge::{Caller, GrpcService};
@@ -90,10 +91,8 @@ pub struct Web<S> {
 
 /// What the calls of the layer share.
 struct Shared {
-    intake: IntakeLayer,
+    options: Options,
     methods: Methods,
-    descriptors: Option<&'static [u8]>,
-    origins: Origins,
     /// `None`: the server does not know its callers.
     sessions: Option<BrowserSessions>,
 }
@@ -101,11 +100,9 @@ struct Shared {
 impl<S> Web<S> {
     /// Puts the layer in front of `inner`.
     pub fn new(options: Options, inner: S) -> Web<S> {
-        let Options { intake, pool, descriptors, origins, has_callers, is_tls } = options;
-        let methods = Methods::new(pool);
-        let sessions = has_callers.then(|| BrowserSessions::new(is_tls));
-        let shared = Arc::new(Shared { intake, methods, descriptors, origins, sessions });
-        Web { inner, shared }
+        let methods = method::methods(&options.pool);
+        let sessions = options.has_callers.then(|| BrowserSessions::new(options.is_tls));
+        Web { inner, shared: Arc::new(Shared { options, methods, sessions }) }
     }
 
     /// Returns the gRPC service behind the layer.
@@ -163,15 +160,15 @@ fn is_grpc_web(request: &Request<Body>) -> bool {
 impl Shared {
     /// Answers a request that is not gRPC.
     async fn answer<S: GrpcService>(&self, inner: S, request: Request<Body>) -> WebAnswer<S> {
-        let origin = match self.origins.check(&request) {
+        let origin = match self.options.origins.check(&request) {
             Ok(origin) => origin,
             Err(text) => return plain(StatusCode::MISDIRECTED_REQUEST, text),
         };
-        if let Some(response) = self.origins.preflight(&request, origin.as_ref()) {
+        if let Some(response) = self.options.origins.preflight(&request, origin.as_ref()) {
             return response;
         }
         let request = match request.version() < Version::HTTP_2 {
-            true => request.map(|body| Body::new(Drained(body))),
+            true => request.map(|body| Body::new(DiscardedRest(body))),
             false => request,
         };
         let is_head = request.method() == Verb::HEAD;
@@ -196,10 +193,10 @@ impl Shared {
         let Some(sessions) = &self.sessions else { return self.route(inner, request, false).await };
         let path = request.uri().path();
         if [session::START, session::END].contains(&path) {
-            let meter = self.intake.meter(path, request.extensions().get::<Caller>());
-            return session::answer(sessions, &self.origins, inner, request, meter).await;
+            let meter = self.options.intake.meter(path, request.extensions().get::<Caller>());
+            return session::answer(sessions, &self.options.origins, inner, request, meter).await;
         }
-        match sessions.apply(&mut request, &self.origins) {
+        match sessions.apply(&mut request, &self.options.origins) {
             Some(session) => session::until_end(self.route(inner, request, true).await, session),
             None => self.route(inner, request, false).await,
         }
@@ -220,8 +217,8 @@ impl Shared {
             return response.map(WebBody::Stream);
         }
         let path = request.uri().path();
-        if let Some(method) = self.methods.find(path) {
-            let meter = self.intake.meter(path, request.extensions().get::<Caller>());
+        if let Some(method) = self.methods.get(path) {
+            let meter = self.options.intake.meter(path, request.extensions().get::<Caller>());
             return match events::is_asked(&request, method) {
                 true => events::call(inner, request, method, meter).await,
                 false => connect::call(inner, request, method, meter).await,
@@ -251,7 +248,7 @@ impl Shared {
             let accepted = request.headers().get(ACCEPT_ENCODING);
             return gzip::packed(response, accepted.is_some_and(gzip::is_accepted));
         }
-        match (path, self.descriptors) {
+        match (path, self.options.descriptors) {
             (DESCRIPTORS, Some(set)) => typed("application/protobuf", set),
             _ => plain(StatusCode::NOT_FOUND, "there is nothing at this path"),
         }
@@ -271,7 +268,7 @@ impl Shared {
         let status = status.unwrap_or_else(|| Status::unimplemented("there is no such method"));
         match status.code() {
             Code::Unimplemented => plain(StatusCode::NOT_FOUND, status.message()),
-            _ => connect::failed(&status, self.methods.pool()),
+            _ => connect::failed(&status, &self.options.pool),
         }
     }
 }

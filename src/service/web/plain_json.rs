@@ -13,7 +13,7 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
 use prost_types::Timestamp;
 use serde::Serialize;
 
-use crate::service::intake::parts::{WireValue, next_field};
+use crate::service::wire::{WireValue, next_field};
 
 /// The times that JSON can show: those of the years 1 to 9999.
 const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
@@ -90,14 +90,12 @@ fn add_field(
 
 /// Adds an entry of a map whose keys are text. Its key and its value may be left out.
 fn add_entry(json: &mut Vec<u8>, entry: &MessageDescriptor, value: WireValue<'_>) -> Option<()> {
-    let (WireValue::Bytes(bytes), Kind::String) = (value, entry.map_entry_key_field().kind())
-    else {
+    if entry.map_entry_key_field().kind() != Kind::String {
         return None;
-    };
-    let (fields, of) = (read(bytes)?, entry.map_entry_value_field().kind());
+    }
+    let (fields, of) = (read(value.bytes()?)?, entry.map_entry_value_field().kind());
     let given = |number| fields.iter().find(|field| field.0 == number).map(|(_, value)| *value);
-    let WireValue::Bytes(key) = given(1).unwrap_or(WireValue::Bytes(&[])) else { return None };
-    add(json, std::str::from_utf8(key).ok()?)?;
+    add(json, given(1).unwrap_or(WireValue::Bytes(&[])).text()?)?;
     json.push(b':');
     add_value(json, &of, given(2).unwrap_or(default_of(&of)))
 }
@@ -110,29 +108,21 @@ fn default_of(kind: &Kind) -> WireValue<'static> {
 }
 
 fn add_value(json: &mut Vec<u8>, kind: &Kind, value: WireValue<'_>) -> Option<()> {
-    match (kind, value) {
-        (Kind::Bool, WireValue::Number(number)) => add(json, &(number != 0)),
-        (Kind::Int32, WireValue::Number(number)) => add(json, &int32(number)?),
-        (Kind::Sint32, WireValue::Number(number)) => {
-            let number = u32::try_from(number).ok()?;
-            add(json, &((number >> 1) as i32 ^ -((number & 1) as i32)))
-        }
-        (Kind::Uint32, WireValue::Number(number)) => add(json, &u32::try_from(number).ok()?),
-        (Kind::Uint64, WireValue::Number(number)) => add(json, &number.to_string()),
-        (Kind::Enum(of), WireValue::Number(number)) => match of.get_value(int32(number)?) {
+    match kind {
+        Kind::Bool => add(json, &(value.number()? != 0)),
+        Kind::Int32 => add(json, &value.int32()?),
+        Kind::Sint32 => add(json, &value.sint32()?),
+        Kind::Uint32 => add(json, &u32::try_from(value.number()?).ok()?),
+        Kind::Uint64 => add(json, &value.number()?.to_string()),
+        Kind::Enum(of) => match of.get_value(value.int32()?) {
             Some(value) => add(json, value.name()),
-            None => add(json, &int32(number)?),
+            None => add(json, &value.int32()?),
         },
-        (Kind::String, WireValue::Bytes(bytes)) => add(json, std::str::from_utf8(bytes).ok()?),
-        (Kind::Bytes, WireValue::Bytes(bytes)) => add(json, &STANDARD.encode(bytes)),
-        (Kind::Message(of), WireValue::Bytes(bytes)) => add_message(json, of, bytes),
+        Kind::String => add(json, value.text()?),
+        Kind::Bytes => add(json, &STANDARD.encode(value.bytes()?)),
+        Kind::Message(of) => add_message(json, of, value.bytes()?),
         _ => None,
     }
-}
-
-/// Reads an `int32`: a negative one has ten bytes.
-fn int32(number: u64) -> Option<i32> {
-    i32::try_from(number as i64).ok()
 }
 
 fn add(json: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Option<()> {

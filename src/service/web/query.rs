@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::GeneralPurposeConfig;
 use base64::engine::{DecodePaddingMode, GeneralPurpose};
+use percent_encoding::percent_decode_str;
 use tonic::Status;
 
 use crate::service::intake::refusal;
@@ -50,25 +51,7 @@ pub fn message(query: Query<'_>) -> Result<Vec<u8>, Status> {
 
 /// Decodes `%41` to `A` and `+` to a space; other bytes stay, as a `%` without two digits does.
 pub fn decoded(text: &str) -> Vec<u8> {
-    let mut rest = text.as_bytes();
-    let mut decoded = Vec::with_capacity(rest.len());
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        let digits = after.first_chunk::<2>().filter(|_| byte == b'%');
-        let coded = digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match (coded, byte) {
-            (Some(coded), _) => {
-                decoded.push(coded);
-                rest = &rest[2..];
-            }
-            (None, b'+') => decoded.push(b' '),
-            (None, byte) => decoded.push(byte),
-        }
-    }
-    decoded
+    percent_decode_str(&text.replace('+', " ")).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::link::{Caller, Link};
@@ -27,12 +27,16 @@ use crate::telemetry::{ConnectionEnd, Metrics};
 pub struct Limits {
     /// Connections at the same time.
     pub connections_max: usize,
-    /// Connections of one peer at the same time.
+    /// Connections of one peer at the same time: an IPv4 address or an IPv6 network of 64 bits.
     pub per_peer_max: usize,
     /// Connections at the same time that have not completed the HTTP/2 handshake.
     pub unfinished_max: usize,
-    /// Bytes of incomplete messages: on one connection, of one peer, in total.
-    pub bytes_max: (usize, usize, usize),
+    /// Bytes of incomplete messages on one connection.
+    pub bytes_per_connection_max: usize,
+    /// Bytes of incomplete messages of one peer.
+    pub bytes_per_peer_max: usize,
+    /// Bytes of incomplete messages in total.
+    pub bytes_max: usize,
 }
 
 /// Places that are reserved for peers on this machine, so that an operator can always connect.
@@ -45,7 +49,8 @@ const CLEARED_SHARE: usize = 512;
 /// Shortest time between two log lines about refused connections.
 const LOG_PERIOD: Duration = Duration::from_secs(60);
 
-/// Admits connections. Cheap to clone.
+/// Admits connections. Cheap to clone. Each change of the maps is a single step, so a poisoned lock
+/// is safe to use.
 #[derive(Clone)]
 pub struct Gate(Arc<Mutex<State>>);
 
@@ -70,7 +75,7 @@ impl Gate {
     /// Creates a gate with these limits.
     pub fn new(limits: Limits, metrics: Metrics) -> Gate {
         Gate(Arc::new(Mutex::new(State {
-            bytes: Budget::new("incomplete_bytes_max", limits.bytes_max.2),
+            bytes: Budget::new("incomplete_bytes_max", limits.bytes_max),
             limits,
             metrics,
             start: Instant::now(),
@@ -84,14 +89,9 @@ impl Gate {
         })))
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
-        // Each change of the maps is a single step, so a poisoned lock is safe to use.
-        lock(&self.0)
-    }
-
     /// Returns the total byte budget, for calls without a connection of the gate.
     pub fn bytes(&self) -> Arc<Budget> {
-        self.locked().bytes.clone()
+        lock(&self.0).bytes.clone()
     }
 
     /// Reserves a place for a connection from this address. If there is none, ends another
@@ -101,7 +101,7 @@ impl Gate {
     /// If every place, or the share of the peer, is used up by connections with open calls.
     pub fn admit(&self, address: IpAddr) -> Result<Seat, ConnectionEnd> {
         let peer = Peer::of(address);
-        let mut state = self.locked();
+        let mut state = lock(&self.0);
         let (refused, limit) = match state.admit(peer) {
             Ok(link) => return Ok(Seat { gate: self.clone(), link }),
             Err(refused) => refused,
@@ -119,7 +119,7 @@ impl Gate {
 
     /// Returns a sentence about the places in use, for people.
     pub fn text(&self) -> String {
-        let State { open, unfinished, limits, refused, cleared, .. } = &*self.locked();
+        let State { open, unfinished, limits, refused, cleared, .. } = &*lock(&self.0);
         format!(
             "{} of {} open, {} of them unfinished; since the start {refused} refused, {cleared} \
              ended to make room",
@@ -156,7 +156,8 @@ impl State {
             return Err((ConnectionEnd::Full, "connections_max"));
         }
         self.next += 1;
-        let own = Budget::new("incomplete_bytes_per_connection_max", self.limits.bytes_max.0);
+        let bytes_max = self.limits.bytes_per_connection_max;
+        let own = Budget::new("incomplete_bytes_per_connection_max", bytes_max);
         let budgets = Arc::from([own, tally.bytes.clone(), self.bytes.clone()]);
         tally.connections.fetch_add(1, Ordering::Relaxed);
         let link = Arc::new(Link::new(self.next, tally, budgets, self.start));
@@ -171,7 +172,7 @@ impl State {
         if 64 + 2 * self.open.len() < self.peers.len() {
             self.peers.retain(|_, tally| tally.is_in_use());
         }
-        let max = self.limits.bytes_max.1;
+        let max = self.limits.bytes_per_peer_max;
         let bytes = || Budget::new("incomplete_bytes_per_peer_max", max);
         let new = || Arc::new(Tally::new(peer, bytes()));
         self.peers.entry(peer).or_insert_with(new).clone()
@@ -211,7 +212,7 @@ impl State {
         self.cleared += 1;
         self.metrics.connection_ended(end);
         self.leave(link);
-        link.put_out();
+        link.evict();
         true
     }
 
@@ -228,34 +229,30 @@ impl State {
 /// The place of a connection, which counts as open until this value is dropped.
 pub struct Seat {
     gate: Gate,
-    link: Arc<Link>,
+    pub(super) link: Arc<Link>,
 }
 
 impl Seat {
     /// Marks the HTTP/2 handshake as complete. Returns false if the connection was ended in the
     /// meantime.
     pub fn finished(&self) -> bool {
-        self.gate.locked().unfinished.remove(&self.link.id).is_some()
+        lock(&self.gate.0).unfinished.remove(&self.link.id).is_some()
     }
 
     /// Counts a connection that did not complete the HTTP/2 handshake in time.
     pub fn never_finished(&self) {
-        self.gate.locked().metrics.connection_ended(ConnectionEnd::Unfinished);
+        lock(&self.gate.0).metrics.connection_ended(ConnectionEnd::Unfinished);
     }
 
     /// Returns the caller of its calls.
     pub fn caller(&self) -> Caller {
         Caller::new(self.link.clone())
     }
-
-    pub(super) fn link(&self) -> &Link {
-        &self.link
-    }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.gate.locked().leave(&self.link);
+        lock(&self.gate.0).leave(&self.link);
     }
 }
 

@@ -6,8 +6,14 @@ use std::task::{Context, Waker};
 use super::*;
 
 fn mk_gate(connections_max: usize, per_peer_max: usize, unfinished_max: usize) -> Gate {
-    let bytes_max = (10, 20, 40);
-    let limits = Limits { connections_max, per_peer_max, unfinished_max, bytes_max };
+    let limits = Limits {
+        connections_max,
+        per_peer_max,
+        unfinished_max,
+        bytes_per_connection_max: 10,
+        bytes_per_peer_max: 20,
+        bytes_max: 40,
+    };
     Gate::new(limits, Metrics::disabled())
 }
 
@@ -18,9 +24,9 @@ fn peer(n: u8) -> IpAddr {
 
 const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-fn is_put_out(seat: &Seat) -> bool {
-    let mut put_out = std::pin::pin!(seat.link.is_put_out());
-    put_out.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+fn is_evicted(seat: &Seat) -> bool {
+    let mut evicted = std::pin::pin!(seat.link.evicted());
+    evicted.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
 fn finished(gate: &Gate, address: IpAddr) -> Seat {
@@ -35,11 +41,11 @@ fn the_oldest_that_is_silent_makes_room() {
     let first = gate.admit(peer(1)).unwrap();
     let second = gate.admit(peer(2)).unwrap();
     let third = gate.admit(peer(3)).unwrap();
-    assert!(is_put_out(&first) && !is_put_out(&second));
+    assert!(is_evicted(&first) && !is_evicted(&second));
     assert!(!first.finished(), "too late");
     assert!(second.finished() && third.finished());
     let _fourth = gate.admit(peer(4)).unwrap();
-    assert!(!is_put_out(&second) && !is_put_out(&third), "those that are finished count no more");
+    assert!(!is_evicted(&second) && !is_evicted(&third), "those that are finished count no more");
 }
 
 #[test]
@@ -51,14 +57,14 @@ fn a_full_server_ends_the_longest_idle_connection_and_none_with_a_call() {
     std::thread::sleep(Duration::from_millis(2));
     drop(latest.caller().begin_call());
     let newcomer = gate.admit(LOCAL).unwrap();
-    assert!(is_put_out(&idle) && !is_put_out(&busy) && !is_put_out(&latest));
+    assert!(is_evicted(&idle) && !is_evicted(&busy) && !is_evicted(&latest));
     assert!(newcomer.finished());
     let calls = [newcomer.caller().begin_call(), latest.caller().begin_call()];
     assert!(matches!(gate.admit(LOCAL), Err(ConnectionEnd::Share)));
     drop((call, calls));
     // The place of the ended connection belongs to the new one, even before its task ends.
     drop(idle);
-    assert_eq!(gate.locked().open.len(), 3);
+    assert_eq!(lock(&gate.0).open.len(), 3);
 }
 
 #[test]
@@ -70,8 +76,8 @@ fn a_peer_has_its_share_and_the_others_have_theirs() {
     let others = [finished(&gate, peer(2)), finished(&gate, peer(2))];
     // Within its share a peer replaces its own connections only.
     let _third = gate.admit(peer(2)).unwrap();
-    assert!(is_put_out(&others[0]) && !is_put_out(&others[1]));
-    assert!(!seats.iter().any(is_put_out));
+    assert!(is_evicted(&others[0]) && !is_evicted(&others[1]));
+    assert!(!seats.iter().any(is_evicted));
     drop(seats);
     assert!(gate.admit(peer(1)).is_ok());
 }
@@ -102,5 +108,5 @@ fn resources_of_a_peer_count_after_its_connections_end() {
     assert!(again.caller().share(Kind::Session).grow(1, 0).is_err());
     drop(share);
     assert!(again.caller().share(Kind::Session).grow(1, 0).is_ok());
-    assert!(gate.locked().peers.len() < 100, "those that have nothing are forgotten");
+    assert!(lock(&gate.0).peers.len() < 100, "those that have nothing are forgotten");
 }

@@ -8,7 +8,6 @@
 //! ```
 
 mod error;
-mod form;
 mod request;
 mod response;
 
@@ -18,19 +17,18 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method as Verb, Request, Response, StatusCode, Version};
+use prost_reflect::{MessageDescriptor, MethodDescriptor};
 use tonic::Status;
 use tonic::body::Body;
 
 pub use error::{json, named};
-pub use form::Framing;
 pub use response::failed;
 
-use form::Form;
 use request::RequestBody;
 
 use super::body::WebBody;
 use super::codec::Codec;
-use super::method::Method;
+use super::method::{is_safe, is_unary};
 use super::query::{self, Query};
 use super::{GrpcService, WebAnswer, gzip, metadata, plain};
 use crate::service::code::{ApiError, Reason};
@@ -44,11 +42,36 @@ const TIMEOUT_DIGITS_MAX: usize = 10;
 const WHOLE: &str = "application/json, application/proto";
 const PREFIXED: &str = "application/connect+json, application/connect+proto";
 
+/// Flag of a message that is compressed.
+const COMPRESSED: u8 = 1;
+
+/// How messages lie in a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// The body is the message.
+    Whole,
+    /// Each message has a prefix.
+    Prefixed,
+}
+
+/// How the messages of a body are written.
+#[derive(Debug, Clone)]
+struct Form {
+    /// Whether messages have a prefix.
+    framing: Framing,
+    /// How messages are encoded.
+    codec: Codec,
+    /// Whether messages may be compressed.
+    is_gzip: bool,
+    /// The type of the messages.
+    message: MessageDescriptor,
+}
+
 /// Calls a method.
 pub async fn call<S: GrpcService>(
     inner: S,
     request: Request<Body>,
-    method: &Method,
+    method: &MethodDescriptor,
     meter: Meter,
 ) -> WebAnswer<S> {
     let is_get = request.method() == Verb::GET;
@@ -64,7 +87,7 @@ pub async fn call<S: GrpcService>(
         framing,
         codec,
         is_gzip: accepted.is_some_and(gzip::is_accepted),
-        message: method.output.clone(),
+        message: method.output(),
     };
     let request = grpc_request(request, method, (framing, codec), meter);
     let mut response = form.answer(super::call(inner, request).await).await;
@@ -91,9 +114,9 @@ fn refused<B>(
 /// Reads how the bodies of a call are encoded.
 fn read_form<B>(
     request: &Request<Body>,
-    method: &Method,
+    method: &MethodDescriptor,
 ) -> Result<(Framing, Codec), Box<Response<WebBody<B>>>> {
-    let is_readable = method.is_safe && method.is_unary();
+    let is_readable = is_safe(method) && is_unary(method);
     if is_readable && request.method() == Verb::GET {
         let query = Query(request.uri().query().unwrap_or_default());
         let encoding = query.text("encoding").unwrap_or_else(|| "json".into());
@@ -110,7 +133,7 @@ fn read_form<B>(
         };
         return Err(refused(StatusCode::METHOD_NOT_ALLOWED, Some((ALLOW, allowed)), text));
     }
-    let (framing, accepted) = match method.is_unary() {
+    let (framing, accepted) = match is_unary(method) {
         true => (Framing::Whole, WHOLE),
         false => (Framing::Prefixed, PREFIXED),
     };
@@ -119,7 +142,8 @@ fn read_form<B>(
         let text = format!("the content type is not accepted here; send {accepted}");
         return Err(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, Some(header), &text));
     };
-    if method.client_streaming && method.server_streaming && request.version() < Version::HTTP_2 {
+    let is_duplex = method.is_client_streaming() && method.is_server_streaming();
+    if is_duplex && request.version() < Version::HTTP_2 {
         let text = "both sides of this method send at the same time, which needs HTTP/2";
         return Err(refused(StatusCode::HTTP_VERSION_NOT_SUPPORTED, None, text));
     }
@@ -148,7 +172,7 @@ fn media_type(headers: &HeaderMap) -> Option<(Framing, Codec)> {
 /// as one, and after the checks of identity.
 pub fn grpc_request(
     request: Request<Body>,
-    method: &Method,
+    method: &MethodDescriptor,
     (framing, codec): (Framing, Codec),
     meter: Meter,
 ) -> Request<Body> {
@@ -164,7 +188,7 @@ pub fn grpc_request(
     parts.method = Verb::POST;
     parts.version = Version::HTTP_2;
     parts.headers = headers;
-    let form = Form { framing, codec, is_gzip, message: method.input.clone() };
+    let form = Form { framing, codec, is_gzip, message: method.input() };
     let held = BytesMut::new();
     let body = RequestBody { inner, form, meter, held, refused, is_ended: false };
     Request::from_parts(parts, body.into_body())

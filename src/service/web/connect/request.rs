@@ -12,7 +12,7 @@ use http_body::{Body as _, Frame};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::form::{COMPRESSED, Form, Framing};
+use super::{COMPRESSED, Form, Framing};
 use crate::service::intake::frame::Prefix;
 use crate::service::intake::{Meter, refusal};
 use crate::service::web::codec::{framed, take_frame};
@@ -94,7 +94,7 @@ impl RequestBody {
             let frame = poll_fn(|context| {
                 let polled = Pin::new(&mut self.inner).poll_frame(context);
                 if polled.is_pending() {
-                    self.meter.poll_patience(context, !self.held.is_empty())?;
+                    self.meter.poll_timeout(context, !self.held.is_empty())?;
                 }
                 polled.map(Option::transpose)
             });

@@ -6,10 +6,9 @@ use http::{HeaderMap, HeaderValue, Response};
 use prost_reflect::DescriptorPool;
 use tonic::{Code, Status};
 
-use super::error;
-use super::form::{COMPRESSED, Form, Framing};
+use super::{COMPRESSED, Form, Framing, error};
 use crate::service::edge::GrpcBody;
-use crate::service::web::answer::{AnswerForm, GrpcAnswer, Step};
+use crate::service::web::answer::{AnswerForm, GrpcAnswer};
 use crate::service::web::body::WebBody;
 use crate::service::web::codec::{Codec, framed};
 use crate::service::web::{gzip, metadata, typed};
@@ -34,7 +33,7 @@ impl Form {
     pub async fn answer<B: GrpcBody>(self, response: Response<B>) -> Response<WebBody<B>> {
         let (parts, body) = response.into_parts();
         let answer = GrpcAnswer::new(&parts.headers, body);
-        let headers = match answer.early_end() {
+        let headers = match &answer.early_end {
             // Its headers are the trailers of the call.
             Some(_) => HeaderMap::new(),
             None => metadata::only_metadata(&parts.headers),
@@ -50,12 +49,12 @@ impl Form {
 
     /// Returns the only message of an answer, or its error.
     async fn whole<B: GrpcBody>(&self, mut answer: GrpcAnswer<B>) -> Response<WebBody<B>> {
-        let is_early = answer.early_end().is_some();
+        let is_early = answer.early_end.is_some();
         let mut messages = Vec::new();
         let status = loop {
-            match answer.step().await {
-                Step::Message(message) => messages.push(message),
-                Step::End(status) => break status,
+            match answer.next().await {
+                Ok(message) => messages.push(message),
+                Err(end) => break end,
             }
         };
         let trailers = status.metadata().clone().into_headers();

@@ -33,6 +33,16 @@ impl Html {
         self
     }
 
+    /// Adds markup of the program with a text in place of each `{}`.
+    pub fn fill(&mut self, markup: &'static str, texts: &[&dyn Display]) -> &mut Html {
+        let mut parts = markup.split("{}");
+        self.raw(parts.next().unwrap_or_default());
+        for (part, text) in parts.zip(texts) {
+            self.text(text).raw(part);
+        }
+        self
+    }
+
     /// Adds a text after a label; neither if the text is empty.
     pub fn labelled(&mut self, label: &'static str, text: &str) -> &mut Html {
         match text.is_empty() {

@@ -14,7 +14,7 @@ const ROWS_MAX: usize = 500;
 /// Adds the filters and the rows.
 pub fn add(html: &mut Html, view: &PageView, apps: &[v1::Application]) {
     let named: Vec<&v1::Application> = apps.iter().filter(|app| view.has_name(app)).collect();
-    html.raw("<nav aria-label=\"Levels\" class=\"levels\" id=\"levels\">");
+    html.raw(r#"<nav aria-label="Levels" class="levels" id="levels">"#);
     chip(html, view, "", "all", "", named.len());
     for (level, shape) in LEVELS {
         let word = level_word(level);
@@ -25,52 +25,48 @@ pub fn add(html: &mut Html, view: &PageView, apps: &[v1::Application]) {
     search(html, view, apps);
     let shown: Vec<&v1::Application> = apps.iter().filter(|app| view.has(app)).collect();
     if shown.is_empty() {
-        html.raw("<p class=\"none\">No application matches.</p>");
+        html.raw(r#"<p class="none">No application matches.</p>"#);
         return;
     }
-    html.raw(
-        "<table id=\"apps\"><caption class=\"hidden\">Applications, worst first</caption>\
-         <thead><tr><th scope=\"col\">Status</th><th scope=\"col\">Application</th>\
-         <th scope=\"col\">Units</th><th scope=\"col\">Since</th>\
-         <th scope=\"col\">Message</th></tr></thead><tbody>",
-    );
+    html.raw(r#"<table id="apps"><caption class="hidden">Applications, worst first</caption>"#);
+    html.raw("<thead><tr>");
+    for column in ["Status", "Application", "Units", "Since", "Message"] {
+        html.fill(r#"<th scope="col">{}</th>"#, &[&column]);
+    }
+    html.raw("</tr></thead><tbody>");
     for app in shown.iter().take(ROWS_MAX) {
         row(html, view, app);
     }
     html.raw("</tbody></table>");
     if ROWS_MAX < shown.len() {
         let rest = shown.len() - ROWS_MAX;
-        html.raw("<p class=\"none\">").text(rest).raw(" more; filter to see them.</p>");
+        html.fill(r#"<p class="none">{} more; filter to see them.</p>"#, &[&rest]);
     }
 }
 
 fn chip(html: &mut Html, view: &PageView, level: &str, word: &str, shape: &str, count: usize) {
     let to = PageView { level: level.into(), why: String::new(), ..view.clone() };
-    html.raw("<a class=\"chip ").text(word);
-    html.raw("\" href=\"").text(to.url()).raw("\" id=\"level-").text(word).raw("\"");
-    if view.level == level {
-        html.raw(" aria-current=\"true\"");
-    }
-    html.raw("><span aria-hidden=\"true\">").text(shape).raw("</span> ").text(word);
-    html.raw(" <b>").text(count).raw("</b></a>");
+    html.fill(r#"<a class="chip {}" href="{}" id="level-{}""#, &[&word, &to.url(), &word]);
+    html.raw(if view.level == level { r#" aria-current="true""# } else { "" });
+    let markup = r#"><span aria-hidden="true">{}</span> {} <b>{}</b></a>"#;
+    html.fill(markup, &[&shape, &word, &count]);
 }
 
 fn search(html: &mut Html, view: &PageView, apps: &[v1::Application]) {
-    html.raw(
-        "<form action=\"/\" id=\"filter\" role=\"search\"><label>Namespace \
-         <select name=\"ns\" id=\"ns\"><option value=\"\">all</option>",
-    );
+    html.raw(r#"<form action="/" id="filter" role="search"><label>Namespace "#);
+    html.raw(r#"<select name="ns" id="ns"><option value="">all</option>"#);
     let namespaces: BTreeSet<&str> = apps.iter().map(|app| app.namespace.as_str()).collect();
     let selected = Some(view.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     for namespace in namespaces.into_iter().chain(selected).collect::<BTreeSet<_>>() {
         let is_selected = namespace == view.namespace;
-        html.raw(if is_selected { "<option selected>" } else { "<option>" });
-        html.text(namespace).raw("</option>");
+        let open = if is_selected { "<option selected>" } else { "<option>" };
+        html.element(open, namespace, "</option>");
     }
-    html.raw("</select></label> <label>Name <input type=\"search\" name=\"q\" id=\"q\" value=\"");
-    html.text(&view.search).raw("\"></label>");
+    let markup =
+        r#"</select></label> <label>Name <input type="search" name="q" id="q" value="{}"></label>"#;
+    html.fill(markup, &[&view.search]);
     if !view.level.is_empty() {
-        html.raw("<input type=\"hidden\" name=\"level\" value=\"").text(&view.level).raw("\">");
+        html.fill(r#"<input type="hidden" name="level" value="{}">"#, &[&view.level]);
     }
     html.raw(" <button>Filter</button></form>");
 }
@@ -79,14 +75,14 @@ fn row(html: &mut Html, view: &PageView, app: &v1::Application) {
     let (level, marks) = (view::level(app), view::marks(app));
     let name = format!("{}/{}", app.namespace, app.name);
     let status = app.status.clone().unwrap_or_default();
-    html.raw("<tr data-key=\"").text(&name).raw("\"><td>");
+    html.fill(r#"<tr data-key="{}"><td>"#, &[&name]);
     add_status(html, level, &marks);
     let to = PageView { why: name.clone(), ..view.clone() };
-    html.raw("</td><th scope=\"row\"><a id=\"app-").text(&name).raw("\" href=\"").text(to.url());
-    html.raw("\"><span class=\"ns\">").text(&app.namespace).raw("/</span>").text(&app.name);
-    html.raw("</a></th><td>").text(app.unit_count).raw("</td><td>");
+    html.fill(r#"</td><th scope="row"><a id="app-{}" href="{}">"#, &[&name, &to.url()]);
+    html.fill(r#"<span class="ns">{}/</span>{}</a></th>"#, &[&app.namespace, &app.name]);
+    html.fill("<td>{}</td><td>", &[&app.unit_count]);
     add_since(html, status.since_time.as_ref());
-    html.raw("</td><td class=\"message\">");
+    html.raw(r#"</td><td class="message">"#);
     let unit = status.winner.map(|winner| winner.unit).unwrap_or_default();
     if !unit.is_empty() && !status.message.is_empty() {
         html.text(unit).raw(": ");
@@ -96,12 +92,11 @@ fn row(html: &mut Html, view: &PageView, app: &v1::Application) {
 
 /// Adds a level with its shape, its word and what is doubtful about it.
 pub fn add_status(html: &mut Html, level: v1::Level, marks: &[String]) {
-    html.raw("<span class=\"status ").text(level_word(level));
-    html.raw(if marks.is_empty() { "" } else { " doubtful" });
-    html.raw("\"><span aria-hidden=\"true\">").text(view::shape(level)).raw("</span> ");
-    html.text(level_word(level)).raw("</span>");
+    let (word, doubt) = (level_word(level), if marks.is_empty() { "" } else { " doubtful" });
+    let markup = r#"<span class="status {}{}"><span aria-hidden="true">{}</span> {}</span>"#;
+    html.fill(markup, &[&word, &doubt, &view::shape(level), &word]);
     for mark in marks {
-        html.raw(" <span class=\"mark\">").text(mark).raw("</span>");
+        html.element(r#" <span class="mark">"#, mark, "</span>");
     }
 }
 
@@ -109,7 +104,7 @@ pub fn add_status(html: &mut Html, level: v1::Level, marks: &[String]) {
 pub fn add_since(html: &mut Html, time: Option<&prost_types::Timestamp>) {
     let Some(time) = time else { return };
     let seconds = u64::try_from(now().saturating_sub(time.seconds)).unwrap_or(0);
-    html.raw("<time datetime=\"").text(time).raw("\">").text(age(seconds)).raw("</time>");
+    html.fill(r#"<time datetime="{}">{}</time>"#, &[time, &age(seconds)]);
 }
 
 fn age(seconds: u64) -> String {

@@ -81,10 +81,11 @@ fn served<B>(text: String, kind: &'static str, cache: &'static str) -> Response<
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
-    let same_origin = HeaderValue::from_static("same-origin");
-    headers.insert(HeaderName::from_static("cross-origin-opener-policy"), same_origin.clone());
-    headers.insert(HeaderName::from_static("cross-origin-resource-policy"), same_origin);
+    let opener = HeaderName::from_static("cross-origin-opener-policy");
+    let resource = HeaderName::from_static("cross-origin-resource-policy");
+    for name in [REFERRER_POLICY, opener, resource] {
+        headers.insert(name, HeaderValue::from_static("same-origin"));
+    }
     response
 }
 
@@ -123,8 +124,8 @@ async fn page<S: GrpcService>(
     let mut main = Html::default();
     // Of a part of the applications, a digest says nothing.
     let digest = if is_cut { String::new() } else { digest::of(&apps) };
-    main.raw(" data-watch=\"").text(watched(&view.namespace));
-    main.raw("\" data-digest=\"").text(digest).raw("\">");
+    let watch = watched(&view.namespace);
+    main.fill(r#" data-watch="{}" data-digest="{}">"#, &[&watch, &digest]);
     if has_session {
         sign_in::add_end(&mut main);
     }
@@ -132,8 +133,8 @@ async fn page<S: GrpcService>(
     view::sort(&mut apps);
     list::add(&mut main, view, &apps);
     if is_cut {
-        main.raw("<p class=\"none\">There are more applications than this page reads: ");
-        main.text(APPLICATIONS_MAX).raw(".</p>");
+        let markup = r#"<p class="none">There are more applications than this page reads: {}.</p>"#;
+        main.fill(markup, &[&APPLICATIONS_MAX]);
     }
     html(shown, REFRESH, main)
 }
@@ -155,14 +156,14 @@ async fn unlisted<S: GrpcService>(
                 (add_why(inner, view, &mut part).await, view.why.split_once('/'))
             {
                 let watch = serde_json::json!({ "namespace": namespace, "applications": [name] });
-                main.raw(" data-watch=\"").text(watch).raw("\"");
+                main.fill(r#" data-watch="{}""#, &[&watch]);
             }
         }
         // The filter of the address names nothing that exists.
         Code::InvalidArgument => {}
         // It may succeed later.
         _ => {
-            main.raw(" data-watch=\"").text(watched(&view.namespace)).raw("\"");
+            main.fill(r#" data-watch="{}""#, &[&watched(&view.namespace)]);
         }
     }
     main.raw(">");

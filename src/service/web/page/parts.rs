@@ -1,6 +1,8 @@
 //! The parts of one application as HTML: its units, open faults and operations, each with what
 //! comes next.
 
+use std::fmt::Display;
+
 use super::html::Html;
 use super::list::{add_since, add_status};
 use super::now;
@@ -15,9 +17,12 @@ pub fn add_faults(html: &mut Html, faults: &[v1::Fault], count: i32) {
     html.list("<dt>Open faults</dt><dd><ul>", faults, &rest, |html, fault| {
         let place = [&fault.unit, &fault.component, &fault.target];
         let text = fault.last.as_ref().map(|last| last.message.as_str()).unwrap_or_default();
-        html.text(joined(place)).raw(": ").text(text).raw(" <span class=\"note\">");
-        html.text(word(fault.class().as_str_name(), "ERROR_CLASS_")).raw(", ");
-        html.text(fault.count).raw(if fault.count == 1 { " time, " } else { " times, " });
+        let class = word(fault.class().as_str_name(), "ERROR_CLASS_");
+        html.fill(
+            r#"{}: {} <span class="note">{}, {}"#,
+            &[&joined(place), &text, &class, &fault.count],
+        );
+        html.raw(if fault.count == 1 { " time, " } else { " times, " });
         match &fault.next_retry_time {
             Some(time) => add_next(html, "next attempt", time),
             None => {
@@ -34,19 +39,19 @@ pub fn add_operations(html: &mut Html, operations: &[v1::Operation], is_cut: boo
     let rest = if is_cut { "older ones: ListOperations" } else { "" };
     html.list(open, operations, rest, |html, operation| {
         let kind = word(operation.kind().as_str_name(), "OPERATION_KIND_");
-        html.text(kind).raw(" ").text(&operation.operation_id).raw(": ");
+        html.fill("{} {}: ", &[&kind, &operation.operation_id]);
         if !operation.from_version.is_empty() {
-            html.text(&operation.from_version).raw(" to ");
+            html.fill("{} to ", &[&operation.from_version]);
         }
-        html.text(&operation.target_version).raw(", <b>");
-        html.text(word(operation.state().as_str_name(), "OPERATION_STATE_")).raw("</b>");
+        let state = word(operation.state().as_str_name(), "OPERATION_STATE_");
+        html.fill("{}, <b>{}</b>", &[&operation.target_version, &state]);
         html.labelled(", ", &operation.progress).labelled(", held by ", &operation.holder);
         if 0 < operation.attempts_failed {
-            html.raw(", ").text(operation.attempts_failed).raw(" of ");
-            html.text(operation.max_attempts).raw(" attempts failed");
+            let counts: [&dyn Display; 2] = [&operation.attempts_failed, &operation.max_attempts];
+            html.fill(", {} of {} attempts failed", &counts);
         }
         if !operation.next_step.is_empty() || operation.next_time.is_some() {
-            html.raw(" <span class=\"note\">Next: ").text(&operation.next_step);
+            html.fill(r#" <span class="note">Next: {}"#, &[&operation.next_step]);
             if let Some(time) = &operation.next_time {
                 add_next(html, "", time);
             }
@@ -76,14 +81,13 @@ pub fn rest<T>(shown: &[T], count: i32) -> String {
 /// Adds a time to come, as the time from now and for programs.
 fn add_next(html: &mut Html, label: &'static str, time: &prost_types::Timestamp) {
     let left = time.seconds - now();
-    html.raw(label).raw(" <time datetime=\"").text(time).raw("\">");
-    match left {
-        ..=0 => html.raw("now"),
-        1..120 => html.raw("in ").text(left).raw("s"),
-        120..7200 => html.raw("in ").text(left / 60).raw("m"),
-        _ => html.raw("in ").text(left / 3600).raw("h"),
+    let until = match left {
+        ..=0 => "now".to_string(),
+        1..120 => format!("in {left}s"),
+        120..7200 => format!("in {}m", left / 60),
+        _ => format!("in {}h", left / 3600),
     };
-    html.raw("</time>");
+    html.raw(label).fill(r#" <time datetime="{}">{}</time>"#, &[time, &until]);
 }
 
 /// Returns the names that are given, with spaces.

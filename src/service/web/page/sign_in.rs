@@ -5,24 +5,23 @@ use super::view::PageView;
 
 /// Adds the form that takes a token, and returns to a view.
 pub fn add_token(html: &mut Html, view: &PageView) {
-    html.raw(
-        "<form method=\"post\" action=\"/session\" id=\"sign-in\"><label>Token \
-         <input type=\"password\" name=\"token\" id=\"token\" required \
-         autocomplete=\"current-password\"></label><input type=\"hidden\" name=\"to\" value=\"",
-    );
-    html.text(view.url()).raw("\"> <button>Sign in</button></form><p class=\"note\">");
+    html.raw(r#"<form method="post" action="/session" id="sign-in"><label>Token "#);
+    html.raw(r#"<input type="password" name="token" id="token" required "#);
+    html.raw(r#"autocomplete="current-password"></label>"#);
+    html.fill(r#"<input type="hidden" name="to" value="{}">"#, &[&view.url()]);
+    html.raw(r#" <button>Sign in</button></form><p class="note">"#);
     html.raw("The token is the one that programs send. The page can read with it, and change ");
     html.raw("nothing.</p>");
 }
 
 /// Adds the form that ends a session.
 pub fn add_end(html: &mut Html) {
-    html.raw("<form method=\"post\" action=\"/session/end\" id=\"sign-out\">");
+    html.raw(r#"<form method="post" action="/session/end" id="sign-out">"#);
     html.raw("<button>Sign out</button></form>");
 }
 
 /// Adds the form that selects a namespace which the caller may read.
 pub fn add_namespace(html: &mut Html, view: &PageView) {
-    html.raw("<form action=\"/\" id=\"filter\"><label>Namespace <input name=\"ns\" id=\"ns\" ");
-    html.raw("value=\"").text(&view.namespace).raw("\"></label> <button>Show</button></form>");
+    html.raw(r#"<form action="/" id="filter"><label>Namespace <input name="ns" id="ns" "#);
+    html.fill(r#"value="{}"></label> <button>Show</button></form>"#, &[&view.namespace]);
 }

@@ -34,19 +34,18 @@ struct Span {
 /// that none of theirs is missing. `now` has milliseconds.
 pub fn add(html: &mut Html, app: &v1::Application, events: &[v1::StatusEvent], now: i64) {
     let spans = spans(app, events, now);
-    html.raw("<figure class=\"strip\"><svg viewBox=\"0 0 288 20\" preserveAspectRatio=\"none\" ");
-    html.raw("role=\"img\" aria-labelledby=\"strip-title strip-sum\">");
-    html.raw("<title id=\"strip-title\">The last 24 hours</title>");
+    html.raw(r#"<figure class="strip"><svg viewBox="0 0 288 20" preserveAspectRatio="none" "#);
+    html.raw(r#"role="img" aria-labelledby="strip-title strip-sum">"#);
+    html.raw(r#"<title id="strip-title">The last 24 hours</title>"#);
     for (from, to, span) in bands(&spans, now) {
         let height = span.level.map_or(1, height);
-        html.raw("<rect class=\"").text(span.level.map_or("none", level_word));
-        html.raw("\" x=\"").text(from).raw("\" width=\"").text(to - from);
-        html.raw("\" y=\"").text(HEIGHT - height).raw("\" height=\"").text(height);
-        html.raw("\"><title>").text(clock(span.from)).raw(" to ").text(clock(span.to));
-        html.raw(" UTC: ").text(span.level.map_or("no record", level_word));
+        let (class, word) = span.level.map(level_word).map_or(("none", "no record"), |w| (w, w));
+        html.fill(r#"<rect class="{}" x="{}" width="{}""#, &[&class, &from, &(to - from)]);
+        html.fill(r#" y="{}" height="{}"><title>"#, &[&(HEIGHT - height), &height]);
+        html.fill("{} to {} UTC: {}", &[&clock(span.from), &clock(span.to), &word]);
         html.labelled(": ", &span.message).raw("</title></rect>");
     }
-    html.raw("</svg><figcaption id=\"strip-sum\">24 h:");
+    html.raw(r#"</svg><figcaption id="strip-sum">24 h:"#);
     for (level, shape) in LEVELS {
         add_sum(html, &spans, Some(level), shape, level_word(level));
     }
@@ -58,8 +57,8 @@ fn add_sum(html: &mut Html, spans: &[Span], level: Option<v1::Level>, shape: &st
     let own = spans.iter().filter(|span| span.level == level);
     let millis: i64 = own.map(|span| span.to - span.from).sum();
     if 0 < millis {
-        html.raw(" <span class=\"mark\"><span aria-hidden=\"true\">").text(shape).raw("</span> ");
-        html.text(word).raw(" ").text(length(millis / 1000)).raw("</span>");
+        let markup = r#" <span class="mark"><span aria-hidden="true">{}</span> {} {}</span>"#;
+        html.fill(markup, &[&shape, &word, &length(millis / 1000)]);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which applications the page shows, by its URL.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use crate::proto::v1;
 use crate::service::convert::level_word;
 use crate::service::web::query::Query;
@@ -28,6 +30,10 @@ pub struct PageView {
     pub why: String,
 }
 
+/// What is encoded in the value of a field.
+const ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
 /// The names of the fields in a URL.
 const KEYS: [&str; 4] = ["level", "ns", "q", "why"];
 
@@ -43,7 +49,9 @@ impl PageView {
     pub fn url(&self) -> String {
         let values = [&self.level, &self.namespace, &self.search, &self.why];
         let given = KEYS.into_iter().zip(values).filter(|(_, value)| !value.is_empty());
-        let pairs: Vec<_> = given.map(|(key, value)| format!("{key}={}", encoded(value))).collect();
+        let pairs: Vec<_> = given
+            .map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, ENCODED)))
+            .collect();
         format!("/?{}", pairs.join("&"))
     }
 
@@ -59,14 +67,6 @@ impl PageView {
         let is_level = self.level.is_empty() || self.level == level_word(level(app));
         is_level && self.has_name(app)
     }
-}
-
-fn encoded(value: &str) -> String {
-    let encoded = |byte: u8| match byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    value.bytes().map(encoded).collect()
 }
 
 /// Returns the level of an application.

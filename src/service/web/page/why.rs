@@ -11,10 +11,8 @@ use crate::proto::v1;
 pub fn add(html: &mut Html, view: &PageView, details: &Details) {
     let answer = &details.answer;
     let app = answer.application.clone().unwrap_or_default();
-    html.raw(
-        "<section id=\"why\" aria-labelledby=\"why-title\" tabindex=\"-1\"><h2 id=\"why-title\">",
-    );
-    html.text(&app.namespace).raw("/").text(&app.name).raw("</h2><p>");
+    html.raw(r#"<section id="why" aria-labelledby="why-title" tabindex="-1">"#);
+    html.fill(r#"<h2 id="why-title">{}/{}</h2><p>"#, &[&app.namespace, &app.name]);
     add_status(html, view::level(&app), &view::marks(&app));
     html.raw(" for ");
     add_since(html, app.status.as_ref().and_then(|status| status.since_time.as_ref()));
@@ -34,8 +32,8 @@ pub fn add(html: &mut Html, view: &PageView, details: &Details) {
     }
     let action = answer.winner.as_ref().map(|winner| winner.action.as_str()).unwrap_or_default();
     if !action.is_empty() {
-        html.raw("<dt>Action</dt><dd><code id=\"action\">").text(action);
-        html.raw("</code> <button type=\"button\" id=\"copy\" hidden>Copy</button></dd>");
+        html.fill(r#"<dt>Action</dt><dd><code id="action">{}</code> "#, &[&action]);
+        html.raw(r#"<button type="button" id="copy" hidden>Copy</button></dd>"#);
     }
     add_lists(html, answer, &app.leader);
     match &details.operations {
@@ -48,20 +46,20 @@ pub fn add(html: &mut Html, view: &PageView, details: &Details) {
     }
     html.element("<dt>Revision</dt><dd>", app.revision, "</dd>");
     let back = PageView { why: String::new(), ..view.clone() };
-    html.raw("</dl><p><a id=\"back\" href=\"").text(back.url()).raw("\">Close</a></p></section>");
+    html.fill(r#"</dl><p><a id="back" href="{}">Close</a></p></section>"#, &[&back.url()]);
 }
 
 fn add_lists(html: &mut Html, answer: &v1::ExplainApplicationResponse, leader: &str) {
     let rest = parts::rest(&answer.beaten, answer.beaten_count);
     html.list("<dt>Beaten</dt><dd><ul>", &answer.beaten, &rest, |html, beaten| {
         contribution(html, beaten, leader);
-        html.raw(" <span class=\"note\">").text(&beaten.beaten_by).raw("</span>");
+        html.element(r#" <span class="note">"#, &beaten.beaten_by, "</span>");
     });
     let listed = i32::try_from(answer.holds.len()).unwrap_or(i32::MAX);
     let rest = parts::rest(&answer.holds, listed.saturating_add(answer.holds_rest_count));
     html.list("<dt>Held</dt><dd><ul>", &answer.holds, &rest, |html, hold| {
         let place = parts::joined([&hold.unit, &hold.component, &hold.target]);
-        html.text(place).raw(": ").text(&hold.reason);
+        html.fill("{}: {}", &[&place, &hold.reason]);
     });
     parts::add_faults(html, &answer.faults, answer.fault_count);
 }

@@ -28,7 +28,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// A JWT fits, and the address of a view.
 const FORM_BYTES_MAX: usize = 24 << 10;
 /// A form is a packet or two.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answers a form that was sent to [`START`] or [`END`].
 pub async fn answer<S: GrpcService>(
@@ -57,7 +57,7 @@ pub async fn answer<S: GrpcService>(
         return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a form");
     }
     let body = std::mem::replace(request.body_mut(), Body::empty());
-    let form = match tokio::time::timeout(PATIENCE, read(body, meter)).await {
+    let form = match tokio::time::timeout(TIMEOUT, read(body, meter)).await {
         Ok(Ok(form)) => form,
         Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, "the form did not arrive"),
         Ok(Err(status)) if status.code() == Code::ResourceExhausted => {

@@ -11,7 +11,6 @@
 //! counts for GET and HEAD, which change nothing; the token is verified for each of them, as for
 //! any caller.
 
-mod body;
 mod cookie;
 mod form;
 mod sameness;
@@ -21,15 +20,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use futures_util::FutureExt;
 use http::header::{AUTHORIZATION, HeaderValue};
-use http::{Method as Verb, Request};
+use http::{Method as Verb, Request, Response};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use body::until_end;
 pub use form::{END, START, answer};
 
+use super::body::WebBody;
 use super::origin::Origins;
+use crate::service::guard::Guarded;
 use crate::sync::lock;
 
 /// Longest life of a session: a working day.
@@ -52,14 +53,6 @@ pub struct BrowserSession {
 }
 
 impl BrowserSession {
-    fn new(token: &str) -> BrowserSession {
-        BrowserSession {
-            token: token.into(),
-            started: Instant::now(),
-            ended: CancellationToken::new(),
-        }
-    }
-
     fn is_over(&self) -> bool {
         LIFE <= self.started.elapsed()
     }
@@ -101,7 +94,8 @@ impl BrowserSessions {
         if SESSIONS_MAX <= all.len() {
             end_oldest(&mut all, |_| true);
         }
-        all.insert(digest_of(&key), BrowserSession::new(token));
+        let (started, ended) = (Instant::now(), CancellationToken::new());
+        all.insert(digest_of(&key), BrowserSession { token: token.into(), started, ended });
         Some(key)
     }
 
@@ -136,6 +130,19 @@ impl BrowserSessions {
         request.headers_mut().insert(AUTHORIZATION, value);
         Some(session)
     }
+}
+
+/// Ends the stream of an answer with its session.
+pub fn until_end<B>(
+    response: Response<WebBody<B>>,
+    session: BrowserSession,
+) -> Response<WebBody<B>> {
+    response.map(|body| match body {
+        WebBody::Stream(inner) => {
+            WebBody::Stream(Guarded::until(inner, session.end().map(|()| None)))
+        }
+        other => other,
+    })
 }
 
 fn end_oldest(

@@ -1,5 +1,5 @@
-//! Collects the writes of a connection until all tasks that are ready have written, and then sends
-//! them in one system call.
+//! A connection whose first bytes were already read. It collects writes until all tasks that are
+//! ready have written, and then sends them in one system call.
 //!
 //! If one change goes to ten thousand streams, each stream wakes the task of their connection.
 //! Without this module the task would send the first message before the second stream has written:
@@ -10,6 +10,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes that are sent without waiting for more.
@@ -17,9 +18,11 @@ const ENOUGH: usize = 16 << 10;
 /// Maximum bytes that are held.
 const HELD_MAX: usize = 64 << 10;
 
-/// Holds written bytes until a flush, or until there are enough of them.
+/// Reads `first`, then the rest. Holds written bytes until a flush, or until there are enough of
+/// them.
 #[derive(Debug)]
-pub struct Cork<S> {
+pub(super) struct Cork<S> {
+    first: Bytes,
     stream: S,
     /// Without memory while it is empty, because most connections are silent.
     held: Vec<u8>,
@@ -29,9 +32,9 @@ pub struct Cork<S> {
 }
 
 impl<S> Cork<S> {
-    /// Wraps `stream`.
-    pub fn new(stream: S) -> Cork<S> {
-        Cork { stream, held: Vec::new(), sent: 0, has_waited: false }
+    /// Wraps `stream`, of which `first` was read.
+    pub(super) fn new(first: Bytes, stream: S) -> Cork<S> {
+        Cork { first, stream, held: Vec::new(), sent: 0, has_waited: false }
     }
 }
 
@@ -59,7 +62,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Cork<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        if self.first.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        let count = self.first.len().min(buffer.remaining());
+        buffer.put_slice(&self.first[..count]);
+        self.first.advance(count);
+        if self.first.is_empty() {
+            self.first = Bytes::new();
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -107,7 +119,7 @@ mod tests {
     #[tokio::test]
     async fn every_written_byte_arrives() {
         let (near, mut far) = duplex(1000);
-        let mut cork = Cork::new(near);
+        let mut cork = Cork::new(Bytes::new(), near);
         let bytes: Vec<u8> = (0..3 * HELD_MAX + 7).map(|at| (at % 251) as u8).collect();
         let expected = bytes.clone();
         let sender = tokio::spawn(async move {
@@ -126,7 +138,7 @@ mod tests {
     #[tokio::test]
     async fn a_flush_lets_others_add_to_it() {
         let (near, mut far) = duplex(HELD_MAX);
-        let mut cork = Cork::new(near);
+        let mut cork = Cork::new(Bytes::new(), near);
         let mut context = Context::from_waker(Waker::noop());
         cork.write_all(b"one ").await.unwrap();
         assert!(Pin::new(&mut cork).poll_flush(&mut context).is_pending());

@@ -18,12 +18,12 @@ use super::body::next_frame;
 /// How much is read: the largest message by default.
 const REST_BYTES_MAX: usize = 4 << 20;
 /// How long it is read.
-const REST_PATIENCE: Duration = Duration::from_secs(2);
+const REST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The body of a request of HTTP/1.1. Dropping it reads the rest.
-pub struct Drained(pub Body);
+pub struct DiscardedRest(pub Body);
 
-impl http_body::Body for Drained {
+impl http_body::Body for DiscardedRest {
     type Data = Bytes;
     type Error = Status;
 
@@ -48,19 +48,19 @@ impl http_body::Body for Drained {
     }
 }
 
-impl Drop for Drained {
+impl Drop for DiscardedRest {
     fn drop(&mut self) {
         let rest = std::mem::take(&mut self.0);
         if rest.is_end_stream() {
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(tokio::time::timeout(REST_PATIENCE, read(rest)));
+            runtime.spawn(tokio::time::timeout(REST_TIMEOUT, discard(rest)));
         }
     }
 }
 
-async fn read(mut body: Body) {
+async fn discard(mut body: Body) {
     let mut bytes = 0;
     while bytes <= REST_BYTES_MAX {
         let Some(Ok(frame)) = next_frame(&mut body).await else { return };

@@ -1,0 +1,65 @@
+//! The fields of an encoded message, read without its type.
+
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+/// The value of a field on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WireValue<'a> {
+    /// A number of variable length.
+    Number(u64),
+    /// A text, bytes, a message or packed numbers.
+    Bytes(&'a [u8]),
+    /// A number of four or eight bytes.
+    Fixed(&'a [u8]),
+}
+
+impl<'a> WireValue<'a> {
+    /// Returns a text.
+    pub fn text(self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    /// Returns what a field with a length holds.
+    pub fn bytes(self) -> Option<&'a [u8]> {
+        match self {
+            WireValue::Bytes(bytes) => Some(bytes),
+            WireValue::Number(_) | WireValue::Fixed(_) => None,
+        }
+    }
+
+    /// Returns a number of variable length.
+    pub fn number(self) -> Option<u64> {
+        match self {
+            WireValue::Number(number) => Some(number),
+            WireValue::Bytes(_) | WireValue::Fixed(_) => None,
+        }
+    }
+
+    /// Returns an `int32` or an enum: a negative one has ten bytes.
+    pub fn int32(self) -> Option<i32> {
+        i32::try_from(self.number()? as i64).ok()
+    }
+
+    /// Returns an `sint32`: its sign is the lowest bit.
+    pub fn sint32(self) -> Option<i32> {
+        let number = u32::try_from(self.number()?).ok()?;
+        Some((number >> 1) as i32 ^ -((number & 1) as i32))
+    }
+}
+
+/// Takes the next field off the bytes: its number and its value.
+pub fn next_field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, WireValue<'a>)> {
+    let (number, wire_type) = decode_key(bytes).ok()?;
+    let value = match wire_type {
+        WireType::Varint => WireValue::Number(decode_varint(bytes).ok()?),
+        WireType::LengthDelimited => {
+            let length = usize::try_from(decode_varint(bytes).ok()?).ok()?;
+            WireValue::Bytes(bytes.split_off(..length)?)
+        }
+        WireType::SixtyFourBit => WireValue::Fixed(bytes.split_off(..8)?),
+        WireType::ThirtyTwoBit => WireValue::Fixed(bytes.split_off(..4)?),
+        // Groups, which proto3 does not have.
+        WireType::StartGroup | WireType::EndGroup => return None,
+    };
+    Some((number, value))
+}
