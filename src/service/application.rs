@@ -25,7 +25,7 @@ impl Handlers {
     /// which the outage began.
     fn as_of<T>(&self, message: T) -> Response<T> {
         let mut response = Response::new(message);
-        let since = self.aggregator.away_since().map(|at| convert::timestamp(at).to_string());
+        let since = self.parts.aggregator.away_since().map(|at| convert::timestamp(at).to_string());
         if let Some(Ok(since)) = since.map(|since| since.parse()) {
             response.metadata_mut().insert(AS_OF, since);
         }
@@ -59,7 +59,7 @@ impl ApplicationService for Handlers {
         let namespace = namespace.as_deref();
         let asked = [namespace.unwrap_or("-"), &format!("{levels:?}")];
         let page = Page::open("ListApplications", &asked, wire.page_size, &wire.page_token)?;
-        let found = self.hub.list(namespace, page.after.as_ref(), &levels, page.size + 1);
+        let found = self.parts.hub.list(namespace, page.after.as_ref(), &levels, page.size + 1);
         let found = found.iter().map(|e| (&e.app, convert::application(&e.app, &e.head)));
         let (applications, next_page_token) = page.fill(found);
         Ok(self.as_of(v1::ListApplicationsResponse { applications, next_page_token }))
@@ -73,7 +73,7 @@ impl ApplicationService for Handlers {
         let page = convert::page_size(wire.page_size)?;
         let explain = |state: &AppState| explain(state, page);
         let answer = self.reads.read(&app, wire.min_revision, explain).await?;
-        let observer_suspect = self.sessions.is_suspect(&app);
+        let observer_suspect = self.parts.sessions.is_suspect(&app);
         Ok(self.as_of(v1::ExplainApplicationResponse { observer_suspect, ..answer }))
     }
 
@@ -167,7 +167,8 @@ impl ApplicationService for Handlers {
         // The events of one unit lie between those of other units, so one page may need several
         // reads.
         let next = 'page: loop {
-            let read = self.store.events(&app, before, page.size).await.map_err(ApiError::from)?;
+            let read =
+                self.parts.store.events(&app, before, page.size).await.map_err(ApiError::from)?;
             let is_last = read.len() < page.size;
             for numbered in read {
                 if after_time.is_some_and(|after| numbered.event.time <= after) {
@@ -192,7 +193,8 @@ impl ApplicationService for Handlers {
             }
             // Events outlive a deletion, so an empty history means that the application never
             // existed.
-            if events.is_empty() && wire.page_token.is_empty() && self.hub.get(&app).is_none() {
+            if events.is_empty() && wire.page_token.is_empty() && self.parts.hub.get(&app).is_none()
+            {
                 return Err(ApiError::application_not_found(&app).into());
             }
             break None;
@@ -258,7 +260,7 @@ impl ApplicationService for Handlers {
     ) -> Result<Response<v1::DeleteApplicationResponse>, Status> {
         let (app, _, id) =
             convert::open(request, |fields, wire| Some(convert::request_id(fields, wire)))?;
-        let deleted = self.aggregator.delete(&app, id).await;
+        let deleted = self.parts.aggregator.delete(&app, id).await;
         let outcome = deleted.map_err(|e| ApiError::of(&app, e))?;
         Ok(Response::new(v1::DeleteApplicationResponse { revision: outcome.revision.0 }))
     }
@@ -274,6 +276,8 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
     let winner = derived.winner.as_ref().map(convert::contribution);
     let beaten = derived.others.iter().map(|other| ((), convert::contribution(other)));
     let (holds, holds_rest_count) = faults::holds(state, beaten_max);
+    let application = UnitName::application();
+    let faults = faults::of(state, &application, None, false);
     v1::ExplainApplicationResponse {
         application: Some(convert::application(&state.name, head)),
         winner: winner.or_else(|| convert::override_contribution(head)),
@@ -283,7 +287,7 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
         silent_count: derived.silent_count as i32,
         observer_suspect: false,
         operations: operations(state, beaten_max),
-        faults: faults::first(state, beaten_max),
+        faults: convert::fill(faults, beaten_max).0,
         fault_count: head.fault_count as i32,
         holds,
         holds_rest_count,

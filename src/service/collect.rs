@@ -40,7 +40,7 @@ const STATUSES_MAX: usize = 10_000;
 
 /// Collects the pull sets of an application's units.
 pub(super) async fn collect(
-    Handlers { sessions, reads, store, .. }: &Handlers,
+    Handlers { parts, reads, .. }: &Handlers,
     request: Request<v1::CollectApplicationRequest>,
 ) -> Result<v1::CollectApplicationResponse, Status> {
     let deadline = request.extensions().get::<Deadline>().copied();
@@ -55,10 +55,10 @@ pub(super) async fn collect(
     let units = reads.after(&app, Revision::default(), count).await?;
     let units = u32::try_from(units).unwrap_or(u32::MAX);
     let wait = wait - (ANSWER_TIME + ANSWER_TIME_OF_UNIT * units).min(wait / 10);
-    let collected = sessions.collect(&app, component, wire.recompute, wait).await;
+    let collected = parts.sessions.collect(&app, component, wire.recompute, wait).await;
     let collected = collected.map_err(|e| ApiError::of(&app, e))?;
     let newest = collected.answered.values().max().copied().unwrap_or_default();
-    let now = store.now();
+    let now = parts.store.now();
     let read = |state: &AppState| answer(state, &collected, now);
     // Commits of other replicas arrive soon, but the caller does not wait for them without a limit.
     let seen = reads.after(&app, newest, read);

@@ -55,7 +55,7 @@ impl AppDataService for Handlers {
         let (app, _) = convert::app(request)?;
         let place = self.watches.place(caller.as_ref())?;
         let filter = Filter::of(Scope::Applications(BTreeSet::from([app])));
-        let watcher = self.hub.watch(filter, Start::Snapshot).map_err(ApiError::from)?;
+        let watcher = self.parts.hub.watch(filter, Start::Snapshot).map_err(ApiError::from)?;
         let reader = Reader {
             watcher,
             reads: self.reads.clone(),

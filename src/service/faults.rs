@@ -26,11 +26,6 @@ pub(super) fn of<'s>(
     found.map(move |(key, fault)| (key, convert::fault(key, fault, with_internal_detail)))
 }
 
-/// Returns the first faults of an application, without internal details.
-pub(super) fn first(state: &AppState, count_max: usize) -> Vec<v1::Fault> {
-    convert::fill(of(state, &UnitName::application(), None, false), count_max).0
-}
-
 /// Returns the first held components, by unit, and the number of the others.
 pub(super) fn holds(state: &AppState, count_max: usize) -> (Vec<v1::Hold>, i32) {
     let holding = state.faults().iter().filter(|(_, fault)| fault.held_since.is_some());

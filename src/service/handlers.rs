@@ -3,40 +3,28 @@
 
 use std::collections::BTreeMap;
 use std::slice;
-use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
 use tonic::Request;
 
-use crate::aggregator::Aggregator;
 use crate::domain::command::{self, Command};
 use crate::domain::name::AppName;
 use crate::domain::request::Outcome;
 use crate::domain::status::report::advice;
 use crate::proto::v1;
+use crate::service::Parts;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields, Scoped};
 use crate::service::reads::Reads;
-use crate::service::rules::ErrorRules;
 use crate::service::watch::Watches;
-use crate::session::Sessions;
-use crate::store::Store;
-use crate::watch::Hub;
 
 /// Handles the calls of every service. Each service is an `impl` in a file of its own.
 pub(super) struct Handlers {
-    pub(super) aggregator: Aggregator,
-    pub(super) hub: Arc<Hub>,
+    pub(super) parts: Parts,
     pub(super) reads: Reads,
-    pub(super) sessions: Sessions,
-    pub(super) store: Arc<dyn Store>,
     pub(super) watches: Watches,
-    pub(super) error_rules: ErrorRules,
-    pub(super) about: About,
     pub(super) has_reflection: bool,
     /// Sessions of one address, and of one principal.
     pub(super) share_max: (usize, usize),
-    pub(super) draining: CancellationToken,
 }
 
 /// The part of the server's description that comes from the configuration.
@@ -85,7 +73,7 @@ impl Handlers {
         app: &AppName,
         request: command::Request,
     ) -> Result<Outcome, ApiError> {
-        self.aggregator.apply(app, request).await.map_err(|e| ApiError::of(app, e))
+        self.parts.aggregator.apply(app, request).await.map_err(|e| ApiError::of(app, e))
     }
 }
 

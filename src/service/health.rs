@@ -46,7 +46,7 @@ type StatusStream = BoxStream<'static, Result<HealthCheckResponse, Status>>;
 impl Handlers {
     /// Returns the health of the server, which is healthy until it drains.
     fn own_health(&self) -> ServingStatus {
-        serving_if(!self.draining.is_cancelled())
+        serving_if(!self.parts.draining.is_cancelled())
     }
 }
 
@@ -102,7 +102,7 @@ impl Health for Handlers {
         if is_server(&service) {
             return Ok(Response::new(response(self.own_health())));
         }
-        match app_of(&access, &service)?.and_then(|app| self.hub.get(&app)) {
+        match app_of(&access, &service)?.and_then(|app| self.parts.hub.get(&app)) {
             Some(entry) => Ok(Response::new(response(serving(&entry.head)))),
             None => Err(not_found(&service).into()),
         }
@@ -114,7 +114,7 @@ impl Health for Handlers {
     ) -> Result<Response<HealthListResponse>, Status> {
         let (access, HealthListRequest {}) = Access::open(request);
         access.check_list(None)?;
-        let entries = self.hub.list(None, None, &BTreeSet::new(), LIST_MAX + 1);
+        let entries = self.parts.hub.list(None, None, &BTreeSet::new(), LIST_MAX + 1);
         if LIST_MAX < entries.len() {
             let text = format!("there are more than {LIST_MAX} applications; ask for one by name");
             return Err(list_refused(text, "health_list_max", LIST_MAX));
@@ -144,12 +144,13 @@ impl Health for Handlers {
             None => Follow::Nothing,
             Some(app) => {
                 let filter = Filter::of(Scope::Applications(BTreeSet::from([app])));
-                let watcher = self.hub.watch(filter, Start::Snapshot);
+                let watcher = self.parts.hub.watch(filter, Start::Snapshot);
                 let watcher = watcher.map_err(ApiError::from)?;
                 Follow::Application(Box::new(watcher))
             }
         };
-        let reader = Reader { follow, sent: None, draining: self.draining.clone(), _place: place };
+        let draining = self.parts.draining.clone();
+        let reader = Reader { follow, sent: None, draining, _place: place };
         let next = async |mut reader: Reader| Ok(Some((reader.next().await?, reader)));
         Ok(Response::new(Box::pin(stream::try_unfold(reader, next))))
     }

@@ -21,7 +21,7 @@ impl Handlers {
         read: impl FnOnce(&mut Fields, R) -> Option<domain::command::Request>,
     ) -> Result<(Option<v1::Lease>, u64), ApiError> {
         let Applied { app, outcome, revision, .. } = self.handle(request, read).await?;
-        let now = self.store.now();
+        let now = self.parts.store.now();
         let find = |state: &AppState| convert::lease(state, now);
         let lease = self.reads.after(&app, outcome.revision, find).await?;
         let lease_epoch = outcome.lease_epoch;
@@ -66,7 +66,7 @@ impl LeaderService for Handlers {
     ) -> Result<Response<v1::GetLeaderResponse>, Status> {
         let (app, wire) = convert::app(request)?;
         let page = convert::page_size(wire.page_size)?;
-        let now = self.store.now();
+        let now = self.parts.store.now();
         let read = |state: &AppState| {
             let (candidates, candidate_count) = convert::candidates(state, page);
             v1::GetLeaderResponse {

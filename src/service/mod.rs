@@ -64,9 +64,9 @@ pub use convert::PAGE_BYTES_MAX;
 #[cfg(any(test, feature = "testing"))]
 pub use convert::probe;
 pub use handlers::About;
-pub use options::{CONNECTION_SHARE, Options, STREAM_SHARE};
+pub use options::{CONNECTION_SHARE, Options};
 pub use rules::ErrorRules;
-pub use watch::Limits as WatchLimits;
+pub use watch::{Limits as WatchLimits, STREAM_SHARE};
 
 /// The parts of the server that the handlers use.
 pub struct Parts {
@@ -136,6 +136,12 @@ pub fn server(
         .keep_alive_timeout(KEEPALIVE.1)
         .max_concurrent_streams(options.calls_per_connection_max)
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX);
+    let mut http1 = http1::Builder::new();
+    http1
+        .timer(TokioTimer::new())
+        // Also the time that a connection may be silent between two requests.
+        .header_read_timeout(HTTP1_SILENCE_MAX)
+        .max_buf_size(HTTP1_BUFFER_BYTES);
     let intake = intake::IntakeLayer::new(options.requests, Arc::from([gate.bytes()]));
     let web = web::Options {
         intake: intake.clone(),
@@ -150,37 +156,18 @@ pub fn server(
     let calls = account::Accounting::new(options.account, calls);
     let calls = guard::Guard::new(protection, metrics.clone(), calls);
     let service = web::Web::new(web, observe::Observe::new(&metrics, calls));
-    edge::Server { service, gate, http2, http1: http1(), times: options.times, tls }
-}
-
-fn http1() -> http1::Builder {
-    let mut http1 = http1::Builder::new();
-    http1
-        .timer(TokioTimer::new())
-        // Also the time that a connection may be silent between two requests.
-        .header_read_timeout(HTTP1_SILENCE_MAX)
-        .max_buf_size(HTTP1_BUFFER_BYTES);
-    http1
+    edge::Server { service, gate, http2, http1, times: options.times, tls }
 }
 
 fn routes(parts: Parts, options: &Options) -> Routes {
-    let Parts { aggregator, hub, sessions, store, metrics, error_rules, about, draining, .. } =
-        parts;
-    let reads = reads::Reads::new(aggregator.clone(), hub.clone());
-    let watches =
-        watch::Watches::new(hub.clone(), reads.clone(), options.watches, draining.clone(), metrics);
+    let reads = reads::Reads::new(parts.aggregator.clone(), parts.hub.clone());
+    let watches = watch::Watches::new(&parts, reads.clone(), options.watches);
     let handlers = Arc::new(handlers::Handlers {
-        aggregator,
-        hub,
+        parts,
         reads,
-        sessions,
-        store,
         watches: watches.clone(),
-        error_rules,
-        about,
         has_reflection: options.reflection,
         share_max: (options.sessions_per_peer_max, options.sessions_per_principal_max),
-        draining,
     });
     let own = || handlers.clone();
     let bytes_max = options.requests.large_bytes_max;

@@ -133,7 +133,8 @@ impl OperationService for Handlers {
         &self,
         request: Request<v1::FailOperationRequest>,
     ) -> Result<Response<v1::FailOperationResponse>, Status> {
-        let fail = |fields: &mut Fields, wire: &_| convert::fail(fields, wire, &self.error_rules);
+        let fail =
+            |fields: &mut Fields, wire: &_| convert::fail(fields, wire, &self.parts.error_rules);
         let Done { operation, revision, .. } = self.operate(request, fail).await?;
         Ok(Response::new(v1::FailOperationResponse { operation, revision }))
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prost_reflect::DescriptorPool;
 
-use super::watch::Limits as WatchLimits;
+use super::watch::{Limits as WatchLimits, STREAM_SHARE};
 use super::{account, edge, intake, web};
 use crate::proto;
 
@@ -37,9 +37,6 @@ pub struct Options {
 
 /// The maximum of connections of one peer is the total divided by this number.
 pub const CONNECTION_SHARE: usize = 8;
-/// The maximum of watches and of sessions of one peer is the total divided by this number. It is
-/// larger than that of connections, because watches and sessions often come through few proxies.
-pub const STREAM_SHARE: usize = 4;
 
 impl Default for Options {
     /// Returns the defaults. The fullest pull set of a unit fits into a large request, at a few

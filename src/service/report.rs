@@ -46,7 +46,7 @@ impl ReportService for Handlers {
     ) -> Result<Response<v1::ReportErrorResponse>, Status> {
         let mut reported = None;
         let applied = self.handle(request, |fields, wire| {
-            let request = convert::report_error(fields, wire, &self.error_rules)?;
+            let request = convert::report_error(fields, wire, &self.parts.error_rules)?;
             reported = session::reported(&request.command);
             Some(request)
         });
@@ -55,7 +55,7 @@ impl ReportService for Handlers {
             Some((key, finding)) => {
                 let verdict =
                     |state: &AppState| state.faults().get(&key).map(|f| convert::verdict(f));
-                let read = self.aggregator.read(&app, outcome.revision, verdict).await;
+                let read = self.parts.aggregator.read(&app, outcome.revision, verdict).await;
                 // The finding is known even if the fault has ended in the meantime.
                 read.ok().flatten().or_else(|| Some(convert::finding_verdict(&finding)))
             }

@@ -14,13 +14,9 @@ const COMMIT: &str = env!("BELLWETHER_COMMIT");
 impl Handlers {
     /// Returns the features in alphabetical order. A new name needs a line in the proto.
     fn features(&self) -> Vec<String> {
-        let features = [
-            ("bounded_answers", true),
-            ("multiplex_watches", true),
-            ("reflection", self.has_reflection),
-        ];
-        let present = features.into_iter().filter(|(_, is_present)| *is_present);
-        present.map(|(name, _)| name.to_string()).collect()
+        let reflection = self.has_reflection.then_some("reflection");
+        let features = ["bounded_answers", "multiplex_watches"].into_iter().chain(reflection);
+        features.map(str::to_string).collect()
     }
 }
 
@@ -30,15 +26,15 @@ impl ServerService for Handlers {
         &self,
         _request: Request<v1::GetServerInfoRequest>,
     ) -> Result<Response<v1::GetServerInfoResponse>, Status> {
-        let limits = self.about.limits.iter().map(|(name, max)| ((*name).to_string(), *max));
+        let limits = self.parts.about.limits.iter().map(|(name, max)| ((*name).to_string(), *max));
         Ok(Response::new(v1::GetServerInfoResponse {
             version: env!("CARGO_PKG_VERSION").to_string(),
             commit: COMMIT.to_string(),
-            store_kind: self.about.store_kind as i32,
+            store_kind: self.parts.about.store_kind as i32,
             limits: limits.collect(),
-            time: Some(convert::timestamp(self.store.now())),
-            replica_id: format!("{:016x}", self.store.replica().0),
-            store_epoch: self.store.epoch().to_string(),
+            time: Some(convert::timestamp(self.parts.store.now())),
+            replica_id: format!("{:016x}", self.parts.store.replica().0),
+            store_epoch: self.parts.store.epoch().to_string(),
             features: self.features(),
         }))
     }

@@ -60,7 +60,7 @@ impl Handlers {
         // The first message of the stream names it, and no answer comes before.
         let app = Arc::new(OnceLock::new());
         let named = app.clone();
-        let (sessions, rules) = (self.sessions.clone(), self.error_rules.clone());
+        let (sessions, rules) = (self.parts.sessions.clone(), self.parts.error_rules.clone());
         // A separate task, so that work in progress is finished when the worker disconnects.
         let served = async move {
             let _share = share;
@@ -113,7 +113,7 @@ impl WorkerService for Handlers {
             (convert::first_of(retained, PAGE_BYTES_MAX), operations)
         };
         let ((retained, rest), operations) = self.reads.after(&app, revision, left).await?;
-        let interval = ttl.map_or(self.sessions.heartbeat_interval(), |ttl| ttl / 3);
+        let interval = ttl.map_or(self.parts.sessions.heartbeat_interval(), |ttl| ttl / 3);
         Ok(Response::new(v1::RegisterUnitResponse {
             incarnation,
             retained,

@@ -89,7 +89,7 @@ impl Account {
         let Some(max) = self.calls_max else { return Ok(None) };
         let reserve = if class == Class::Heartbeat { max / RESERVE + 1 } else { 0 };
         let with_reserve = max.saturating_add(reserve);
-        let mut open = Share::of(&self.holder, Kind::Call);
+        let mut open = Share::new(&self.holder, None, Kind::Call);
         if open.grow(with_reserve, with_reserve).is_ok() {
             return Ok(Some(open));
         }
@@ -183,13 +183,7 @@ impl Accounts {
 /// The account of a connection's newest call, and the connection that counts for it: calls of one
 /// caller on one connection find it without a search.
 #[derive(Debug, Default)]
-pub struct Slot(Mutex<Option<Counted>>);
-
-#[derive(Debug)]
-struct Counted {
-    account: Arc<Account>,
-    _connection: Option<Share>,
-}
+pub struct Slot(Mutex<Option<(Arc<Account>, Option<Share>)>>);
 
 impl Slot {
     /// Returns the account of a caller. The connection counts for it from now on.
@@ -198,16 +192,17 @@ impl Slot {
     /// If the principal has too many connections.
     pub fn account(&self, owner: &Owner, all: &Accounts) -> Result<Arc<Account>, ApiError> {
         let mut counted = lock(&self.0);
-        if let Some(known) = counted.as_ref().filter(|known| known.account.owner() == owner) {
-            return Ok(known.account.clone());
+        if let Some((known, _)) = counted.as_ref().filter(|(known, _)| known.owner() == owner) {
+            return Ok(known.clone());
         }
         let account = all.find(owner);
-        let mut connection = account.principal().map(|holder| Share::of(holder, Kind::Connection));
+        let new = |holder| Share::new(holder, None, Kind::Connection);
+        let mut connection = account.principal().map(new);
         if let Some(connection) = &mut connection {
             let max = all.limits().connections_max;
             connection.grow(max, max).map_err(|_| account.too_many_connections())?;
         }
-        *counted = Some(Counted { account: account.clone(), _connection: connection });
+        *counted = Some((account.clone(), connection));
         Ok(account)
     }
 }

@@ -287,6 +287,9 @@ impl ApiError {
 
     fn of_rejected(app: &AppName, rejected: &Rejected) -> ApiError {
         let new = |reason| ApiError::new(reason, rejected.to_string());
+        let of_limit = |limit: &str, max: u64| {
+            ApiError::of_limit(Reason::LimitExceeded, rejected.to_string(), limit, max)
+        };
         let problem = match rejected {
             Rejected::ApplicationNotFound(_) => return ApiError::application_not_found(app),
             Rejected::UnitNotFound(UnitNotFound { unit }) => {
@@ -294,15 +297,14 @@ impl ApiError {
                 ApiError::new(Reason::UnitNotFound, text).with("unit", unit)
             }
             Rejected::Identity(refused) => identity::problem(refused),
-            Rejected::IncarnationsUsedUp(IncarnationsUsedUp { unit }) => new(Reason::LimitExceeded)
-                .with("limit", "incarnation")
-                .with("max", u64::MAX)
-                .with("unit", unit),
+            Rejected::IncarnationsUsedUp(IncarnationsUsedUp { unit }) => {
+                of_limit("incarnation", u64::MAX).with("unit", unit)
+            }
             Rejected::IdReused(IdReused { id, method }) => {
                 new(Reason::RequestIdReused).with("request_id", id).with("method", method)
             }
             Rejected::LimitExceeded(LimitExceeded { limit, max, .. }) => {
-                new(Reason::LimitExceeded).with("limit", limit).with("max", max)
+                of_limit(limit, *max as u64)
             }
             Rejected::Operation(refused) => operation::problem(refused),
             Rejected::NotLeader(NotLeader { unit, leader, lease_epoch }) => new(Reason::NotLeader)
@@ -396,16 +398,14 @@ impl From<WatchError> for ApiError {
     fn from(error: WatchError) -> ApiError {
         let text = error.to_string();
         let expired = |cause| ApiError::new(Reason::ResumeTokenExpired, &text).with("cause", cause);
+        let wrong = |cause| {
+            let text = text.trim_start_matches("resume_token ");
+            let violation = Violation::new("resume_token", Reason::InvalidValue, text);
+            ApiError::of_fields(vec![violation.with("cause", cause)])
+        };
         match error {
-            WatchError::Malformed | WatchError::OtherFilters => {
-                let text = text.trim_start_matches("resume_token ");
-                let cause = match error {
-                    WatchError::Malformed => "malformed",
-                    _ => "other filters",
-                };
-                let violation = Violation::new("resume_token", Reason::InvalidValue, text);
-                ApiError::of_fields(vec![violation.with("cause", cause)])
-            }
+            WatchError::Malformed => wrong("malformed"),
+            WatchError::OtherFilters => wrong("other filters"),
             WatchError::OtherStore => expired("other store"),
             WatchError::OtherEpoch => expired("writes lost"),
             WatchError::Expired(_) => expired("too old"),

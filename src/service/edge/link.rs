@@ -132,7 +132,7 @@ impl Caller {
     /// Returns an empty share of a kind that is limited for each peer and each principal.
     pub fn share(&self, kind: Kind) -> Share {
         let principal = self.account.as_ref().and_then(|account| account.principal());
-        Share::of(&self.link.tally.holder, kind).and_of(principal)
+        Share::new(&self.link.tally.holder, principal, kind)
     }
 
     /// Counts a call as open until the returned value is dropped.

@@ -172,16 +172,9 @@ impl Full {
 }
 
 impl Share {
-    /// Returns an empty share of one owner.
-    pub fn of(holder: &Arc<Holder>, kind: Kind) -> Share {
-        Share { holders: [Some(holder.clone()), None], kind, count: 0 }
-    }
-
-    /// Lets the share count for a principal too.
-    #[must_use]
-    pub fn and_of(mut self, principal: Option<&Arc<Holder>>) -> Share {
-        self.holders[1] = principal.cloned();
-        self
+    /// Returns an empty share of an owner, and of a principal too if one is given.
+    pub fn new(holder: &Arc<Holder>, principal: Option<&Arc<Holder>>, kind: Kind) -> Share {
+        Share { holders: [Some(holder.clone()), principal.cloned()], kind, count: 0 }
     }
 
     /// Adds one if each owner has fewer than its limit.
@@ -246,12 +239,12 @@ mod tests {
     #[test]
     fn a_share_is_counted_until_it_is_dropped() {
         let peer = holder(Owner::Peer(Peer::of("10.0.0.1".parse().unwrap())));
-        let mut first = Share::of(&peer, Kind::Watch);
-        let mut second = Share::of(&peer, Kind::Watch);
+        let mut first = Share::new(&peer, None, Kind::Watch);
+        let mut second = Share::new(&peer, None, Kind::Watch);
         let grow = |share: &mut Share| share.grow(3, 0).is_ok();
         assert!(grow(&mut first) && grow(&mut first) && grow(&mut second));
         assert!(!grow(&mut first) && !grow(&mut second));
-        assert!(grow(&mut Share::of(&peer, Kind::Session)), "another kind");
+        assert!(grow(&mut Share::new(&peer, None, Kind::Session)), "another kind");
         first.shrink_to(1);
         assert_eq!(held(&peer, Kind::Watch), 2);
         drop(second);
@@ -266,7 +259,7 @@ mod tests {
             .map(|a| holder(Owner::Peer(Peer::of(a.parse().unwrap()))))
             .into();
         let principal = holder(Owner::Principal("token:ci".into()));
-        let share = |peer| Share::of(peer, Kind::Watch).and_of(Some(&principal));
+        let share = |peer| Share::new(peer, Some(&principal), Kind::Watch);
         let (mut one, mut other) = (share(&near), share(&far));
         assert!(one.grow(2, 3).is_ok() && one.grow(2, 3).is_ok());
         assert_eq!(one.grow(2, 3), Err(Full { owner: near.owner.clone(), max: 2 }));

@@ -80,11 +80,10 @@ impl Access {
         let operate = Need::Operate(namespace, application);
         let need = match caller.row.right {
             _ if operates => operate,
-            Right::Unit => Need::Act(namespace, application, unit),
-            Right::UnitOrOperator if unit.is_empty() => operate,
-            Right::UnitOrOperator => Need::Act(namespace, application, unit),
-            Right::Data => Need::Data(namespace, application),
             Right::Operate => operate,
+            Right::UnitOrOperator if unit.is_empty() => operate,
+            Right::Unit | Right::UnitOrOperator => Need::Act(namespace, application, unit),
+            Right::Data => Need::Data(namespace, application),
             Right::Anyone | Right::Known | Right::Read | Right::List => {
                 Need::Read(namespace, application)
             }

@@ -35,24 +35,15 @@ impl Presented {
     }
 
     /// Returns the credentials of a call.
-    pub(super) fn credentials(&self, headers: &HeaderMap) -> Credentials {
+    pub fn credentials(&self, headers: &HeaderMap) -> Credentials {
         Credentials { certificate: self.certificate.clone(), authorization: authorization(headers) }
     }
 
-    /// Identifies the caller of a request with these headers.
+    /// Identifies the caller. The answer for the previous call serves as long as nothing changed.
     ///
     /// # Errors
     /// If the caller is not known.
-    pub fn identify_by(
-        &self,
-        protection: &Protection,
-        headers: &HeaderMap,
-    ) -> Result<Identity, Refusal> {
-        self.identify(protection, &self.credentials(headers))
-    }
-
-    /// Identifies the caller. The answer for the previous call serves as long as nothing changed.
-    pub(super) fn identify(
+    pub fn identify(
         &self,
         protection: &Protection,
         given: &Credentials,

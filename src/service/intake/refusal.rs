@@ -1,5 +1,6 @@
 //! Errors of requests that are refused before their handler.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use tonic::Status;
@@ -8,15 +9,29 @@ use super::budget::Budget;
 use super::parts::PARTS_MAX;
 use crate::domain::message::cut_bytes;
 use crate::service::code::{ApiError, QUOTED_BYTES_MAX, Reason};
-use crate::service::observe::refusals;
+use crate::service::sparse::Sparse;
 
 /// How long a client waits after a full budget: within this time other messages are complete or
 /// refused.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Malformed requests of this process.
+static REFUSED: LazyLock<Sparse> = LazyLock::new(|| Sparse::new(Duration::from_secs(1)));
+
+/// Counts a request that was refused before its handler. The log line has only the count; the level
+/// `debug` has each request.
+pub(in crate::service) fn note_malformed() {
+    if let Some(count) = REFUSED.note() {
+        tracing::warn!(
+            count,
+            "requests were malformed, too large or of an unknown method; level debug has each"
+        );
+    }
+}
+
 /// The request is not a gRPC message.
 pub(in crate::service) fn malformed(text: impl Into<String>) -> Status {
-    refusals::note();
+    note_malformed();
     let text = text.into();
     let cause = cut_bytes(&text, QUOTED_BYTES_MAX).into_owned();
     ApiError::new(Reason::MalformedRequest, text).with("cause", cause).into()
@@ -24,7 +39,7 @@ pub(in crate::service) fn malformed(text: impl Into<String>) -> Status {
 
 /// The message exceeds the limit of its method.
 pub(in crate::service) fn too_large(bytes: usize, max: usize) -> Status {
-    refusals::note();
+    note_malformed();
     let text = format!(
         "the message is too large: it has {bytes} bytes, at most {max} are allowed in this method"
     );
@@ -33,7 +48,7 @@ pub(in crate::service) fn too_large(bytes: usize, max: usize) -> Status {
 
 /// The message has too many messages inside it.
 pub(in crate::service) fn too_many_parts() -> Status {
-    refusals::note();
+    note_malformed();
     let text =
         format!("the message has more than {PARTS_MAX} messages inside it; divide it into several");
     ApiError::new(Reason::RequestTooLarge, text).with("max", PARTS_MAX).into()
@@ -41,13 +56,13 @@ pub(in crate::service) fn too_many_parts() -> Status {
 
 /// The call has another number of messages than its method.
 pub(super) fn wrong_count(text: &str) -> Status {
-    refusals::note();
+    note_malformed();
     ApiError::new(Reason::WrongMessageCount, text).with("expected", 1).into()
 }
 
 /// A message is compressed, and the header with this name does not name the compression.
 pub(in crate::service) fn unannounced_compression(header: &str) -> Status {
-    refusals::note();
+    note_malformed();
     let text = format!("a message is compressed, but {header} names no compression");
     ApiError::new(Reason::UnannouncedCompression, text).with("header", header).into()
 }

@@ -14,7 +14,6 @@ mod body;
 mod call;
 mod deadline;
 mod method;
-pub(super) mod refusals;
 mod typed;
 
 use std::any::Any;

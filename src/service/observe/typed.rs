@@ -6,9 +6,9 @@
 use http::HeaderMap;
 use tonic::{Code, Status};
 
-use super::refusals;
 use crate::domain::message::cut_bytes;
 use crate::service::code::{self, ApiError, Reason};
+use crate::service::intake::refusal::note_malformed;
 use crate::telemetry::code_name;
 
 const STATUS: &str = "grpc-status";
@@ -35,7 +35,7 @@ pub(super) fn complete_status(given: &Status) -> Status {
     let Some((reason, advice)) = blame(given.code(), text) else {
         return code::foreign(given.code(), code_name(given.code()), text);
     };
-    refusals::note();
+    note_malformed();
     let cause = if text.is_empty() { code_name(given.code()) } else { text };
     let cause = cut_bytes(cause, code::QUOTED_BYTES_MAX).into_owned();
     let text = format!("{}{advice}", cut_bytes(text, TEXT_BYTES_MAX));

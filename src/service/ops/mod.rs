@@ -101,7 +101,7 @@ fn check(ops: &Ops, scraper: Option<&Scraper>, headers: &HeaderMap) -> Result<()
     if !ops.protection.is_on() || address.to_canonical().is_loopback() {
         return Ok(());
     }
-    let identity = presented.identify_by(&ops.protection, headers);
+    let identity = presented.identify(&ops.protection, &presented.credentials(headers));
     let identity = identity.map_err(|_| StatusCode::UNAUTHORIZED)?;
     match ops.protection.grants(&identity.principal).allow(Need::List(None)) {
         true => Ok(()),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::coop;
 
 use super::Watches;
@@ -18,14 +19,15 @@ use crate::proto::v1;
 use crate::service::code::ApiError;
 use crate::service::guard::Access;
 
-/// All cohorts of one stream. Dropping it returns the permits of its watches.
+/// All cohorts of one stream.
 pub struct Cohorts {
     /// What opens the watches.
     pub watches: Watches,
     access: Access,
     peer: Option<IpAddr>,
     by_key: BTreeMap<u64, Box<Cohort>>,
-    by_watch: HashMap<u64, u64>,
+    /// The cohort of each watch, and its permit.
+    by_watch: HashMap<u64, (u64, OwnedSemaphorePermit)>,
     /// The cohort that others join, by filter.
     by_group: HashMap<((usize, u64), bool), u64>,
     /// Cohorts that have not sent a message yet, with their requests: a watch with an equal request
@@ -74,11 +76,12 @@ impl Cohorts {
         self.by_watch.contains_key(&watch_id)
     }
 
-    /// Adds a watch with a number that is not in use. The watch holds a permit.
+    /// Adds a watch with a number that is not in use. The watch holds its permit.
     pub fn begin(
         &mut self,
         watch_id: u64,
         wire: v1::WatchApplicationsRequest,
+        permit: OwnedSemaphorePermit,
     ) -> Result<(), ApiError> {
         let same = self.begun.iter().find(|(begun, _)| *begun == wire).map(|(_, key)| *key);
         let key = match same {
@@ -95,15 +98,14 @@ impl Cohorts {
         };
         if let Some(cohort) = self.by_key.get_mut(&key) {
             cohort.join(&[watch_id]);
-            self.by_watch.insert(watch_id, key);
+            self.by_watch.insert(watch_id, (key, permit));
         }
         Ok(())
     }
 
     /// Removes a watch; returns whether it existed.
     pub fn leave(&mut self, watch_id: u64) -> bool {
-        let Some(key) = self.by_watch.remove(&watch_id) else { return false };
-        self.watches.0.multiplexed.add_permits(1);
+        let Some((key, _permit)) = self.by_watch.remove(&watch_id) else { return false };
         if let Some(cohort) = self.by_key.get_mut(&key) {
             cohort.watch_ids.retain(|id| *id != watch_id);
             cohort.encoded = None;
@@ -167,7 +169,9 @@ impl Cohorts {
         }
         let Some(joining) = self.by_key.remove(&key) else { return };
         for watch_id in &joining.watch_ids {
-            self.by_watch.insert(*watch_id, other);
+            if let Some((key, _permit)) = self.by_watch.get_mut(watch_id) {
+                *key = other;
+            }
         }
         if let Some(cohort) = self.by_key.get_mut(&other) {
             cohort.join(&joining.watch_ids);
@@ -177,17 +181,12 @@ impl Cohorts {
     /// Removes a cohort with its watches.
     fn remove(&mut self, key: u64) -> Option<Box<Cohort>> {
         let cohort = self.by_key.remove(&key)?;
-        let ended = cohort.watch_ids.iter().filter(|id| self.by_watch.remove(id).is_some()).count();
-        self.watches.0.multiplexed.add_permits(ended);
+        for watch_id in &cohort.watch_ids {
+            self.by_watch.remove(watch_id);
+        }
         self.by_group.retain(|_, other| *other != key);
         self.begun.retain(|(_, begun)| *begun != key);
         Some(cohort)
-    }
-}
-
-impl Drop for Cohorts {
-    fn drop(&mut self) {
-        self.watches.0.multiplexed.add_permits(self.by_watch.len());
     }
 }
 

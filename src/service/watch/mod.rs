@@ -30,11 +30,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::proto::v1;
+use crate::service::Parts;
 use crate::service::code::ApiError;
 use crate::service::convert;
 use crate::service::edge::{Caller, Full, Kind, Share};
 use crate::service::guard::Access;
-use crate::service::options::STREAM_SHARE;
 use crate::service::reads::Reads;
 use crate::store::Epoch;
 use crate::sync::lock;
@@ -65,6 +65,10 @@ pub struct Limits {
     pub health_streams_max: usize,
 }
 
+/// The maximum of watches and of sessions of one peer is the total divided by this number. It is
+/// larger than that of connections, because watches and sessions often come through few proxies.
+pub const STREAM_SHARE: usize = 4;
+
 /// Maximum watches on one multiplexed stream; the proto documents this number.
 const PER_STREAM_MAX: usize = 10_000;
 /// Maximum watches on all multiplexed streams: 300 bytes each if they share a filter with others.
@@ -83,7 +87,7 @@ struct Inner {
     limits: Limits,
     streams: Arc<Semaphore>,
     health: Arc<Semaphore>,
-    multiplexed: Semaphore,
+    multiplexed: Arc<Semaphore>,
     draining: CancellationToken,
     /// The same as `draining`, for a cheap check at each event.
     is_draining: AtomicBool,
@@ -93,25 +97,18 @@ struct Inner {
 }
 
 impl Watches {
-    /// Creates the state. All watches end when `draining` is cancelled. Must be called within a
-    /// runtime.
-    pub fn new(
-        hub: Arc<Hub>,
-        reads: Reads,
-        limits: Limits,
-        draining: CancellationToken,
-        metrics: Metrics,
-    ) -> Watches {
-        let until = draining.clone();
+    /// Creates the state. All watches end when the server drains. Must be called within a runtime.
+    pub fn new(parts: &Parts, reads: Reads, limits: Limits) -> Watches {
+        let until = parts.draining.clone();
         let watches = Watches(Arc::new(Inner {
-            hub,
+            hub: parts.hub.clone(),
             reads,
             limits,
             streams: Arc::new(Semaphore::new(limits.streams_max)),
             health: Arc::new(Semaphore::new(limits.health_streams_max)),
-            multiplexed: Semaphore::new(MULTIPLEXED_MAX),
-            draining,
-            metrics,
+            multiplexed: Arc::new(Semaphore::new(MULTIPLEXED_MAX)),
+            draining: parts.draining.clone(),
+            metrics: parts.metrics.clone(),
             is_draining: AtomicBool::new(false),
             epoch: Mutex::new(None),
         }));
@@ -163,11 +160,7 @@ impl Watches {
 
     fn place_among(&self, places: &Arc<Semaphore>, share: Option<Share>) -> Option<StreamPlace> {
         let permit = places.clone().try_acquire_owned().ok()?;
-        Some(StreamPlace {
-            _permit: permit,
-            _share: share,
-            _counted: self.0.metrics.watch_stream(),
-        })
+        Some((permit, share, self.0.metrics.watch_stream()))
     }
 
     fn must_not_drain(&self) -> Result<(), ApiError> {
@@ -234,8 +227,4 @@ pub(super) fn share(
 }
 
 /// A place among the open streams.
-pub struct StreamPlace {
-    _permit: OwnedSemaphorePermit,
-    _share: Option<Share>,
-    _counted: WatchStreamCount,
-}
+pub type StreamPlace = (OwnedSemaphorePermit, Option<Share>, WatchStreamCount);

@@ -143,8 +143,8 @@ impl Multiplex {
                 full.problem("watches", names, "cancel one, or wait and try again")
             })?;
         }
-        let watches = self.cohorts.watches.clone();
-        let Ok(permit) = watches.0.multiplexed.try_acquire() else {
+        let permits = self.cohorts.watches.0.multiplexed.clone();
+        let Ok(permit) = permits.try_acquire_owned() else {
             let max = MULTIPLEXED_MAX;
             let text = format!(
                 "{max} watches are open already, which is the limit of this server; \
@@ -152,10 +152,7 @@ impl Multiplex {
             );
             return Err(ApiError::too_many(text, "multiplexed_watches_max", max));
         };
-        self.cohorts.begin(watch_id, wire)?;
-        // The permit is returned when the watch leaves its cohort.
-        permit.forget();
-        Ok(())
+        self.cohorts.begin(watch_id, wire, permit)
     }
 }
 

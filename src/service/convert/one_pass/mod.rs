@@ -2,7 +2,7 @@
 //! session commits.
 //!
 //! ```text
-//!  bytes --wire::Plain::read--> fields, borrowed --PlainReport::of--> a checked status
+//!  bytes --wire::Plain::read--> fields, borrowed --PlainReport::read--> a checked status
 //!    '------prost, convert::inbound------> every other message, and every violation
 //! ```
 //!
@@ -49,13 +49,10 @@ pub struct PlainReport {
 }
 
 impl PlainReport {
-    /// Decodes and checks a message. Returns `None` if it is another one, or is not valid.
+    /// Decodes a message, and checks its fields by the same functions as those of every other one.
+    /// Returns `None` if it is another message, or is not valid.
     fn read(message: &[u8]) -> Option<PlainReport> {
-        PlainReport::of(wire::Plain::read(message)?)
-    }
-
-    /// Checks the fields by the same functions as those of every other message.
-    fn of(given: wire::Plain<'_>) -> Option<PlainReport> {
+        let given = wire::Plain::read(message)?;
         let mut fields = Fields::default();
         let report = Report {
             level: fields.level("level", given.level),
