@@ -24,7 +24,7 @@ use crate::security::tls::{Port, Tls};
 use crate::security::{self, Protection, Reloaded};
 use crate::service::edge::{self, Gate};
 use crate::service::ops::{self, Ops, Readiness};
-use crate::service::{self, About, ErrorRules, Parts, listen};
+use crate::service::{self, About, ErrorRules, Parts};
 use crate::session::Sessions;
 use crate::store::embedded::{self, EmbeddedStore};
 use crate::store::redis::link::Kind;
@@ -90,8 +90,8 @@ impl App {
             // Without the keys the server starts too: it refuses the tokens of this issuer.
             fetch::refresh(issuer).await;
         }
-        let grpc = listen::bind(config.grpc_listen).await.map_err(Error::Listen)?;
-        let ops = listen::bind(config.ops_listen).await.map_err(Error::Listen)?;
+        let grpc = edge::bind(config.grpc_listen).await.map_err(Error::Listen)?;
+        let ops = edge::bind(config.ops_listen).await.map_err(Error::Listen)?;
         let retention = config.retention.clone();
         let store: Arc<dyn Store> = match &config.store {
             StoreChoice::Memory => Arc::new(MemoryStore::new(retention)),

@@ -5,7 +5,6 @@ use std::time::Duration;
 use tonic::{Request, Status};
 
 use crate::domain::app::AppState;
-use crate::domain::name::UnitName;
 use crate::domain::revision::Revision;
 use crate::domain::status::Kind;
 use crate::domain::time::Timestamp;
@@ -78,7 +77,10 @@ fn answer(
     let units = state.units_after(None).take(UNITS_MAX);
     let answers = units.map(|(name, unit)| {
         let answered = collected.answered.contains_key(name);
-        let pulled = pulled(state, name);
+        let of_unit = state.statuses().of(name, None);
+        let pulled = of_unit.filter(|(key, _)| key.kind == Kind::Pull);
+        let pulled: Vec<_> =
+            pulled.map(|(key, status)| convert::record(state, key, status)).collect();
         let bytes: usize = pulled.iter().map(convert::framed).sum();
         // The statuses of a unit are one set, so the answer has all of them or none.
         let statuses = match with_statuses && bytes <= room {
@@ -113,9 +115,4 @@ fn age(unit: &Unit, answered: bool, now: Timestamp) -> Option<prost_types::Durat
         false if unit.last_answer == Timestamp::default() => None,
         false => Some(convert::duration(now.since(unit.last_answer))),
     }
-}
-
-fn pulled(state: &AppState, name: &UnitName) -> Vec<v1::StatusRecord> {
-    let of_unit = state.statuses().of(name, None).filter(|(key, _)| key.kind == Kind::Pull);
-    of_unit.map(|(key, status)| convert::record(state, key, status)).collect()
 }

@@ -55,7 +55,6 @@ mod convert;
 pub mod edge;
 pub mod guard;
 pub mod intake;
-pub mod listen;
 pub mod observe;
 pub mod ops;
 pub mod web;
@@ -142,7 +141,8 @@ pub fn server(
         // Also the time that a connection may be silent between two requests.
         .header_read_timeout(HTTP1_SILENCE_MAX)
         .max_buf_size(HTTP1_BUFFER_BYTES);
-    let intake = intake::IntakeLayer::new(options.requests, Arc::from([gate.bytes()]));
+    let intake =
+        intake::IntakeLayer::new(descriptor::served(), options.requests, Arc::from([gate.bytes()]));
     let web = web::Options {
         intake: intake.clone(),
         pool: options::pool(options.reflection),

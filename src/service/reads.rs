@@ -9,8 +9,8 @@ use crate::domain::app::{AppState, Head};
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
-use crate::service::code::{ApiError, RETRY_LATER, Reason};
-use crate::watch::{Entry, Hub, WaitError};
+use crate::service::code::{ApiError, Reason};
+use crate::watch::{Entry, Hub};
 
 /// How long a read waits for a revision. A replica receives a commit within milliseconds, and
 /// within seconds during a failover of its store.
@@ -73,18 +73,6 @@ impl Reads {
         self.in_time(app, min_revision, async { self.known(app) }).await
     }
 
-    async fn wait_for(&self, app: &AppName, min_revision: u64) -> Result<(), ApiError> {
-        let waited = self.hub.wait_for(app, Revision(min_revision)).await;
-        waited.map_err(|error| match error {
-            WaitError::Ended => ApiError::draining(),
-            WaitError::TooMany(max) => {
-                let (reason, text) = (Reason::RateLimited, error.to_string());
-                let problem = ApiError::of_limit(reason, text, "waiting_reads_max", max);
-                problem.retry_after(RETRY_LATER)
-            }
-        })
-    }
-
     /// Reads after the application has reached `min_revision`. Limits the time until then, even if
     /// the caller has no deadline: the revision may never exist.
     async fn in_time<T>(
@@ -97,7 +85,7 @@ impl Reads {
             return read.await;
         }
         let read = async {
-            self.wait_for(app, min_revision).await?;
+            self.hub.wait_for(app, Revision(min_revision)).await?;
             read.await
         };
         match tokio::time::timeout(WAIT_MAX, read).await {

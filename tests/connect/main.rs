@@ -139,7 +139,7 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
         Metrics::disabled(),
     );
     let encoded = set.encode_to_vec();
-    let intake = IntakeLayer::of(&[set], limits, Arc::from([]));
+    let intake = IntakeLayer::new(&[set], limits, Arc::from([]));
     let web = web::Options {
         intake: intake.clone(),
         pool: web::pool(&[&encoded]).unwrap(),

@@ -12,7 +12,7 @@ use crate::service::sparse::Sparse;
 use crate::sync::lock;
 
 /// Accounts at the same time: a few hundred bytes each. Callers beyond share one account.
-const ACCOUNTS_MAX: usize = 1 << 16;
+pub const ACCOUNTS_MAX: usize = 1 << 16;
 
 /// Shortest time between two searches for accounts without use.
 const CLEAR_PERIOD: Duration = Duration::from_secs(1);
@@ -143,12 +143,8 @@ struct Book {
 }
 
 impl Accounts {
-    /// Creates an empty book.
-    pub fn new(limits: Limits) -> Accounts {
-        Accounts::bounded(limits, ACCOUNTS_MAX)
-    }
-
-    fn bounded(limits: Limits, max: usize) -> Accounts {
+    /// Creates an empty book with place for `max` accounts.
+    pub fn new(limits: Limits, max: usize) -> Accounts {
         let (start, refused) = (Instant::now(), Sparse::new(LOG_PERIOD));
         let shared = Arc::new(Shared { limits, start, refused });
         let rest = Owner::Principal("callers beyond the bound".into());
@@ -229,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_caller_at_its_limits_leaves_room_for_another_and_for_heartbeats() {
-        let accounts = Accounts::new(limits());
+        let accounts = Accounts::new(limits(), ACCOUNTS_MAX);
         let one = accounts.find(&principal("token:one"));
         let open: Vec<_> = (0..8).map(|_| one.begin(Class::Read).unwrap()).collect();
         assert!(one.begin(Class::Report).is_err());
@@ -245,7 +241,7 @@ mod tests {
 
     #[test]
     fn this_machine_without_identities_has_only_the_limits_that_are_set() {
-        let accounts = Accounts::new(limits());
+        let accounts = Accounts::new(limits(), ACCOUNTS_MAX);
         let local = accounts.find(&Owner::Peer(Peer::of("127.0.0.1".parse().unwrap())));
         assert!((0..100).all(|_| local.take(Class::Report).is_ok()));
         assert_eq!((0..100).filter(|_| local.take(Class::Read).is_ok()).count(), 2);
@@ -256,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_number_of_accounts_is_bounded() {
-        let accounts = Accounts::bounded(limits(), 2);
+        let accounts = Accounts::new(limits(), 2);
         let one = accounts.find(&principal("1"));
         let other = accounts.find(&principal("2"));
         one.take(Class::Report).unwrap();

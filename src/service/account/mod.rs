@@ -11,7 +11,6 @@
 //! hold for them.
 
 mod book;
-mod class;
 mod limits;
 mod rate;
 
@@ -28,8 +27,8 @@ use tower::Service;
 pub use book::{Account, Slot};
 pub use limits::{Bound, Class, Limits};
 
-use book::Accounts;
-use class::{Classes, Counted};
+use book::{ACCOUNTS_MAX, Accounts};
+use limits::{Classes, Counted, classes};
 
 use crate::service::code::ApiError;
 use crate::service::edge::{Caller, Owner, Share};
@@ -57,7 +56,7 @@ impl<S> Accounting<S> {
     pub fn new(limits: Limits, inner: S) -> Accounting<S> {
         let bounds = Class::ALL.map(|class| class.bound(&limits));
         let counts_local = bounds.iter().chain([&limits.calls_max]).any(|b| b.is_for_local);
-        let (accounts, classes) = (Accounts::new(limits), class::classes());
+        let (accounts, classes) = (Accounts::new(limits, ACCOUNTS_MAX), classes());
         Accounting { inner, rules: Arc::new(Rules { accounts, classes, counts_local }) }
     }
 }

@@ -14,7 +14,7 @@ use crate::domain::request::IdReused;
 use crate::domain::unit::refused::{IncarnationsUsedUp, UnitNotFound};
 use crate::session;
 use crate::store::ReadError;
-use crate::watch::WatchError;
+use crate::watch::{WaitError, WatchError};
 
 mod bound;
 mod identity;
@@ -33,7 +33,7 @@ pub const DOMAIN: &str = "bellwether";
 const RETRY_SOON: Duration = Duration::from_millis(200);
 
 /// How long a client waits for other clients to close their streams.
-pub(super) const RETRY_LATER: Duration = Duration::from_secs(5);
+const RETRY_LATER: Duration = Duration::from_secs(5);
 
 /// Makes [`Reason`] of a table: the meaning of each reason, its code and its name on the wire.
 macro_rules! reasons {
@@ -228,6 +228,11 @@ impl ApiError {
         ApiError { violations, ..problem }
     }
 
+    /// Returns the failure of a request with one wrong value.
+    pub fn of_value(field: &str, text: impl Into<String>) -> ApiError {
+        ApiError::of_fields(vec![Violation::new(field, Reason::InvalidValue, text)])
+    }
+
     /// Adds a number of violations that are counted, but not listed.
     #[must_use]
     pub fn and_more(mut self, count: usize) -> ApiError {
@@ -391,6 +396,14 @@ impl From<ReadError> for ApiError {
                 ApiError::new(Reason::RecordCorrupt, text).with("record", record)
             }
         }
+    }
+}
+
+impl From<WaitError> for ApiError {
+    fn from(error: WaitError) -> ApiError {
+        let WaitError::TooMany(max) = error else { return ApiError::draining() };
+        ApiError::of_limit(Reason::RateLimited, error.to_string(), "waiting_reads_max", max)
+            .retry_after(RETRY_LATER)
     }
 }
 

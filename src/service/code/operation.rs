@@ -1,6 +1,6 @@
 //! The rows of the error table for operations.
 
-use super::{ApiError, Reason, Violation};
+use super::{ApiError, Reason};
 use crate::domain::operation::refused::Refused;
 use crate::service::convert::timestamp;
 
@@ -34,8 +34,7 @@ pub(super) fn problem(refused: &Refused) -> ApiError {
                 .with("operation_reason", reason.word())
         }
         Refused::DeadlinePassed { .. } => {
-            let text = text.trim_start_matches("deadline ");
-            ApiError::of_fields(vec![Violation::new("deadline", Reason::InvalidValue, text)])
+            ApiError::of_value("deadline", text.trim_start_matches("deadline "))
         }
     }
 }

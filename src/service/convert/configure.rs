@@ -92,16 +92,13 @@ fn config_fields(
         Err(_) => fields.wrong("lost_units", "is not in the enum LostUnits", config.lost_units),
     };
     let lost_units = lost_units.unwrap_or(default.lost_units);
-    let no_ttl = |ttl: &prost_types::Duration| ttl.seconds == 0 && ttl.nanos == 0;
-    let given = ttls.default_ttl.filter(|ttl| !no_ttl(ttl));
+    let given = ttls.default_ttl.filter(|ttl| *ttl != prost_types::Duration::default());
     let default_ttl = fields.duration("ttls.default_ttl", given, TTL_MIN, TTL_MAX);
     let lost_after = fields.duration("ttls.lost_after", ttls.lost_after, TTL_MIN, TTL_MAX);
     let serving_levels = match config.serving_levels.as_slice() {
         [] => default.serving_levels,
         given => fields.levels(given).into_iter().collect(),
     };
-    let latches = latches(fields, &config.latches);
-    let damping = damping(fields, config.damping.as_ref());
     let external_leader = config.external_leader.as_ref();
     let external_leader = external_leader
         .map(|leader| fields.unit_or_application("external_leader.unit", &leader.unit));
@@ -118,7 +115,6 @@ fn config_fields(
     let lease_duration = lease_duration.unwrap_or(default.lease_duration);
     let drop_leader_status = config.drop_leader_status.unwrap_or_default();
     Some(ConfigPatch {
-        policy: named("policy").then_some(policy?),
         lost_units: named("lost_units").then_some(lost_units),
         default_ttl: named("ttls.default_ttl").then_some(default_ttl),
         lost_after: named("ttls.lost_after").then_some(lost_after.unwrap_or(default.lost_after)),
@@ -126,10 +122,12 @@ fn config_fields(
         external_leader: named("external_leader").then_some(external_leader),
         collect_interval: named("collect_interval").then_some(collect_interval),
         hand_over: named("hand_over").then_some(hand_over),
-        latches: named("latches").then_some(latches),
-        damping: named("damping").then_some(damping),
+        latches: named("latches").then_some(latches(fields, &config.latches)),
+        damping: named("damping").then_some(damping(fields, config.damping.as_ref())),
         lease_duration: named("lease_duration").then_some(lease_duration),
         drop_leader_status: named("drop_leader_status").then_some(drop_leader_status),
+        // Last, so that the error has every violation.
+        policy: named("policy").then_some(policy?),
     })
 }
 

@@ -104,8 +104,7 @@ pub fn clear_application_status(
     wire: v1::ClearApplicationStatusRequest,
 ) -> Option<Request> {
     let claim = fields.writer(&wire.unit, wire.lease_epoch, wire.decided_outside);
-    let id = request_id(fields, &wire);
-    Some(Request { id, command: Command::ClearApplicationStatus(claim) })
+    Some(Request { id: request_id(fields, &wire), command: Command::ClearApplicationStatus(claim) })
 }
 
 /// Reads an `UpdateAppData`.

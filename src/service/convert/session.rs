@@ -20,7 +20,7 @@ use crate::domain::unit::{Newcomer, Reporter};
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Payload;
 use crate::proto::v1::connect_response::Message as Answer;
-use crate::service::code::{ApiError, Reason, Violation};
+use crate::service::code::{ApiError, Reason};
 use crate::service::guard::Access;
 use crate::service::rules::ErrorRules;
 use crate::session::{Hello, Inbound, Outbound, Welcome};
@@ -113,8 +113,13 @@ pub fn inbound(
         }),
         Some(Payload::ClaimLeadership(_)) => unnumbered(Command::ClaimLeadership(reporter(), None)),
         Some(Payload::ReleaseLeadership(_)) => unnumbered(Command::StepBack(reporter())),
-        Some(Payload::Hello(_)) => broken("hello", "was sent already; a session has one"),
-        None => broken("message", "is empty, or of a newer version of the contract"),
+        Some(Payload::Hello(_)) => {
+            Inbound::Broken(ApiError::of_value("hello", "was sent already; a session has one"))
+        }
+        None => {
+            let text = "is empty, or of a newer version of the contract";
+            Inbound::Broken(ApiError::of_value("message", text))
+        }
     }
 }
 
@@ -136,11 +141,6 @@ fn numbered(
 
 fn unnumbered(command: Command) -> Inbound<ApiError> {
     Inbound::Command { seq: 0, command, answers: None }
-}
-
-fn broken(field: &str, text: &str) -> Inbound<ApiError> {
-    let violation = Violation::new(field, Reason::InvalidValue, text);
-    Inbound::Broken(ApiError::of_fields(vec![violation]))
 }
 
 fn report_of(

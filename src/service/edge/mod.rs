@@ -22,4 +22,4 @@ pub use call::{GrpcBody, GrpcService};
 pub use gate::{Gate, Limits, Seat};
 pub use link::Caller;
 pub use peer::{Full, Holder, Kind, Owner, Peer, Share, Tally};
-pub use serve::{Server, Times, accept, serve};
+pub use serve::{Server, Times, accept, bind, serve};

@@ -1,4 +1,4 @@
-//! Accepts connections and serves each in its own task.
+//! Listens, accepts connections and serves each in its own task.
 
 use std::error::Error;
 use std::future::Future;
@@ -93,6 +93,12 @@ pub struct Server<S> {
     pub times: Times,
     /// TLS of the port; `None`: without.
     pub tls: Option<Tls>,
+}
+
+/// Binds an address; the error names it.
+pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| io::Error::new(error.kind(), format!("listen on {address}: {error}")))
 }
 
 /// Accepts the next connection. Pauses after each attempt that fails.

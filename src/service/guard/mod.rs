@@ -10,10 +10,10 @@
 
 mod access;
 mod body;
-mod methods;
 mod presented;
 mod refusal;
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
@@ -30,8 +30,9 @@ pub use presented::Presented;
 
 use crate::security::Protection;
 use crate::security::identity::Refusal;
-use crate::security::role::right::{MethodRight, Right};
+use crate::security::role::right::{MethodRight, Right, TABLE};
 use crate::service::code::ApiError;
+use crate::service::descriptor;
 use crate::service::edge::Caller;
 use crate::service::route::Answering;
 use crate::telemetry::Metrics;
@@ -49,7 +50,7 @@ pub struct Guard<S> {
 struct Rules {
     protection: Arc<Protection>,
     refusals: Refusals,
-    methods: methods::Methods,
+    methods: Methods,
 }
 
 impl<S> Guard<S> {
@@ -58,7 +59,7 @@ impl<S> Guard<S> {
     /// # Panics
     /// If a method has no row in the table of rights, so that such a server does not start.
     pub fn new(protection: Arc<Protection>, metrics: Metrics, inner: S) -> Guard<S> {
-        let (refusals, methods) = (Refusals::new(metrics), methods::rows());
+        let (refusals, methods) = (Refusals::new(metrics), rows());
         Guard { inner, rules: Arc::new(Rules { protection, refusals, methods }) }
     }
 }
@@ -147,5 +148,51 @@ async fn answered(
         biased;
         answer = answer => Ok(answer?.map(|body| Guarded::response(body, access))),
         problem = access.ended() => Ok(tonic::Status::from(problem).into_http()),
+    }
+}
+
+/// A method, as the guard sees it.
+#[derive(Clone, Copy)]
+struct GuardedMethod {
+    /// Its right.
+    right: &'static MethodRight,
+    /// Whether one of its sides is a stream, which may be open for days.
+    is_streaming: bool,
+}
+
+/// The methods by their paths.
+type Methods = HashMap<String, GuardedMethod, foldhash::fast::RandomState>;
+
+/// Returns every method.
+///
+/// # Panics
+/// If a method of the descriptors has no row.
+fn rows() -> Methods {
+    let path = |right: &MethodRight| format!("/{}/{}", right.service, right.method);
+    let rights: HashMap<_, _> = TABLE.iter().map(|right| (path(right), right)).collect();
+    let rows = descriptor::methods(descriptor::served()).map(|(path, method)| {
+        let Some(right) = rights.get(&path).copied() else {
+            panic!("{path} has no row in the table of rights");
+        };
+        let is_streaming = method.client_streaming() || method.server_streaming();
+        (path, GuardedMethod { right, is_streaming })
+    });
+    rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_has_one_row_and_every_row_a_method() {
+        let served = descriptor::methods(descriptor::served());
+        let mut served: Vec<String> = served.map(|(path, _)| path).collect();
+        let mut rows: Vec<String> = rows().into_keys().collect();
+        served.sort();
+        served.dedup();
+        rows.sort();
+        assert_eq!(rows, served);
+        assert_eq!(TABLE.len(), served.len(), "a method has two rows");
     }
 }

@@ -73,14 +73,9 @@ struct Rules {
 }
 
 impl IntakeLayer {
-    /// Creates the layer for the methods of `proto/` and of reflection. Requests of a connection
-    /// without its own budgets use `shared`.
-    pub fn new(limits: Limits, shared: Budgets) -> IntakeLayer {
-        IntakeLayer::of(descriptor::served(), limits, shared)
-    }
-
-    /// Creates the layer for the methods of these descriptors.
-    pub fn of(sets: &[FileDescriptorSet], limits: Limits, shared: Budgets) -> IntakeLayer {
+    /// Creates the layer for the methods of these descriptors. Requests of a connection without its
+    /// own budgets use `shared`.
+    pub fn new(sets: &[FileDescriptorSet], limits: Limits, shared: Budgets) -> IntakeLayer {
         let Limits { large_bytes_max, small_bytes_max, timeout } = limits;
         let small_bytes_max = small_bytes_max.min(large_bytes_max);
         let mut types = Types::default();

@@ -16,6 +16,7 @@ use super::budget::Budget;
 use super::meter::Takes;
 use super::parts::TypeId;
 use super::{IntakeLayer, LARGE, Limits};
+use crate::service::descriptor;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -206,7 +207,7 @@ async fn kept_bytes_are_counted_and_released() {
 #[test]
 fn every_method_has_its_limits() {
     let limits = Limits { large_bytes_max: 4 << 20, small_bytes_max: 64 << 10, timeout: TIMEOUT };
-    let layer = IntakeLayer::new(limits, Arc::from([]));
+    let layer = IntakeLayer::new(descriptor::served(), limits, Arc::from([]));
     for path in LARGE {
         assert_eq!(layer.0.methods[path].message_bytes_max, 4 << 20, "{path}");
     }

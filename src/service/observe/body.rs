@@ -15,15 +15,11 @@ use super::typed;
 
 /// A response body that records the end of its call: with trailers, or dropped before them.
 pub struct ObservedBody {
-    inner: Body,
-    call: Call,
+    pub(super) inner: Body,
+    pub(super) call: Call,
 }
 
 impl ObservedBody {
-    pub(super) fn new(inner: Body, call: Call) -> Self {
-        Self { inner, call }
-    }
-
     /// Returns the trailers of a stream whose handler panicked. Without them the client would see a
     /// broken connection, together with every other call on it.
     fn panicked(&mut self, panic: &(dyn std::any::Any + Send)) -> Frame<Bytes> {

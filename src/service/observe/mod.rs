@@ -112,7 +112,7 @@ async fn answer(
 fn observed(mut response: Response<Body>, mut call: Call) -> Response<ObservedBody> {
     typed::complete(response.headers_mut());
     call.answered(response.headers());
-    response.map(|body| ObservedBody::new(body, call))
+    response.map(|inner| ObservedBody { inner, call })
 }
 
 fn past_deadline() -> Response<Body> {

@@ -126,48 +126,48 @@ impl Watches {
 
     /// Reserves a place among the open streams; dropping it frees the place.
     pub fn place(&self, caller: Option<&Caller>) -> Result<StreamPlace, ApiError> {
-        self.must_not_drain()?;
         let Limits { streams_max, streams_per_peer_max, streams_per_principal_max, .. } =
             self.0.limits;
         let share_max = (streams_per_peer_max, streams_per_principal_max);
-        let share = share(caller, Kind::Watch, share_max, |full| {
+        let advice = "watch several applications on one stream";
+        let place = self.place_among(&self.0.streams, caller, Kind::Watch, share_max, |full| {
             let names = ("watch_streams_per_peer_max", "watch_streams_per_principal_max");
-            full.problem("watches", names, "watch several applications on one stream")
+            full.problem("watches", names, advice)
         })?;
-        self.place_among(&self.0.streams, share).ok_or_else(|| {
-            let text = format!(
-                "{streams_max} watches are open already; watch several applications on one stream"
-            );
-            ApiError::too_many(text, "watch_streams_max", streams_max)
-        })
+        let text = || format!("{streams_max} watches are open already; {advice}");
+        place.ok_or_else(|| ApiError::too_many(text(), "watch_streams_max", streams_max))
     }
 
     /// Reserves a place among the health watches. They have their own limit, so that probes work
     /// even when other watches are at their limit.
     pub fn health_place(&self, caller: Option<&Caller>) -> Result<StreamPlace, ApiError> {
-        self.must_not_drain()?;
         let max = self.0.limits.health_streams_max;
-        let per_peer_max = (max / STREAM_SHARE).max(1);
-        let share = share(caller, Kind::HealthWatch, (per_peer_max, per_peer_max), |full| {
-            let names =
-                ("health_watch_streams_per_peer_max", "health_watch_streams_per_principal_max");
-            full.problem("health watches", names, "use Check")
-        })?;
-        let text = format!("{max} health watches are open already; use Check");
-        let place = self.place_among(&self.0.health, share);
-        place.ok_or_else(|| ApiError::too_many(text, "health_watch_streams_max", max))
+        let share_max = ((max / STREAM_SHARE).max(1), (max / STREAM_SHARE).max(1));
+        let place =
+            self.place_among(&self.0.health, caller, Kind::HealthWatch, share_max, |full| {
+                let names =
+                    ("health_watch_streams_per_peer_max", "health_watch_streams_per_principal_max");
+                full.problem("health watches", names, "use Check")
+            })?;
+        let text = || format!("{max} health watches are open already; use Check");
+        place.ok_or_else(|| ApiError::too_many(text(), "health_watch_streams_max", max))
     }
 
-    fn place_among(&self, places: &Arc<Semaphore>, share: Option<Share>) -> Option<StreamPlace> {
-        let permit = places.clone().try_acquire_owned().ok()?;
-        Some((permit, share, self.0.metrics.watch_stream()))
-    }
-
-    fn must_not_drain(&self) -> Result<(), ApiError> {
-        match self.0.draining.is_cancelled() {
-            true => Err(ApiError::draining()),
-            false => Ok(()),
+    /// Reserves one of some places within the share of the caller; `None`: all are in use.
+    fn place_among(
+        &self,
+        places: &Arc<Semaphore>,
+        caller: Option<&Caller>,
+        kind: Kind,
+        share_max: (usize, usize),
+        problem: impl FnOnce(Full) -> ApiError,
+    ) -> Result<Option<StreamPlace>, ApiError> {
+        if self.0.draining.is_cancelled() {
+            return Err(ApiError::draining());
         }
+        let share = share(caller, kind, share_max, problem)?;
+        let permit = places.clone().try_acquire_owned().ok();
+        Ok(permit.map(|permit| (permit, share, self.0.metrics.watch_stream())))
     }
 
     /// Resolves when watches start to end because the server shuts down.

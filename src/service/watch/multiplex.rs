@@ -18,7 +18,7 @@ use super::{MULTIPLEXED_MAX, MULTIPLEXED_PER_PEER_MAX, PER_STREAM_MAX, StreamPla
 use crate::proto::v1;
 use crate::proto::v1::multiplex_watches_request::Request;
 use crate::service::account::{Account, Class};
-use crate::service::code::{ApiError, Reason, Violation};
+use crate::service::code::{ApiError, Reason};
 use crate::service::edge::{Caller, Kind, Share};
 use crate::service::observe::Deadline;
 
@@ -109,19 +109,18 @@ impl Multiplex {
             Some(Request::Create(v1::CreateWatch { watch_id, watch })) => {
                 if self.cohorts.has(watch_id) {
                     let text = format!("is {watch_id}, which is in use on this stream");
-                    return Err(refused("create.watch_id", text));
+                    return Err(ApiError::of_value("create.watch_id", text));
                 }
-                let begun = self.begin(watch_id, watch.unwrap_or_default());
-                self.answers.extend(
-                    begun.err().map(|problem| Parts::ended(vec![watch_id], &problem.into())),
-                );
+                if let Err(problem) = self.begin(watch_id, watch.unwrap_or_default()) {
+                    self.answers.push_back(Parts::ended(vec![watch_id], &problem.into()));
+                }
             }
             Some(Request::Cancel(v1::CancelWatch { watch_id })) => {
                 let cancelled = Status::cancelled("this watch was cancelled as asked");
                 let is_there = self.cohorts.leave(watch_id);
                 self.answers.extend(is_there.then(|| Parts::ended(vec![watch_id], &cancelled)));
             }
-            None => return Err(refused("request", "is neither create nor cancel".to_string())),
+            None => return Err(ApiError::of_value("request", "is neither create nor cancel")),
         }
         Ok(())
     }
@@ -154,10 +153,6 @@ impl Multiplex {
         };
         self.cohorts.begin(watch_id, wire, permit)
     }
-}
-
-fn refused(field: &str, description: String) -> ApiError {
-    ApiError::of_fields(vec![Violation::new(field, Reason::InvalidValue, description)])
 }
 
 impl Stream for Multiplex {

@@ -77,8 +77,7 @@ impl Track {
 
     /// Returns the position if the reader has received everything.
     pub fn standing(&self) -> Option<(Standing, bool)> {
-        let is_asking = self.asking.is_some();
-        let standing = self.watcher.standing().filter(|_| !is_asking)?;
+        let standing = self.watcher.standing().filter(|_| self.asking.is_none())?;
         Some((standing, self.include_units))
     }
 
