@@ -179,7 +179,9 @@ impl Accounts {
 /// The account of a connection's newest call, and the connection that counts for it: calls of one
 /// caller on one connection find it without a search.
 #[derive(Debug, Default)]
-pub struct Slot(Mutex<Option<(Arc<Account>, Option<Share>)>>);
+pub struct Slot(Mutex<Option<Counted>>);
+
+type Counted = (Arc<Account>, Option<Share>);
 
 impl Slot {
     /// Returns the account of a caller. The connection counts for it from now on.

@@ -2,7 +2,7 @@
 //! disconnects, its deadline passes, or the server drains.
 //!
 //! ```text
-//!  Route --> Watches --> Single    --> Track --> watch::Watcher   one reader, its own messages
+//!  route --> Watches --> Single    --> Track --> watch::Watcher   one reader, its own messages
 //!                   '--> Multiplex --> Cohorts --> Track, ...     many, with shared messages where
 //!                                          '--> Ready             possible; which to poll next
 //! ```

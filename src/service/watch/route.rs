@@ -1,4 +1,4 @@
-//! Routes the two watch methods of `ApplicationService` past the generated code, which would encode
+//! Serves the two watch methods of `ApplicationService` past the generated code, which would encode
 //! each message separately for every reader, and keep a buffer for each silent reader.
 
 use std::future::ready;

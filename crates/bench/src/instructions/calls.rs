@@ -88,7 +88,9 @@ pub(super) fn calls() -> Calls {
         connections_max: 1,
         per_peer_max: 1,
         unfinished_max: 1,
-        bytes_max: (1 << 20, 1 << 20, 1 << 20),
+        bytes_per_connection_max: 1 << 20,
+        bytes_per_peer_max: 1 << 20,
+        bytes_max: 1 << 20,
     };
     let gate = edge::Gate::new(limits, metrics);
     service::server(parts, &service::Options::default(), gate, None).service

@@ -35,6 +35,7 @@ impl Html {
 
     /// Adds markup of the program with a text in place of each `{}`.
     pub fn fill(&mut self, markup: &'static str, texts: &[&dyn Display]) -> &mut Html {
+        debug_assert_eq!(markup.matches("{}").count(), texts.len(), "{markup}");
         let mut parts = markup.split("{}");
         self.raw(parts.next().unwrap_or_default());
         for (part, text) in parts.zip(texts) {
