@@ -17,7 +17,7 @@ async fn main() -> Result<(), Error> {
 
     let client = Client::connect(&server).await?;
     let level = Level::from_str_name(&format!("LEVEL_{}", level.to_uppercase()));
-    let request = client.request(ReportStatusRequest {
+    let request = ReportStatusRequest {
         application: unit.split('/').next().unwrap_or_default().to_string(),
         unit,
         status: Some(StatusReport {
@@ -27,8 +27,8 @@ async fn main() -> Result<(), Error> {
             ..StatusReport::default()
         }),
         ..ReportStatusRequest::default()
-    });
-    let answer = client.answer(client.reports().report_status(request).await)?;
+    };
+    let answer = client.call(request).await?;
     println!("stored at revision {}", answer.revision);
     for advice in answer.advice {
         println!("advice: {advice}");

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
+use tonic_prost::ProstCodec;
 
 use crate::error::Error;
+use crate::proto::Unary;
 use crate::proto::health::health_client::HealthClient;
 use crate::proto::v1::app_data_service_client::AppDataServiceClient;
 use crate::proto::v1::application_service_client::ApplicationServiceClient;
@@ -17,7 +20,7 @@ use crate::proto::v1::worker_service_client::WorkerServiceClient;
 use crate::security::{Bearer, Security};
 
 /// A server on the same network accepts a connection within milliseconds; three lost packets fit.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A call that takes longer than this has met a fault, not load: commits take milliseconds.
 const CALL_DEADLINE: Duration = Duration::from_secs(30);
@@ -155,6 +158,22 @@ impl Client {
     /// Returns the stub for information about the server itself.
     pub fn server(&self) -> ServerServiceClient<Transport> {
         ServerServiceClient::new(self.transport())
+    }
+
+    /// Makes a unary call with the deadline.
+    ///
+    /// # Errors
+    /// The error of the server or the transport.
+    pub async fn call<R: Unary>(&self, message: R) -> Result<R::Answer, Error> {
+        let mut grpc = tonic::client::Grpc::new(self.transport());
+        let call = async {
+            let not_ready =
+                |error| tonic::Status::unknown(format!("Service was not ready: {error}"));
+            grpc.ready().await.map_err(not_ready)?;
+            let path = PathAndQuery::from_static(R::PATH);
+            grpc.unary(self.request(message), path, ProstCodec::default()).await
+        };
+        self.answer(call.await)
     }
 
     /// Returns a unary request with the deadline.

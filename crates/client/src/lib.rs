@@ -16,7 +16,7 @@
 //!
 //! # async fn example() -> Result<(), bellwether_client::Error> {
 //! let client = Client::connect("http://127.0.0.1:50051").await?;
-//! let request = client.request(ReportStatusRequest {
+//! let request = ReportStatusRequest {
 //!     application: "web".to_string(),
 //!     unit: "web/0".to_string(),
 //!     status: Some(StatusReport {
@@ -26,8 +26,8 @@
 //!         ..StatusReport::default()
 //!     }),
 //!     ..ReportStatusRequest::default()
-//! });
-//! let answer = client.answer(client.reports().report_status(request).await)?;
+//! };
+//! let answer = client.call(request).await?;
 //! println!("stored at revision {}", answer.revision);
 //! # Ok(())
 //! # }

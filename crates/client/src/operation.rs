@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::connection::Client;
 use crate::error::Error;
-use crate::proto::v1;
+use crate::proto::{OfUnit, v1};
 
 /// The length of a lease if the server does not set one.
 const LEASE_DEFAULT: Duration = Duration::from_secs(30);
@@ -70,8 +70,7 @@ impl OperationLease {
         request: v1::BeginOperationRequest,
     ) -> Result<Option<OperationLease>, Error> {
         let asked = Instant::now();
-        let answer = client.operations().begin_operation(client.request(request)).await;
-        let answer = client.answer(answer)?;
+        let answer = client.call(request).await?;
         let operation = answer.operation.filter(|_| answer.begun);
         Ok(operation.map(|operation| OperationLease::hold(client, operation, asked)))
     }
@@ -85,8 +84,7 @@ impl OperationLease {
         request: v1::AcquireOperationRequest,
     ) -> Result<OperationLease, Error> {
         let asked = Instant::now();
-        let answer = client.operations().acquire_operation(client.request(request)).await;
-        let operation = client.answer(answer)?.operation.unwrap_or_default();
+        let operation = client.call(request).await?.operation.unwrap_or_default();
         Ok(OperationLease::hold(client, operation, asked))
     }
 
@@ -97,12 +95,9 @@ impl OperationLease {
             client: client.clone(),
             lease: lease_of(&operation),
             request: v1::HeartbeatOperationRequest {
-                namespace: operation.namespace.clone(),
-                application: operation.application.clone(),
-                unit: operation.holder.clone(),
                 operation_id: operation.operation_id.clone(),
                 fence: operation.fence,
-                ..v1::HeartbeatOperationRequest::default()
+                ..of_holder(&operation)
             },
             shared: shared.clone(),
             renewed: asked,
@@ -146,16 +141,12 @@ impl OperationLease {
     /// Those of the contract.
     pub async fn verify(&mut self, observed: v1::Observed) -> Result<bool, Error> {
         let request = v1::VerifyOperationRequest {
-            namespace: self.operation.namespace.clone(),
-            application: self.operation.application.clone(),
-            unit: self.operation.holder.clone(),
             operation_id: self.operation.operation_id.clone(),
             fence: self.operation.fence,
             observed: observed.into(),
-            ..v1::VerifyOperationRequest::default()
+            ..of_holder(&self.operation)
         };
-        let answer = self.client.operations().verify_operation(self.client.request(request)).await;
-        let operation = self.client.answer(answer)?.operation.unwrap_or_default();
+        let operation = self.client.call(request).await?.operation.unwrap_or_default();
         self.operation.state = operation.state;
         Ok(operation.state() == v1::OperationState::Running)
     }
@@ -167,16 +158,11 @@ impl OperationLease {
     /// Those of the contract; a temporary one may be tried again.
     pub async fn complete(&self) -> Result<String, Error> {
         let request = v1::CompleteOperationRequest {
-            namespace: self.operation.namespace.clone(),
-            application: self.operation.application.clone(),
-            unit: self.operation.holder.clone(),
             operation_id: self.operation.operation_id.clone(),
             fence: self.operation.fence,
-            ..v1::CompleteOperationRequest::default()
+            ..of_holder(&self.operation)
         };
-        let request = self.client.request(request);
-        let answer = self.client.operations().complete_operation(request).await;
-        let operation = self.client.answer(answer)?.operation.unwrap_or_default();
+        let operation = self.client.call(request).await?.operation.unwrap_or_default();
         self.heartbeats.abort();
         Ok(operation.next_target_version)
     }
@@ -192,17 +178,13 @@ impl OperationLease {
         touched: bool,
     ) -> Result<v1::Operation, Error> {
         let request = v1::FailOperationRequest {
-            namespace: self.operation.namespace.clone(),
-            application: self.operation.application.clone(),
-            unit: self.operation.holder.clone(),
             operation_id: self.operation.operation_id.clone(),
             fence: self.operation.fence,
             error: Some(error),
             touched,
-            ..v1::FailOperationRequest::default()
+            ..of_holder(&self.operation)
         };
-        let answer = self.client.operations().fail_operation(self.client.request(request)).await;
-        let operation = self.client.answer(answer)?.operation.unwrap_or_default();
+        let operation = self.client.call(request).await?.operation.unwrap_or_default();
         self.heartbeats.abort();
         Ok(operation)
     }
@@ -214,15 +196,11 @@ impl OperationLease {
     /// Those of the contract; a temporary one may be tried again.
     pub async fn release(&self) -> Result<(), Error> {
         let request = v1::ReleaseOperationRequest {
-            namespace: self.operation.namespace.clone(),
-            application: self.operation.application.clone(),
-            unit: self.operation.holder.clone(),
             operation_id: self.operation.operation_id.clone(),
             fence: self.operation.fence,
-            ..v1::ReleaseOperationRequest::default()
+            ..of_holder(&self.operation)
         };
-        let answer = self.client.operations().release_operation(self.client.request(request)).await;
-        self.client.answer(answer)?;
+        self.client.call(request).await?;
         self.heartbeats.abort();
         Ok(())
     }
@@ -279,9 +257,7 @@ impl Renewing {
         let HeartbeatContent { checkpoint, progress } = lock(&self.shared).clone();
         let request =
             v1::HeartbeatOperationRequest { checkpoint, progress, ..self.request.clone() };
-        let request = self.client.request(request);
-        let answer = self.client.operations().heartbeat_operation(request).await;
-        Ok(self.client.answer(answer)?.operation.unwrap_or_default().state())
+        Ok(self.client.call(request).await?.operation.unwrap_or_default().state())
     }
 }
 
@@ -293,6 +269,11 @@ fn is_final(reason: &str) -> bool {
 
 async fn within<T>(end: Instant, what: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout_at(end, what).await.ok()
+}
+
+/// Returns a request of the unit that holds the operation.
+fn of_holder<R: OfUnit>(operation: &v1::Operation) -> R {
+    R::of_unit(&operation.namespace, &operation.application, &operation.holder)
 }
 
 fn lease_of(operation: &v1::Operation) -> Duration {

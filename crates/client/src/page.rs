@@ -8,6 +8,7 @@ use crate::proto::v1::{
     Application, ListApplicationsRequest, ListOperationsRequest, ListStatusEventsRequest,
     ListStatusesRequest, ListUnitsRequest, Operation, StatusEvent, StatusRecord, Unit,
 };
+use crate::proto::{OfApplication, OfUnit};
 
 /// The largest page of a server.
 const PAGE_SIZE: i32 = 1_000;
@@ -19,13 +20,13 @@ impl Client {
     /// The error of the server or the transport.
     pub async fn list_applications(&self, namespace: &str) -> Result<Vec<Application>, Error> {
         pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
-            let request = self.request(ListApplicationsRequest {
+            let request = ListApplicationsRequest {
                 namespace: namespace.to_string(),
                 page_size,
                 page_token,
                 ..ListApplicationsRequest::default()
-            });
-            let page = self.answer(self.applications().list_applications(request).await)?;
+            };
+            let page = self.call(request).await?;
             Ok((page.applications, page.next_page_token))
         })
         .await
@@ -42,14 +43,13 @@ impl Client {
         min_revision: u64,
     ) -> Result<Vec<Unit>, Error> {
         pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
-            let request = self.request(ListUnitsRequest {
-                namespace: namespace.to_string(),
-                application: application.to_string(),
+            let request = ListUnitsRequest {
                 page_size,
                 page_token,
                 min_revision,
-            });
-            let page = self.answer(self.applications().list_units(request).await)?;
+                ..OfApplication::of_application(namespace, application)
+            };
+            let page = self.call(request).await?;
             Ok((page.units, page.next_page_token))
         })
         .await
@@ -66,14 +66,12 @@ impl Client {
         application: &str,
     ) -> Result<Vec<Operation>, Error> {
         pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
-            let request = self.request(ListOperationsRequest {
-                namespace: namespace.to_string(),
-                application: application.to_string(),
+            let request = ListOperationsRequest {
                 page_size,
                 page_token,
-                ..ListOperationsRequest::default()
-            });
-            let page = self.answer(self.operations().list_operations(request).await)?;
+                ..OfApplication::of_application(namespace, application)
+            };
+            let page = self.call(request).await?;
             Ok((page.operations, page.next_page_token))
         })
         .await
@@ -90,10 +88,8 @@ impl Client {
         min_revision: u64,
     ) -> Result<Vec<StatusRecord>, Error> {
         let query = ListStatusesRequest {
-            namespace: namespace.to_string(),
-            application: application.to_string(),
             min_revision,
-            ..ListStatusesRequest::default()
+            ..OfApplication::of_application(namespace, application)
         };
         self.statuses_of(query).await
     }
@@ -108,20 +104,13 @@ impl Client {
         application: &str,
         unit: &str,
     ) -> Result<Vec<StatusRecord>, Error> {
-        let query = ListStatusesRequest {
-            namespace: namespace.to_string(),
-            application: application.to_string(),
-            unit: unit.to_string(),
-            ..ListStatusesRequest::default()
-        };
-        self.statuses_of(query).await
+        self.statuses_of(OfUnit::of_unit(namespace, application, unit)).await
     }
 
     async fn statuses_of(&self, query: ListStatusesRequest) -> Result<Vec<StatusRecord>, Error> {
         pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
-            let query = ListStatusesRequest { page_size, page_token, ..query.clone() };
-            let request = self.request(query);
-            let page = self.answer(self.applications().list_statuses(request).await)?;
+            let request = ListStatusesRequest { page_size, page_token, ..query.clone() };
+            let page = self.call(request).await?;
             Ok((page.statuses, page.next_page_token))
         })
         .await
@@ -139,9 +128,8 @@ impl Client {
     ) -> Result<Vec<StatusEvent>, Error> {
         let page_size = i32::try_from(count_max).map_or(PAGE_SIZE, |n| n.clamp(1, PAGE_SIZE));
         pages(count_max, page_size, async |page_size, page_token| {
-            let request =
-                self.request(ListStatusEventsRequest { page_size, page_token, ..query.clone() });
-            let page = self.answer(self.applications().list_status_events(request).await)?;
+            let request = ListStatusEventsRequest { page_size, page_token, ..query.clone() };
+            let page = self.call(request).await?;
             Ok((page.events, page.next_page_token))
         })
         .await

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use prost_types::FileDescriptorProto;
+
 #[test]
 fn the_wire_types_are_those_of_the_protos() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -54,7 +56,64 @@ fn generated(protos: &Path) -> BTreeMap<String, String> {
         .extern_path(".google.rpc", "::tonic_types::pb")
         .compile_fds(compiler.file_descriptor_set())
         .expect("code can be generated");
-    files(folder.path())
+    let mut files = files(folder.path());
+    let messages = files.get_mut("bellwether.v1.rs").expect("our package has code");
+    let protos = compiler.file_descriptor_set();
+    let ours: Vec<_> = protos.file.iter().filter(|it| it.package() == "bellwether.v1").collect();
+    messages.push_str(&unary_calls(&ours));
+    messages.push_str(&objects(&ours));
+    files
+}
+
+/// Returns an implementation of `OfApplication` for each request that has such fields, and one of
+/// `OfUnit`.
+fn objects(ours: &[&FileDescriptorProto]) -> String {
+    let messages = ours.iter().flat_map(|file| &file.message_type);
+    let requests = messages.filter(|message| message.name().ends_with("Request"));
+    let code = requests.map(|message| {
+        let name = message.name();
+        let is_required = |field: &str| {
+            message.field.iter().any(|it| it.name() == field && !it.proto3_optional())
+        };
+        let mut code = String::new();
+        if is_required("namespace") && is_required("application") {
+            code.push_str(&format!(
+                "impl super::OfApplication for {name} {{\n    \
+                 fn of_application(namespace: &str, application: &str) -> {name} {{\n        \
+                 let (namespace, application) = (namespace.into(), application.into());\n        \
+                 {name} {{ namespace, application, ..{name}::default() }}\n    }}\n}}\n"
+            ));
+        }
+        if !code.is_empty() && is_required("unit") {
+            code.push_str(&format!(
+                "impl super::OfUnit for {name} {{\n    \
+                 fn of_unit(namespace: &str, application: &str, unit: &str) -> {name} {{\n        \
+                 let rest = super::OfApplication::of_application(namespace, application);\n        \
+                 {name} {{ unit: unit.into(), ..rest }}\n    }}\n}}\n"
+            ));
+        }
+        code
+    });
+    code.collect()
+}
+
+/// Returns an implementation of `Unary` for the request of each unary method of our package.
+fn unary_calls(ours: &[&FileDescriptorProto]) -> String {
+    let services = ours.iter().flat_map(|file| &file.service);
+    let methods = services.flat_map(|service| service.method.iter().map(move |it| (service, it)));
+    let unary = methods.filter(|(_, it)| !it.client_streaming() && !it.server_streaming());
+    unary
+        .map(|(service, method)| {
+            let [request, answer] = [method.input_type(), method.output_type()]
+                .map(|name| name.trim_start_matches(".bellwether.v1."));
+            let path = format!("/bellwether.v1.{}/{}", service.name(), method.name());
+            format!(
+                "impl super::Unary for {request} {{\n    type Answer = {answer};\n    \
+                 const PATH: &'static str = \"{path}\";\n    \
+                 const ANSWER: &'static str = \"{answer}\";\n}}\n"
+            )
+        })
+        .collect()
 }
 
 /// Returns the texts of the files in a folder, by their names.

@@ -5736,3 +5736,616 @@ pub mod worker_service_client {
         }
     }
 }
+impl super::Unary for GetApplicationRequest {
+    type Answer = GetApplicationResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/GetApplication";
+    const ANSWER: &'static str = "GetApplicationResponse";
+}
+impl super::Unary for ListApplicationsRequest {
+    type Answer = ListApplicationsResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ListApplications";
+    const ANSWER: &'static str = "ListApplicationsResponse";
+}
+impl super::Unary for ExplainApplicationRequest {
+    type Answer = ExplainApplicationResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ExplainApplication";
+    const ANSWER: &'static str = "ExplainApplicationResponse";
+}
+impl super::Unary for ListStatusesRequest {
+    type Answer = ListStatusesResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ListStatuses";
+    const ANSWER: &'static str = "ListStatusesResponse";
+}
+impl super::Unary for ListUnitsRequest {
+    type Answer = ListUnitsResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ListUnits";
+    const ANSWER: &'static str = "ListUnitsResponse";
+}
+impl super::Unary for ListFaultsRequest {
+    type Answer = ListFaultsResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ListFaults";
+    const ANSWER: &'static str = "ListFaultsResponse";
+}
+impl super::Unary for ResolveHoldRequest {
+    type Answer = ResolveHoldResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ResolveHold";
+    const ANSWER: &'static str = "ResolveHoldResponse";
+}
+impl super::Unary for CollectApplicationRequest {
+    type Answer = CollectApplicationResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/CollectApplication";
+    const ANSWER: &'static str = "CollectApplicationResponse";
+}
+impl super::Unary for ListStatusEventsRequest {
+    type Answer = ListStatusEventsResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ListStatusEvents";
+    const ANSWER: &'static str = "ListStatusEventsResponse";
+}
+impl super::Unary for ConfigureApplicationRequest {
+    type Answer = ConfigureApplicationResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ConfigureApplication";
+    const ANSWER: &'static str = "ConfigureApplicationResponse";
+}
+impl super::Unary for SetApplicationStatusRequest {
+    type Answer = SetApplicationStatusResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/SetApplicationStatus";
+    const ANSWER: &'static str = "SetApplicationStatusResponse";
+}
+impl super::Unary for ReplaceApplicationStatusesRequest {
+    type Answer = ReplaceApplicationStatusesResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ReplaceApplicationStatuses";
+    const ANSWER: &'static str = "ReplaceApplicationStatusesResponse";
+}
+impl super::Unary for ClearApplicationStatusRequest {
+    type Answer = ClearApplicationStatusResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ClearApplicationStatus";
+    const ANSWER: &'static str = "ClearApplicationStatusResponse";
+}
+impl super::Unary for RemoveUnitRequest {
+    type Answer = RemoveUnitResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/RemoveUnit";
+    const ANSWER: &'static str = "RemoveUnitResponse";
+}
+impl super::Unary for DeleteApplicationRequest {
+    type Answer = DeleteApplicationResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/DeleteApplication";
+    const ANSWER: &'static str = "DeleteApplicationResponse";
+}
+impl super::Unary for GetAppDataRequest {
+    type Answer = GetAppDataResponse;
+    const PATH: &'static str = "/bellwether.v1.AppDataService/GetAppData";
+    const ANSWER: &'static str = "GetAppDataResponse";
+}
+impl super::Unary for UpdateAppDataRequest {
+    type Answer = UpdateAppDataResponse;
+    const PATH: &'static str = "/bellwether.v1.AppDataService/UpdateAppData";
+    const ANSWER: &'static str = "UpdateAppDataResponse";
+}
+impl super::Unary for ClaimLeadershipRequest {
+    type Answer = ClaimLeadershipResponse;
+    const PATH: &'static str = "/bellwether.v1.LeaderService/ClaimLeadership";
+    const ANSWER: &'static str = "ClaimLeadershipResponse";
+}
+impl super::Unary for RenewLeadershipRequest {
+    type Answer = RenewLeadershipResponse;
+    const PATH: &'static str = "/bellwether.v1.LeaderService/RenewLeadership";
+    const ANSWER: &'static str = "RenewLeadershipResponse";
+}
+impl super::Unary for ReleaseLeadershipRequest {
+    type Answer = ReleaseLeadershipResponse;
+    const PATH: &'static str = "/bellwether.v1.LeaderService/ReleaseLeadership";
+    const ANSWER: &'static str = "ReleaseLeadershipResponse";
+}
+impl super::Unary for GetLeaderRequest {
+    type Answer = GetLeaderResponse;
+    const PATH: &'static str = "/bellwether.v1.LeaderService/GetLeader";
+    const ANSWER: &'static str = "GetLeaderResponse";
+}
+impl super::Unary for TransferLeadershipRequest {
+    type Answer = TransferLeadershipResponse;
+    const PATH: &'static str = "/bellwether.v1.LeaderService/TransferLeadership";
+    const ANSWER: &'static str = "TransferLeadershipResponse";
+}
+impl super::Unary for BeginOperationRequest {
+    type Answer = BeginOperationResponse;
+    const PATH: &'static str = "/bellwether.v1.OperationService/BeginOperation";
+    const ANSWER: &'static str = "BeginOperationResponse";
+}
+impl super::Unary for AcquireOperationRequest {
+    type Answer = AcquireOperationResponse;
+    const PATH: &'static str = "/bellwether.v1.OperationService/AcquireOperation";
+    const ANSWER: &'static str = "AcquireOperationResponse";
+}
+impl super::Unary for HeartbeatOperationRequest {
+    type Answer = HeartbeatOperationResponse;
+    const PATH: &'static str = "/bellwether.v1.OperationService/HeartbeatOperation";
+    const ANSWER: &'static str = "HeartbeatOperationResponse";
+}
+impl super::Unary for ReleaseOperationRequest {
+    type Answer = ReleaseOperationResponse;
+    const PATH: &'static str = "/bellwether.v1.OperationService/ReleaseOperation";
+    const ANSWER: &'static str = "ReleaseOperationResponse";
+}
+impl super::Unary for CompleteOperationRequest {
+    type Answer = CompleteOperationResponse;
+    const PATH: &'static str = "/bellwether.v1.OperationService/CompleteOperation";
+    const ANSWER: &'static str = "CompleteOperationResponse";
+}
+impl super::Unary for FailOperationRequest {
+    type Answer = FailOperationResponse;
+    const PATH: &'static str = "/bellwether.v1.OperationService/FailOperation";
+    const ANSWER: &'static str = "FailOperationResponse";
+}
+impl super::Unary for VerifyOperationRequest {
+    type Answer = VerifyOperationResponse;
+    const PATH: &'static str = "/bellwether.v1.OperationService/VerifyOperation";
+    const ANSWER: &'static str = "VerifyOperationResponse";
+}
+impl super::Unary for CancelOperationRequest {
+    type Answer = CancelOperationResponse;
+    const PATH: &'static str = "/bellwether.v1.OperationService/CancelOperation";
+    const ANSWER: &'static str = "CancelOperationResponse";
+}
+impl super::Unary for RetryOperationRequest {
+    type Answer = RetryOperationResponse;
+    const PATH: &'static str = "/bellwether.v1.OperationService/RetryOperation";
+    const ANSWER: &'static str = "RetryOperationResponse";
+}
+impl super::Unary for GetOperationRequest {
+    type Answer = GetOperationResponse;
+    const PATH: &'static str = "/bellwether.v1.OperationService/GetOperation";
+    const ANSWER: &'static str = "GetOperationResponse";
+}
+impl super::Unary for ListOperationsRequest {
+    type Answer = ListOperationsResponse;
+    const PATH: &'static str = "/bellwether.v1.OperationService/ListOperations";
+    const ANSWER: &'static str = "ListOperationsResponse";
+}
+impl super::Unary for ReportStatusRequest {
+    type Answer = ReportStatusResponse;
+    const PATH: &'static str = "/bellwether.v1.ReportService/ReportStatus";
+    const ANSWER: &'static str = "ReportStatusResponse";
+}
+impl super::Unary for ReplaceStatusesRequest {
+    type Answer = ReplaceStatusesResponse;
+    const PATH: &'static str = "/bellwether.v1.ReportService/ReplaceStatuses";
+    const ANSWER: &'static str = "ReplaceStatusesResponse";
+}
+impl super::Unary for ClearStatusRequest {
+    type Answer = ClearStatusResponse;
+    const PATH: &'static str = "/bellwether.v1.ReportService/ClearStatus";
+    const ANSWER: &'static str = "ClearStatusResponse";
+}
+impl super::Unary for ReportErrorRequest {
+    type Answer = ReportErrorResponse;
+    const PATH: &'static str = "/bellwether.v1.ReportService/ReportError";
+    const ANSWER: &'static str = "ReportErrorResponse";
+}
+impl super::Unary for ResolveErrorRequest {
+    type Answer = ResolveErrorResponse;
+    const PATH: &'static str = "/bellwether.v1.ReportService/ResolveError";
+    const ANSWER: &'static str = "ResolveErrorResponse";
+}
+impl super::Unary for GetServerInfoRequest {
+    type Answer = GetServerInfoResponse;
+    const PATH: &'static str = "/bellwether.v1.ServerService/GetServerInfo";
+    const ANSWER: &'static str = "GetServerInfoResponse";
+}
+impl super::Unary for RegisterUnitRequest {
+    type Answer = RegisterUnitResponse;
+    const PATH: &'static str = "/bellwether.v1.WorkerService/RegisterUnit";
+    const ANSWER: &'static str = "RegisterUnitResponse";
+}
+impl super::Unary for AnnounceStopRequest {
+    type Answer = AnnounceStopResponse;
+    const PATH: &'static str = "/bellwether.v1.WorkerService/AnnounceStop";
+    const ANSWER: &'static str = "AnnounceStopResponse";
+}
+impl super::OfApplication for GetApplicationRequest {
+    fn of_application(namespace: &str, application: &str) -> GetApplicationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        GetApplicationRequest { namespace, application, ..GetApplicationRequest::default() }
+    }
+}
+impl super::OfApplication for ExplainApplicationRequest {
+    fn of_application(namespace: &str, application: &str) -> ExplainApplicationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ExplainApplicationRequest { namespace, application, ..ExplainApplicationRequest::default() }
+    }
+}
+impl super::OfApplication for ListStatusesRequest {
+    fn of_application(namespace: &str, application: &str) -> ListStatusesRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ListStatusesRequest { namespace, application, ..ListStatusesRequest::default() }
+    }
+}
+impl super::OfUnit for ListStatusesRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ListStatusesRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ListStatusesRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for ListUnitsRequest {
+    fn of_application(namespace: &str, application: &str) -> ListUnitsRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ListUnitsRequest { namespace, application, ..ListUnitsRequest::default() }
+    }
+}
+impl super::OfApplication for CollectApplicationRequest {
+    fn of_application(namespace: &str, application: &str) -> CollectApplicationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        CollectApplicationRequest { namespace, application, ..CollectApplicationRequest::default() }
+    }
+}
+impl super::OfApplication for ListStatusEventsRequest {
+    fn of_application(namespace: &str, application: &str) -> ListStatusEventsRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ListStatusEventsRequest { namespace, application, ..ListStatusEventsRequest::default() }
+    }
+}
+impl super::OfUnit for ListStatusEventsRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ListStatusEventsRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ListStatusEventsRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for ConfigureApplicationRequest {
+    fn of_application(namespace: &str, application: &str) -> ConfigureApplicationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ConfigureApplicationRequest { namespace, application, ..ConfigureApplicationRequest::default() }
+    }
+}
+impl super::OfApplication for SetApplicationStatusRequest {
+    fn of_application(namespace: &str, application: &str) -> SetApplicationStatusRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        SetApplicationStatusRequest { namespace, application, ..SetApplicationStatusRequest::default() }
+    }
+}
+impl super::OfUnit for SetApplicationStatusRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> SetApplicationStatusRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        SetApplicationStatusRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for ReplaceApplicationStatusesRequest {
+    fn of_application(namespace: &str, application: &str) -> ReplaceApplicationStatusesRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ReplaceApplicationStatusesRequest { namespace, application, ..ReplaceApplicationStatusesRequest::default() }
+    }
+}
+impl super::OfUnit for ReplaceApplicationStatusesRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ReplaceApplicationStatusesRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ReplaceApplicationStatusesRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for ClearApplicationStatusRequest {
+    fn of_application(namespace: &str, application: &str) -> ClearApplicationStatusRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ClearApplicationStatusRequest { namespace, application, ..ClearApplicationStatusRequest::default() }
+    }
+}
+impl super::OfUnit for ClearApplicationStatusRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ClearApplicationStatusRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ClearApplicationStatusRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for RemoveUnitRequest {
+    fn of_application(namespace: &str, application: &str) -> RemoveUnitRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        RemoveUnitRequest { namespace, application, ..RemoveUnitRequest::default() }
+    }
+}
+impl super::OfUnit for RemoveUnitRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> RemoveUnitRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        RemoveUnitRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for DeleteApplicationRequest {
+    fn of_application(namespace: &str, application: &str) -> DeleteApplicationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        DeleteApplicationRequest { namespace, application, ..DeleteApplicationRequest::default() }
+    }
+}
+impl super::OfApplication for ListFaultsRequest {
+    fn of_application(namespace: &str, application: &str) -> ListFaultsRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ListFaultsRequest { namespace, application, ..ListFaultsRequest::default() }
+    }
+}
+impl super::OfUnit for ListFaultsRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ListFaultsRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ListFaultsRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for ResolveHoldRequest {
+    fn of_application(namespace: &str, application: &str) -> ResolveHoldRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ResolveHoldRequest { namespace, application, ..ResolveHoldRequest::default() }
+    }
+}
+impl super::OfUnit for ResolveHoldRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ResolveHoldRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ResolveHoldRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for GetAppDataRequest {
+    fn of_application(namespace: &str, application: &str) -> GetAppDataRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        GetAppDataRequest { namespace, application, ..GetAppDataRequest::default() }
+    }
+}
+impl super::OfApplication for UpdateAppDataRequest {
+    fn of_application(namespace: &str, application: &str) -> UpdateAppDataRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        UpdateAppDataRequest { namespace, application, ..UpdateAppDataRequest::default() }
+    }
+}
+impl super::OfUnit for UpdateAppDataRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> UpdateAppDataRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        UpdateAppDataRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for WatchAppDataRequest {
+    fn of_application(namespace: &str, application: &str) -> WatchAppDataRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        WatchAppDataRequest { namespace, application, ..WatchAppDataRequest::default() }
+    }
+}
+impl super::OfApplication for ClaimLeadershipRequest {
+    fn of_application(namespace: &str, application: &str) -> ClaimLeadershipRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ClaimLeadershipRequest { namespace, application, ..ClaimLeadershipRequest::default() }
+    }
+}
+impl super::OfUnit for ClaimLeadershipRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ClaimLeadershipRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ClaimLeadershipRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for RenewLeadershipRequest {
+    fn of_application(namespace: &str, application: &str) -> RenewLeadershipRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        RenewLeadershipRequest { namespace, application, ..RenewLeadershipRequest::default() }
+    }
+}
+impl super::OfUnit for RenewLeadershipRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> RenewLeadershipRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        RenewLeadershipRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for ReleaseLeadershipRequest {
+    fn of_application(namespace: &str, application: &str) -> ReleaseLeadershipRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ReleaseLeadershipRequest { namespace, application, ..ReleaseLeadershipRequest::default() }
+    }
+}
+impl super::OfUnit for ReleaseLeadershipRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ReleaseLeadershipRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ReleaseLeadershipRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for GetLeaderRequest {
+    fn of_application(namespace: &str, application: &str) -> GetLeaderRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        GetLeaderRequest { namespace, application, ..GetLeaderRequest::default() }
+    }
+}
+impl super::OfApplication for TransferLeadershipRequest {
+    fn of_application(namespace: &str, application: &str) -> TransferLeadershipRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        TransferLeadershipRequest { namespace, application, ..TransferLeadershipRequest::default() }
+    }
+}
+impl super::OfApplication for BeginOperationRequest {
+    fn of_application(namespace: &str, application: &str) -> BeginOperationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        BeginOperationRequest { namespace, application, ..BeginOperationRequest::default() }
+    }
+}
+impl super::OfUnit for BeginOperationRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> BeginOperationRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        BeginOperationRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for AcquireOperationRequest {
+    fn of_application(namespace: &str, application: &str) -> AcquireOperationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        AcquireOperationRequest { namespace, application, ..AcquireOperationRequest::default() }
+    }
+}
+impl super::OfUnit for AcquireOperationRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> AcquireOperationRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        AcquireOperationRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for HeartbeatOperationRequest {
+    fn of_application(namespace: &str, application: &str) -> HeartbeatOperationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        HeartbeatOperationRequest { namespace, application, ..HeartbeatOperationRequest::default() }
+    }
+}
+impl super::OfUnit for HeartbeatOperationRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> HeartbeatOperationRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        HeartbeatOperationRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for ReleaseOperationRequest {
+    fn of_application(namespace: &str, application: &str) -> ReleaseOperationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ReleaseOperationRequest { namespace, application, ..ReleaseOperationRequest::default() }
+    }
+}
+impl super::OfUnit for ReleaseOperationRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ReleaseOperationRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ReleaseOperationRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for CompleteOperationRequest {
+    fn of_application(namespace: &str, application: &str) -> CompleteOperationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        CompleteOperationRequest { namespace, application, ..CompleteOperationRequest::default() }
+    }
+}
+impl super::OfUnit for CompleteOperationRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> CompleteOperationRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        CompleteOperationRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for FailOperationRequest {
+    fn of_application(namespace: &str, application: &str) -> FailOperationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        FailOperationRequest { namespace, application, ..FailOperationRequest::default() }
+    }
+}
+impl super::OfUnit for FailOperationRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> FailOperationRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        FailOperationRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for VerifyOperationRequest {
+    fn of_application(namespace: &str, application: &str) -> VerifyOperationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        VerifyOperationRequest { namespace, application, ..VerifyOperationRequest::default() }
+    }
+}
+impl super::OfUnit for VerifyOperationRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> VerifyOperationRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        VerifyOperationRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for CancelOperationRequest {
+    fn of_application(namespace: &str, application: &str) -> CancelOperationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        CancelOperationRequest { namespace, application, ..CancelOperationRequest::default() }
+    }
+}
+impl super::OfUnit for CancelOperationRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> CancelOperationRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        CancelOperationRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for RetryOperationRequest {
+    fn of_application(namespace: &str, application: &str) -> RetryOperationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        RetryOperationRequest { namespace, application, ..RetryOperationRequest::default() }
+    }
+}
+impl super::OfUnit for RetryOperationRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> RetryOperationRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        RetryOperationRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for GetOperationRequest {
+    fn of_application(namespace: &str, application: &str) -> GetOperationRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        GetOperationRequest { namespace, application, ..GetOperationRequest::default() }
+    }
+}
+impl super::OfApplication for ListOperationsRequest {
+    fn of_application(namespace: &str, application: &str) -> ListOperationsRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ListOperationsRequest { namespace, application, ..ListOperationsRequest::default() }
+    }
+}
+impl super::OfApplication for ReportStatusRequest {
+    fn of_application(namespace: &str, application: &str) -> ReportStatusRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ReportStatusRequest { namespace, application, ..ReportStatusRequest::default() }
+    }
+}
+impl super::OfUnit for ReportStatusRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ReportStatusRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ReportStatusRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for ReplaceStatusesRequest {
+    fn of_application(namespace: &str, application: &str) -> ReplaceStatusesRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ReplaceStatusesRequest { namespace, application, ..ReplaceStatusesRequest::default() }
+    }
+}
+impl super::OfUnit for ReplaceStatusesRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ReplaceStatusesRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ReplaceStatusesRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for ClearStatusRequest {
+    fn of_application(namespace: &str, application: &str) -> ClearStatusRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ClearStatusRequest { namespace, application, ..ClearStatusRequest::default() }
+    }
+}
+impl super::OfUnit for ClearStatusRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ClearStatusRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ClearStatusRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for ReportErrorRequest {
+    fn of_application(namespace: &str, application: &str) -> ReportErrorRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ReportErrorRequest { namespace, application, ..ReportErrorRequest::default() }
+    }
+}
+impl super::OfUnit for ReportErrorRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ReportErrorRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ReportErrorRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for ResolveErrorRequest {
+    fn of_application(namespace: &str, application: &str) -> ResolveErrorRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ResolveErrorRequest { namespace, application, ..ResolveErrorRequest::default() }
+    }
+}
+impl super::OfUnit for ResolveErrorRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> ResolveErrorRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        ResolveErrorRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for RegisterUnitRequest {
+    fn of_application(namespace: &str, application: &str) -> RegisterUnitRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        RegisterUnitRequest { namespace, application, ..RegisterUnitRequest::default() }
+    }
+}
+impl super::OfUnit for RegisterUnitRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> RegisterUnitRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        RegisterUnitRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for AnnounceStopRequest {
+    fn of_application(namespace: &str, application: &str) -> AnnounceStopRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        AnnounceStopRequest { namespace, application, ..AnnounceStopRequest::default() }
+    }
+}
+impl super::OfUnit for AnnounceStopRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> AnnounceStopRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        AnnounceStopRequest { unit: unit.into(), ..rest }
+    }
+}
