@@ -89,11 +89,19 @@ impl Error {
             return Error::unreachable(url, cause);
         }
         if status.message().starts_with("grpc-status header missing") {
-            return Error::Unreachable {
-                url: url.to_string(),
-                detail: "the program at this address does not use gRPC".to_string(),
-            };
+            return Error::away(url, "the program at this address does not use gRPC");
         }
+        Error::Refused(Box::new(Refusal::from(status)))
+    }
+
+    /// Returns the error of a server that is not there, or does not behave like one.
+    pub(crate) fn away(url: &str, detail: &str) -> Error {
+        Error::Unreachable { url: url.to_string(), detail: detail.to_string() }
+    }
+
+    /// Returns the error of a stream that the server ended.
+    pub(crate) fn stream_ended() -> Error {
+        let status = tonic::Status::unavailable("the server ended the stream");
         Error::Refused(Box::new(Refusal::from(status)))
     }
 

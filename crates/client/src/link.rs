@@ -5,11 +5,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tonic::Code;
 use tonic::codec::Streaming;
 
 use crate::connection::Client;
-use crate::error::{Error, Refusal};
+use crate::error::Error;
 use crate::proto::v1::{WatchApplicationsRequest, WatchApplicationsResponse};
 
 /// Bookmarks arrive every 5 s: three missing ones mean that the server is gone.
@@ -65,7 +64,7 @@ impl Link {
                         .map_err(|_| silent(url))?
                         .map_err(|status| Error::from_status(url, status))?;
                     *heard = Instant::now();
-                    return message.map(Some).ok_or_else(ended);
+                    return message.map(Some).ok_or_else(Error::stream_ended);
                 }
             }
         }
@@ -73,15 +72,5 @@ impl Link {
 }
 
 fn silent(url: &str) -> Error {
-    Error::Unreachable {
-        url: url.to_string(),
-        detail: format!("no message for {} s", SILENCE_MAX.as_secs()),
-    }
-}
-
-fn ended() -> Error {
-    Error::Refused(Box::new(Refusal::from(tonic::Status::new(
-        Code::Unavailable,
-        "the server ended the stream",
-    ))))
+    Error::away(url, &format!("no message for {} s", SILENCE_MAX.as_secs()))
 }

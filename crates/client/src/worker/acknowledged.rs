@@ -23,30 +23,12 @@ pub(super) type SendOutcome = Option<Result<u64, Error>>;
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Acknowledged(State);
-
-#[derive(Debug)]
-enum State {
-    Waiting(Vec<watch::Receiver<SendOutcome>>),
-    Failed(Error),
-}
+pub struct Acknowledged(pub(super) Result<Vec<watch::Receiver<SendOutcome>>, Error>);
 
 impl Acknowledged {
-    pub(super) fn waiting(outcomes: Vec<watch::Receiver<SendOutcome>>) -> Acknowledged {
-        Acknowledged(State::Waiting(outcomes))
-    }
-
-    pub(super) fn failed(error: Error) -> Acknowledged {
-        Acknowledged(State::Failed(error))
-    }
-
     async fn wait(self) -> Result<u64, Error> {
-        let outcomes = match self.0 {
-            State::Waiting(outcomes) => outcomes,
-            State::Failed(error) => return Err(error),
-        };
         let mut last = Ok(0);
-        for mut outcome in outcomes {
+        for mut outcome in self.0? {
             let settled = match outcome.wait_for(Option::is_some).await {
                 Ok(settled) => settled.clone().unwrap_or(Err(Error::Ended)),
                 Err(_) => Err(Error::Ended),

@@ -28,7 +28,7 @@ impl Driver {
             let mut stop = self.context.stop.clone();
             let cut = tokio::select! {
                 cut = self.session() => cut,
-                () = patience(&mut stop) => break Err(Error::NoGoodbye),
+                () = until_deadline(&mut stop) => break Err(Error::NoGoodbye),
             };
             self.context.shared.outbox().end_session();
             self.context.collector.end_session();
@@ -84,7 +84,7 @@ impl Driver {
         let cut_short = async {
             match known {
                 // The next attempt detects the deadline.
-                true => patience(&mut stop).await,
+                true => until_deadline(&mut stop).await,
                 false => drop(stopped(&mut stop).await),
             }
         };
@@ -116,7 +116,7 @@ impl Driver {
 }
 
 /// Waits until the deadline of the stop.
-async fn patience(stop: &mut watch::Receiver<Option<Stop>>) {
+async fn until_deadline(stop: &mut watch::Receiver<Option<Stop>>) {
     let stop = stopped(stop).await;
     sleep_until(stop.until).await;
 }

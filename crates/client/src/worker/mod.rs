@@ -241,7 +241,7 @@ impl Worker {
     /// If one of them is rejected, or the worker has ended.
     pub async fn flush(&self) -> Result<(), Error> {
         let outcomes = self.shared.outbox().outcomes();
-        Acknowledged::waiting(outcomes).await.map(drop)
+        Acknowledged(Ok(outcomes)).await.map(drop)
     }
 
     /// Claims leadership of the application, in this session and in later ones, and again after it

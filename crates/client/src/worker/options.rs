@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::connection::CONNECT_TIMEOUT;
 use crate::proto::v1::Hello;
 use crate::security::Security;
-
-/// A server on the same network answers a connection within milliseconds; three lost packets fit.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Well below the 30 s that Kubernetes gives a container to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);

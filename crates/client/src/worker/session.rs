@@ -98,9 +98,9 @@ enum Next {
 impl<'a> Session<'a> {
     /// Connects and waits for the welcome.
     pub(super) async fn open(context: &'a mut Context, url: &str) -> Result<Session<'a>, Cut> {
-        let (security, patience) =
+        let (security, timeout_max) =
             (context.options.security.clone(), context.options.connect_timeout);
-        let client = Client::connect_within(url, security, patience);
+        let client = Client::connect_within(url, security, timeout_max);
         let client = client.await.map_err(Cut::before_welcome)?;
         let (outgoing, queue) = mpsc::channel(QUEUE);
         let incarnation = match *context.shared.phase.borrow() {
@@ -118,7 +118,7 @@ impl<'a> Session<'a> {
         };
         let (first, incoming) = timeout(WELCOME_MAX, opening)
             .await
-            .map_err(|_| Cut::Lost(unreachable(url, "the server does not answer")))?
+            .map_err(|_| Cut::Lost(Error::away(url, "the server does not answer")))?
             .map_err(Cut::before_welcome)?;
         let welcome = match first.and_then(|first| first.message) {
             Some(Heard::Welcome(welcome)) => {
@@ -129,9 +129,9 @@ impl<'a> Session<'a> {
                 return Err(Cut::Drained(drained(&context.shared, &mut context.backoff, &drain)));
             }
             Some(_) => {
-                return Err(Cut::Lost(unreachable(url, "the server did not send a welcome")));
+                return Err(Cut::Lost(Error::away(url, "the server did not send a welcome")));
             }
-            None => return Err(Cut::Lost(ended())),
+            None => return Err(Cut::Lost(Error::stream_ended())),
         };
         Ok(Session::begin(context, url, welcome, outgoing, incoming))
     }
@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
     async fn step(&mut self) -> Option<Cut> {
         match self.next().await {
             Next::Heard(Ok(Some(message))) => return self.hear(message.message?),
-            Next::Heard(Ok(None)) => return Some(self.over(ended())),
+            Next::Heard(Ok(None)) => return Some(self.over(Error::stream_ended())),
             Next::Heard(Err(status)) => {
                 return Some(self.over(Error::from_status(&self.url, status)));
             }
@@ -219,7 +219,7 @@ impl<'a> Session<'a> {
             Next::Quiet => self.say(Said::Heartbeat(Heartbeat {})),
             Next::Changed => (),
             Next::Rested => self.resting = None,
-            Next::Silent => return Some(Cut::Lost(unreachable(&self.url, &silence()))),
+            Next::Silent => return Some(Cut::Lost(Error::away(&self.url, &silence()))),
             Next::Drained(until) => return Some(Cut::Drained(until)),
             Next::Stop(stop) => self.stopping = Some(stop),
         }
@@ -462,24 +462,15 @@ fn drained(shared: &Shared, pauses: &mut Backoff, drain: &ConnectDrain) -> Insta
 /// real rival has a newer incarnation.
 fn superseded(by: u64, own: Option<u64>) -> Cut {
     match own == Some(by) {
-        true => Cut::Lost(refused("another session of this incarnation took over")),
+        true => {
+            let text = "another session of this incarnation took over";
+            Cut::Lost(Error::Refused(Box::new(Refusal::from(tonic::Status::unavailable(text)))))
+        }
         false => Cut::Final(WorkerError::Superseded {
             incarnation: Some(by),
             detail: format!("incarnation {by} of the unit has taken over"),
         }),
     }
-}
-
-fn ended() -> Error {
-    refused("the server ended the stream")
-}
-
-fn refused(message: &str) -> Error {
-    Error::Refused(Box::new(Refusal::from(tonic::Status::unavailable(message))))
-}
-
-fn unreachable(url: &str, detail: &str) -> Error {
-    Error::Unreachable { url: url.to_string(), detail: detail.to_string() }
 }
 
 fn silence() -> String {

@@ -64,17 +64,17 @@ impl Shared {
         let mut outbox = self.outbox();
         // Checked under the lock, so that nothing is queued after the end.
         if let Phase::Over(error) = &*self.phase.borrow() {
-            return Acknowledged::failed(error.clone());
+            return Acknowledged(Err(error.clone()));
         }
         for (key, content) in items {
             match outbox.put(key, content) {
                 Ok(outcome) => outcomes.push(outcome),
-                Err(error) => return Acknowledged::failed(error),
+                Err(error) => return Acknowledged(Err(error)),
             }
         }
         drop(outbox);
         self.changed.notify_one();
-        Acknowledged::waiting(outcomes)
+        Acknowledged(Ok(outcomes))
     }
 
     /// Returns the outbox.
