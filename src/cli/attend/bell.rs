@@ -34,9 +34,7 @@ impl Bell {
     pub async fn ring(&self, facts: &[(&'static str, String)]) -> anyhow::Result<()> {
         match self {
             Bell::Command(command, variables) => {
-                let [program, arguments @ ..] = command.as_slice() else {
-                    return Ok(());
-                };
+                let [program, arguments @ ..] = command.as_slice() else { return Ok(()) };
                 let mut command = Command::new(program);
                 command.args(arguments).envs(variables.iter().cloned());
                 command.envs(facts.iter().map(|(name, value)| (variable(name), value)));
@@ -67,10 +65,8 @@ fn dispatch(event: &str, facts: &[(&'static str, String)]) -> String {
 async fn run(mut command: Command, program: &str) -> anyhow::Result<()> {
     let child = command.stdin(Stdio::null()).kill_on_drop(true).spawn();
     let status = child.with_context(|| format!("cannot run `{program}`"))?.wait().await?;
-    match status.success() {
-        true => Ok(()),
-        false => anyhow::bail!("`{program}`: {status}"),
-    }
+    anyhow::ensure!(status.success(), "`{program}`: {status}");
+    Ok(())
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cli::attend::bell::Bell;
-use crate::cli::attend::ring::{Ring, Rings, Running};
+use crate::cli::attend::ring::{Ring, Rings};
 use crate::cli::context::{Context, say};
 use crate::cli::exit::UsageError;
 use crate::cli::span;
@@ -89,7 +89,6 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
     let mut attendant = Attendant {
         rings: Rings::new(args.bell(&target, context)?, args.ring_timeout),
-        running: None,
         leader: None,
         etag: None,
         stop: signal(SignalKind::terminate())?,
@@ -147,7 +146,6 @@ async fn answer(
 /// The state that outlives sessions.
 struct Attendant {
     rings: Rings,
-    running: Option<Running>,
     /// The leader and its lease epoch, once known.
     leader: Option<(String, u64)>,
     /// Etag of the data that a ring was about.
@@ -170,18 +168,11 @@ impl Attendant {
                     None => return Some(worker.over().await),
                 },
                 Some((component, done)) = asked.recv() => {
-                    let component = component.unwrap_or_default();
-                    let ring = Ring::new("collect").about(&component, "");
-                    self.rings.add(Ring { done: vec![done], ..ring });
+                    let mut ring = Ring::new("collect", &component.unwrap_or_default(), "");
+                    ring.done.push(done);
+                    self.rings.add(ring);
                 }
-                running = self.rings.start(), if self.running.is_none() => {
-                    self.running = Some(running);
-                }
-                ended = ended(&mut self.running) => {
-                    if let Some(running) = self.running.take() {
-                        self.rings.end(running, ended);
-                    }
-                }
+                () = self.rings.turn() => {}
                 _ = self.stop.recv() => return None,
             }
         }
@@ -190,11 +181,11 @@ impl Attendant {
     fn take(&mut self, event: Event) {
         match event {
             Event::RetryDue(due) => {
-                let ring = Ring::new("retry-due").about(&due.component, &due.target);
+                let ring = Ring::new("retry-due", &due.component, &due.target);
                 self.rings.add(ring.fact("operation", due.operation_id));
             }
             Event::HoldReleased(released) => {
-                let ring = Ring::new("hold-released").about(&released.component, "");
+                let ring = Ring::new("hold-released", &released.component, "");
                 self.rings.add(ring.fact("reason", released.reason));
             }
             Event::Leadership(now) => self.led(now.leader, now.lease_epoch, now.is_self),
@@ -204,7 +195,7 @@ impl Attendant {
                 None => self.leader = Some((leader, lease_epoch)),
             },
             Event::AppDataChanged { etag } if self.etag.as_ref() != Some(&etag) => {
-                self.rings.add(Ring::new("data-changed").fact("etag", &etag));
+                self.rings.add(Ring::new("data-changed", "", "").fact("etag", &etag));
                 self.etag = Some(etag);
             }
             Event::Disconnected { error, pause } => {
@@ -218,20 +209,10 @@ impl Attendant {
     }
 
     fn led(&mut self, leader: String, lease_epoch: u64, is_self: bool) {
-        let now = Some((leader.clone(), lease_epoch));
-        if self.leader == now {
-            return;
+        let before = self.leader.replace((leader.clone(), lease_epoch));
+        if before.as_ref() != self.leader.as_ref() {
+            let ring = Ring::new("leadership", "", "").fact("leader", leader);
+            self.rings.add(ring.fact("lease_epoch", lease_epoch).fact("is_leader", is_self));
         }
-        self.leader = now;
-        let ring = Ring::new("leadership").fact("leader", leader);
-        self.rings.add(ring.fact("lease_epoch", lease_epoch).fact("is_leader", is_self));
-    }
-}
-
-/// Waits for the end of the ring under way; forever if there is none.
-async fn ended(running: &mut Option<Running>) -> anyhow::Result<()> {
-    match running {
-        Some(running) => running.ended().await,
-        None => std::future::pending().await,
     }
 }
