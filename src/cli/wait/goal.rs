@@ -90,26 +90,23 @@ impl Progress {
     /// Takes an event; returns whether the known state has changed.
     pub fn take(&mut self, event: &Event, now: Instant) -> bool {
         let before = (self.seen.clone(), self.away, self.reached);
+        self.away = false;
         match event {
             Event::Upserted(application, _) => {
                 self.set(&application.name, Some(Seen::of(application)));
             }
             Event::Removed { name, .. } => self.set(name, None),
-            Event::Current => {
-                self.current = true;
-                self.reached = true;
-            }
+            Event::Current => (self.current, self.reached) = (true, true),
             // Whether the goal held meanwhile is unknown.
-            Event::Disconnected { .. } => self.current = false,
+            Event::Disconnected { .. } => (self.current, self.away) = (false, true),
         }
-        self.away = matches!(event, Event::Disconnected { .. });
         if !self.away {
             self.heard = now;
         }
         self.met_since = self.is_met().then(|| self.met_since.unwrap_or(now));
         // The first state arrives in parts; it is printed only once it is complete.
-        let is_told = self.reached || self.away;
-        is_told && (self.seen.clone(), self.away, self.reached) != before
+        let may_print = self.reached || self.away;
+        may_print && (self.seen.clone(), self.away, self.reached) != before
     }
 
     fn set(&mut self, name: &str, seen: Option<Seen>) {
@@ -121,17 +118,15 @@ impl Progress {
     /// Whether this application meets the goal except for silent units: the caller then asks the
     /// server for their names.
     pub fn lacks_a_word(&self, name: &str) -> bool {
-        let seen = self.seen.get(name).and_then(Option::as_ref);
-        seen.is_some_and(|seen| self.goal.levels.contains(&seen.level) && !self.reached_by(seen))
+        matches!(self.seen.get(name), Some(Some(seen)) if self.is_doubtful(seen))
     }
 
     /// Takes the units of an application.
     pub fn take_units(&mut self, name: &str, units: &[Unit]) {
         if let Some(Some(seen)) = self.seen.get_mut(name) {
             let silent = units.iter().filter(|unit| silence::is_silent(unit));
-            seen.silent = silent
-                .map(|unit| (unit.name.clone(), time::from_wire(unit.last_seen_time.as_ref())))
-                .collect();
+            let heard = |unit: &Unit| time::from_wire(unit.last_seen_time.as_ref());
+            seen.silent = silent.map(|unit| (unit.name.clone(), heard(unit))).collect();
         }
     }
 
@@ -157,8 +152,13 @@ impl Progress {
     }
 
     fn reached_by(&self, seen: &Seen) -> bool {
-        let is_believed = self.goal.allow_stale || !seen.silence.is_any();
-        self.goal.levels.contains(&seen.level) && is_believed
+        self.goal.levels.contains(&seen.level) && !self.is_doubtful(seen)
+    }
+
+    /// Whether this would meet the goal, but silent units make it unreliable.
+    fn is_doubtful(&self, seen: &Seen) -> bool {
+        let is_wanted = self.goal.levels.contains(&seen.level);
+        is_wanted && seen.silence.is_any() && !self.goal.allow_stale
     }
 
     fn is_met(&self) -> bool {
@@ -179,40 +179,31 @@ impl Progress {
     /// Formats `web waiting: for db; db not there yet`: the applications that the wait still lacks,
     /// or all if it lacks none. During an outage: for how long.
     pub fn describe(&self, now: Instant, clock: Timestamp) -> String {
-        let silent_for = span::exact(now.saturating_duration_since(self.heard));
+        let silent_for = now.saturating_duration_since(self.heard);
+        let unreachable = || format!("server unreachable for {}", span::exact(silent_for));
+        if !self.reached && silent_for < SOON && !self.away {
+            return "no answer from the server yet".to_string();
+        }
         if !self.reached {
-            let is_soon = now.saturating_duration_since(self.heard) < SOON && !self.away;
-            return match is_soon {
-                true => "no answer from the server yet".to_string(),
-                false => format!("server unreachable for {silent_for}"),
-            };
+            return unreachable();
         }
         let lacks = |seen: &Option<Seen>| seen.as_ref().is_none_or(|s| !self.reached_by(s));
         let all = !self.seen.values().any(lacks);
-        let words: Vec<String> = self
-            .seen
-            .iter()
-            .filter(|(_, seen)| all || lacks(seen))
-            .map(|(name, seen)| self.describe_as(name, seen.as_ref(), clock))
-            .collect();
-        let words = words.join("; ");
+        let named = self.seen.iter().filter(|(_, seen)| all || lacks(seen));
+        let words: Vec<_> = named.map(|(name, _)| self.describe_one(name, clock)).collect();
         match self.away {
-            true => format!("server unreachable for {silent_for}; before that: {words}"),
-            false => words,
+            true => format!("{}; before that: {}", unreachable(), words.join("; ")),
+            false => words.join("; "),
         }
     }
 
     /// Describes one application.
     pub fn describe_one(&self, name: &str, clock: Timestamp) -> String {
-        self.describe_as(name, self.seen.get(name).and_then(Option::as_ref), clock)
-    }
-
-    fn describe_as(&self, name: &str, seen: Option<&Seen>, clock: Timestamp) -> String {
-        let Some(seen) = seen else {
+        let Some(Some(seen)) = self.seen.get(name) else {
             return format!("{name} not there yet");
         };
         let word = level::word(seen.level.into());
-        if self.goal.levels.contains(&seen.level) && !self.reached_by(seen) {
+        if self.is_doubtful(seen) {
             return format!("{name} {word}, but {}{}", seen.silence.words(), seen.who(clock));
         }
         match seen.message.as_str() {
@@ -235,15 +226,11 @@ impl Seen {
 
     /// Formats ` (a/0, silent for 3s)`: the silent units, if they are known.
     fn who(&self, clock: Timestamp) -> String {
-        let mut named: Vec<String> = self
-            .silent
-            .iter()
-            .take(NAMED_MAX)
-            .map(|(name, heard)| match heard {
-                Some(at) => format!("{name}, silent for {}", span::exact(time::age(*at, clock))),
-                None => name.clone(),
-            })
-            .collect();
+        let word = |(name, heard): &(String, Option<Timestamp>)| match heard {
+            Some(at) => format!("{name}, silent for {}", span::exact(time::age(*at, clock))),
+            None => name.clone(),
+        };
+        let mut named: Vec<String> = self.silent.iter().take(NAMED_MAX).map(word).collect();
         if NAMED_MAX < self.silent.len() {
             named.push(format!("and {} more", self.silent.len() - NAMED_MAX));
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bellwether_client::{Client, Event, Watch};
 use jiff::Timestamp;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::cli::context::{Context, say, terminal_width};
 use crate::cli::exit::Exit;
@@ -100,14 +100,11 @@ impl Wait {
                 return Ok(exit);
             }
             self.line.draw(&self.describe(now));
-            let mut until = now + REDRAW;
+            let mut until = self.deadline.unwrap_or(now + REDRAW).min(now + REDRAW);
             if let Standing::Holding(met) = standing {
                 until = until.min(met);
             }
-            until = self.deadline.map_or(until, |deadline| until.min(deadline));
-            let Ok(event) = timeout_at(until, watch.next()).await else {
-                continue;
-            };
+            let Ok(event) = timeout_at(until, watch.next()).await else { continue };
             let event = event?;
             if let Some(trouble) = self.outage.line(&event) {
                 self.line.note(&trouble);
@@ -132,11 +129,9 @@ impl Wait {
             return;
         }
         let units = self.client.list_units(&self.namespace, name, 0);
-        let patience = self
-            .deadline
-            .map_or(REDRAW, |end| end.saturating_duration_since(Instant::now()))
-            .min(REDRAW);
-        if let Ok(Ok(units)) = timeout(patience, units).await {
+        let redraw = Instant::now() + REDRAW;
+        let until = self.deadline.map_or(redraw, |deadline| deadline.min(redraw));
+        if let Ok(Ok(units)) = timeout_at(until, units).await {
             self.progress.take_units(name, &units);
         }
     }
@@ -150,10 +145,8 @@ impl Wait {
             }
             _ if self.deadline.is_some_and(|deadline| deadline <= now) => {
                 let (after, seen) = (span::exact(self.line.timeout), self.describe(now));
-                let exit = match self.progress.was_reached() {
-                    true => Exit::TimedOut,
-                    false => Exit::Unreachable,
-                };
+                let was_reached = self.progress.was_reached();
+                let exit = if was_reached { Exit::TimedOut } else { Exit::Unreachable };
                 (exit, format!("error: timed out after {after}: {seen}"))
             }
             _ => return None,
