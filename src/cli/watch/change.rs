@@ -19,8 +19,8 @@ pub struct KnownLevels(HashMap<(String, String), (Level, String)>);
 /// A change of an application.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LevelChange {
-    namespace: String,
-    name: String,
+    /// Namespace and name of the application.
+    pub name: (String, String),
     time: Timestamp,
     /// The revision of the application; 0 if it is deleted.
     revision: u64,
@@ -35,14 +35,11 @@ impl KnownLevels {
     pub fn take(&mut self, event: &Event) -> Option<LevelChange> {
         match event {
             Event::Upserted(application, _) => Some(self.upsert(application)),
-            Event::Removed { namespace, name } => Some(LevelChange {
-                before: self.0.remove(&(namespace.clone(), name.clone())),
-                namespace: namespace.clone(),
-                name: name.clone(),
-                time: Timestamp::now(),
-                revision: 0,
-                now: None,
-            }),
+            Event::Removed { namespace, name } => {
+                let (name, time) = ((namespace.clone(), name.clone()), Timestamp::now());
+                let before = self.0.remove(&name);
+                Some(LevelChange { name, time, revision: 0, before, now: None })
+            }
             Event::Current | Event::Disconnected { .. } => None,
         }
     }
@@ -50,10 +47,9 @@ impl KnownLevels {
     fn upsert(&mut self, application: &Application) -> LevelChange {
         let name = (application.namespace.clone(), application.name.clone());
         let now = (level_of(application), application_message(application, None));
-        let before = self.0.insert(name, now.clone());
+        let before = self.0.insert(name.clone(), now.clone());
         LevelChange {
-            namespace: application.namespace.clone(),
-            name: application.name.clone(),
+            name,
             time: time::from_wire(application.update_time.as_ref()).unwrap_or_default(),
             revision: application.revision,
             before,
@@ -63,11 +59,6 @@ impl KnownLevels {
 }
 
 impl LevelChange {
-    /// Returns namespace and name of the application.
-    pub fn name(&self) -> (String, String) {
-        (self.namespace.clone(), self.name.clone())
-    }
-
     /// Whether level or message has changed.
     pub fn is_news(&self) -> bool {
         self.before != self.now
@@ -81,14 +72,14 @@ impl LevelChange {
     /// Returns the change as environment variables of a command.
     pub fn variables(&self) -> [(&'static str, String); 7] {
         let word = |level: Level| level::word(level.into()).to_string();
-        let now = self.now.clone();
-        let (level, message) =
-            now.map_or_else(Default::default, |(level, message)| (word(level), one_line(&message)));
-        let event = if self.now.is_some() { "upserted" } else { "removed" };
+        let (event, level, message) = match &self.now {
+            Some((level, message)) => ("upserted", word(*level), one_line(message)),
+            None => ("removed", String::new(), String::new()),
+        };
         [
             ("BELLWETHER_EVENT", event.to_string()),
-            ("BELLWETHER_NAMESPACE", one_line(&self.namespace)),
-            ("BELLWETHER_APPLICATION", one_line(&self.name)),
+            ("BELLWETHER_NAMESPACE", one_line(&self.name.0)),
+            ("BELLWETHER_APPLICATION", one_line(&self.name.1)),
             ("BELLWETHER_LEVEL", level),
             ("BELLWETHER_LEVEL_FROM", self.level_before().map(word).unwrap_or_default()),
             ("BELLWETHER_MESSAGE", message),
@@ -110,21 +101,19 @@ impl LevelChange {
             return None;
         }
         let word = |level: Level| level::word(level.into());
-        let (level, message) = match &self.now {
-            Some((level, message)) => (word(*level), message.as_str()),
-            None => ("gone", ""),
+        let (level, paint, message) = match &self.now {
+            Some((level, message)) => {
+                (word(*level), Paint::of_level((*level).into()), message.as_str())
+            }
+            None => ("gone", Paint::None, ""),
         };
-        let paint =
-            self.now.as_ref().map_or(Paint::None, |(level, _)| Paint::of_level((*level).into()));
         let level = paint.apply(level, screen.color);
         let level = match self.level_before() {
             Some(before) => format!("{} -> {level}", word(before)),
             None => level,
         };
-        let name = match namespaced {
-            true => format!("{}/{}", self.namespace, self.name),
-            false => self.name.clone(),
-        };
+        let (namespace, name) = &self.name;
+        let name = if namespaced { format!("{namespace}/{name}") } else { name.clone() };
         let time = self.time.strftime("%H:%M:%SZ");
         let line = format!("{time}  {}  {level}  {}", one_line(&name), one_line(message));
         Some(format!("{}\n", line.trim_end()))

@@ -75,20 +75,15 @@ impl Exec {
         if self.pending.is_empty() {
             self.settled = Instant::now() + SETTLE;
         }
-        let name = change.name();
-        match self.pending.get_mut(&name) {
+        match self.pending.get_mut(&change.name) {
             Some(waiting) => waiting.merge(change),
-            None => drop(self.pending.insert(name, change)),
+            None => drop(self.pending.insert(change.name.clone(), change)),
         }
     }
 
     fn start(&mut self) -> anyhow::Result<()> {
-        let Some((_, change)) = self.pending.shift_remove_index(0) else {
-            return Ok(());
-        };
-        let [program, arguments @ ..] = self.command.as_slice() else {
-            return Ok(());
-        };
+        let Some((_, change)) = self.pending.shift_remove_index(0) else { return Ok(()) };
+        let [program, arguments @ ..] = self.command.as_slice() else { return Ok(()) };
         let child = Command::new(program)
             .args(arguments)
             .envs(self.variables.iter().cloned())
