@@ -1,24 +1,26 @@
 //! `bellwether completion SHELL`: prints a script for the shell to source. The shell then runs this
 //! program for each word; names of applications and units come from the server.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::time::Duration;
 
-use bellwether_client::Security;
-use clap::Command;
+use clap::{Command, CommandFactory, FromArgMatches};
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
 use clap_complete::{CompletionCandidate, Shell};
+use tokio::time::timeout;
 
+use crate::cli::Cli;
 use crate::cli::context::print;
 use crate::cli::contexts::Given;
+use crate::cli::security::SecurityArgs;
 
 /// The variable with which a shell asks for completions.
 const VARIABLE: &str = "BELLWETHER_COMPLETE";
 
 /// How long to wait for names; later ones are of no use to a person who types.
-const PATIENCE: Duration = Duration::from_millis(700);
+const NAMES_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// The most names in one answer to a shell.
 const NAMES_MAX: usize = 1_000;
@@ -65,12 +67,11 @@ pub fn units() -> ArgValueCompleter {
 /// Returns the names that match; none after any error, because a shell cannot show one.
 fn names(current: &OsStr, with_units: bool) -> Vec<CompletionCandidate> {
     let typed = current.to_string_lossy().into_owned();
-    let words: Vec<String> = std::env::args().collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let Ok(runtime) = runtime else {
-        return Vec::new();
-    };
-    let asked = async { tokio::time::timeout(PATIENCE, ask(&words, &typed, with_units)).await };
+    let Ok(runtime) = runtime else { return Vec::new() };
+    // A shell passes the line behind `--`.
+    let line = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
+    let asked = async { timeout(NAMES_TIMEOUT, ask(line, &typed, with_units)).await };
     let names = runtime.block_on(asked).ok().flatten().unwrap_or_default();
     let plain =
         |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
@@ -82,21 +83,8 @@ fn names(current: &OsStr, with_units: bool) -> Vec<CompletionCandidate> {
         .collect()
 }
 
-async fn ask(words: &[String], typed: &str, with_units: bool) -> Option<Vec<String>> {
-    let of = |flags: &[&str], variable: &str| {
-        given(words, flags).or_else(|| std::env::var(variable).ok()).filter(|v| !v.is_empty())
-    };
-    let given = Given {
-        context: of(&["--context"], "BELLWETHER_CONTEXT"),
-        server: of(&["--server"], "BELLWETHER_SERVER"),
-        // After `log`, -n is --limit.
-        namespace: match words.iter().any(|word| word == "log") {
-            true => of(&["--namespace"], "BELLWETHER_NAMESPACE"),
-            false => of(&["-n", "--namespace"], "BELLWETHER_NAMESPACE"),
-        },
-        security: Security::from_env(),
-    };
-    let context = given.with_context().ok()?.settings(None, PATIENCE);
+async fn ask(line: Vec<OsString>, typed: &str, with_units: bool) -> Option<Vec<String>> {
+    let context = given(line)?.with_context().ok()?.settings(None, NAMES_TIMEOUT);
     let client = context.connect().await.ok()?;
     match typed.split_once('/').filter(|_| with_units) {
         Some((application, _)) => {
@@ -110,17 +98,16 @@ async fn ask(words: &[String], typed: &str, with_units: bool) -> Option<Vec<Stri
     }
 }
 
-/// Returns the value of a flag in the line typed so far.
-fn given(words: &[String], flags: &[&str]) -> Option<String> {
-    let value = |pair: &[String]| match flags.contains(&pair[0].as_str()) {
-        true => pair.get(1).cloned(),
-        false => None,
-    };
-    let joined = |word: &String| {
-        let (flag, value) = word.split_once('=')?;
-        flags.contains(&flag).then(|| value.to_string())
-    };
-    words.windows(2).find_map(value).or_else(|| words.iter().find_map(joined))
+/// Returns the global options of the line typed so far, and their variables.
+fn given(line: Vec<OsString>) -> Option<Given> {
+    let matches = Cli::command().ignore_errors(true).try_get_matches_from(line).ok()?;
+    let of = |id| matches.get_one::<String>(id).cloned().filter(|text| !text.is_empty());
+    Some(Given {
+        context: of("context"),
+        server: of("server"),
+        namespace: of("namespace"),
+        security: SecurityArgs::from_arg_matches(&matches).ok()?.into(),
+    })
 }
 
 #[cfg(test)]
@@ -129,11 +116,19 @@ mod tests {
 
     #[test]
     fn a_flag_is_found_in_the_line_typed_so_far() {
-        let words = |line: &str| line.split(' ').map(str::to_string).collect::<Vec<_>>();
-        let flags = ["-n", "--namespace"];
-        assert_eq!(given(&words("bellwether -n prod status w"), &flags).as_deref(), Some("prod"));
-        let joined = given(&words("bellwether --namespace=prod why"), &flags);
-        assert_eq!(joined.as_deref(), Some("prod"));
-        assert_eq!(given(&words("bellwether status"), &flags), None);
+        for (line, namespace) in [
+            ("bellwether -n prod status w", Some("prod")),
+            ("bellwether status w -n prod", Some("prod")),
+            ("bellwether --namespace=prod why", Some("prod")),
+            ("bellwether -n prod report --level", Some("prod")),
+            ("bellwether log -n 5 w", None),
+            ("bellwether -n prod log -n 5 w", Some("prod")),
+            ("bellwether log --namespace prod w", Some("prod")),
+            ("bellwether status", None),
+        ] {
+            let words = line.split(' ').map(OsString::from).collect();
+            let given = given(words).expect("the line is read");
+            assert_eq!(given.namespace.as_deref(), namespace, "{line}");
+        }
     }
 }
