@@ -36,14 +36,12 @@ impl Notifier {
     /// The server serves without a service manager too, so a failure is a warning.
     fn send(&self, state: &str) {
         let Some(name) = &self.0 else { return };
-        if let Err(error) = send_to(name, state) {
+        let sent = UnixDatagram::unbound()
+            .and_then(|socket| socket.send_to_addr(state.as_bytes(), &address(name)?));
+        if let Err(error) = sent {
             tracing::warn!(%error, socket = %name.display(), "notify the service manager");
         }
     }
-}
-
-fn send_to(name: &OsStr, state: &str) -> io::Result<()> {
-    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address(name)?).map(drop)
 }
 
 /// Returns the address of a path; a name that starts with `@` is in the abstract namespace of
