@@ -3,9 +3,11 @@
 use crate::cli::context::{Context, print_plain};
 use crate::cli::exit::Exit;
 use crate::cli::render::status::application_message;
+use crate::cli::render::text::marked;
 use crate::cli::silence::{Silence, level_of};
-use crate::cli::{level, refusal, silence};
-use crate::proto::v1::{Application, Level};
+use crate::cli::status::verdict;
+use crate::cli::{level, refusal};
+use crate::proto::v1::Application;
 
 /// Check an application for Nagios: one line, and 0 ok, 1 warning, 2 critical or 3 unknown
 #[derive(clap::Args)]
@@ -22,7 +24,7 @@ pub struct Args {
 /// else. The exit codes are the numbers of a plugin: 0 ok, 1 warning, 2 critical, 3 unknown.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let (exit, line) = match context.application(&args.application).await {
-        Ok(application) => verdict(&application),
+        Ok(application) => result(&application),
         Err(error) => (Exit::NotFound, format!("UNKNOWN - {}", refusal::sentence(&error.into()))),
     };
     // A monitor reads text after a bar as performance data.
@@ -30,22 +32,19 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn verdict(application: &Application) -> (Exit, String) {
-    let level = level_of(application);
-    let (exit, word) = match level {
-        Level::Blocked | Level::Error => (Exit::Usage, "CRITICAL"),
-        Level::Unknown | Level::Unspecified => (Exit::NotFound, "UNKNOWN"),
-        _ if silence::hides(application) => (Exit::NotFound, "UNKNOWN"),
-        Level::Waiting | Level::Maintenance => (Exit::Failed, "WARNING"),
-        Level::Active | Level::Terminated => (Exit::Ok, "OK"),
+fn result(application: &Application) -> (Exit, String) {
+    let (exit, word) = match verdict::of_application(application) {
+        Exit::Blocked | Exit::Error => (Exit::Usage, "CRITICAL"),
+        Exit::Busy => (Exit::Failed, "WARNING"),
+        Exit::Ok => (Exit::Ok, "OK"),
+        _ => (Exit::NotFound, "UNKNOWN"),
     };
-    let message = application_message(application, None).replace('|', "/");
-    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    let message = marked(": ", &application_message(application, None).replace('|', "/"));
     let silent = Silence::of(application);
     let line = format!(
         "{word} - {} {}{message} | units={} stale={} lost={}",
         application.name,
-        level::word(level.into()),
+        level::word(level_of(application).into()),
         application.unit_count,
         silent.stale,
         silent.lost,
@@ -56,7 +55,7 @@ fn verdict(application: &Application) -> (Exit, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::AggregatedStatus;
+    use crate::proto::v1::{AggregatedStatus, Level};
 
     #[test]
     fn each_level_has_its_word_and_code() {
@@ -68,7 +67,7 @@ mod tests {
             (Active, 1, 3, "UNKNOWN - web active"),
             (Unknown, 0, 3, "UNKNOWN - web unknown"),
         ] {
-            let (exit, line) = verdict(&Application {
+            let (exit, line) = result(&Application {
                 name: "web".into(),
                 unit_count: 2,
                 status: Some(AggregatedStatus {

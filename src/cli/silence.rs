@@ -3,7 +3,7 @@
 //! and `wait` share this rule.
 
 use crate::cli::render::text::counted;
-use crate::proto::v1::{Application, Freshness, Level, LostUnits, Unit};
+use crate::proto::v1::{AggregatedStatus, Application, Freshness, Level, LostUnits, Unit};
 
 /// The number of silent units, by freshness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,14 +19,22 @@ pub struct Silence {
 impl Silence {
     /// Counts the silent units of an application.
     pub fn of(application: &Application) -> Silence {
-        let status = application.status.clone().unwrap_or_default();
-        let config = application.config.clone().unwrap_or_default();
-        let ignored = config.lost_units == i32::from(LostUnits::Ignore);
-        Silence {
-            stale: status.stale_units,
-            lost: if ignored { 0 } else { status.lost_units },
-            uncertain: status.uncertain_units,
-        }
+        let silence = application.status.as_ref().map(Silence::in_status).unwrap_or_default();
+        let config = application.config.as_ref();
+        let ignored = config.is_some_and(|config| config.lost_units() == LostUnits::Ignore);
+        Silence { lost: if ignored { 0 } else { silence.lost }, ..silence }
+    }
+
+    /// Counts the silent units of an application with any configuration.
+    pub fn in_status(status: &AggregatedStatus) -> Silence {
+        let AggregatedStatus { stale_units, lost_units, uncertain_units, .. } = *status;
+        Silence { stale: stale_units, lost: lost_units, uncertain: uncertain_units }
+    }
+
+    /// Returns the counts above 0, each with its word.
+    pub fn counts(self) -> impl Iterator<Item = (i32, &'static str)> {
+        let counts = [(self.stale, "stale"), (self.lost, "lost"), (self.uncertain, "uncertain")];
+        counts.into_iter().filter(|(count, _)| 0 < *count)
     }
 
     /// Whether any unit is silent.
@@ -36,9 +44,7 @@ impl Silence {
 
     /// Formats `1 unit stale, 2 units lost`; empty if no unit is silent.
     pub fn words(self) -> String {
-        let counts = [(self.stale, "stale"), (self.lost, "lost"), (self.uncertain, "uncertain")];
-        let counts = counts.into_iter().filter(|(count, _)| 0 < *count);
-        let words = counts.map(|(count, word)| counted(count, "unit", "units") + " " + word);
+        let words = self.counts().map(|(count, word)| counted(count, "unit", "units") + " " + word);
         words.collect::<Vec<_>>().join(", ")
     }
 }
@@ -64,7 +70,7 @@ pub fn hides(application: &Application) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::{AggregatedStatus, ApplicationConfig};
+    use crate::proto::v1::ApplicationConfig;
 
     fn mk(level: Level, stale: i32, lost: i32, lost_units: LostUnits) -> Application {
         Application {

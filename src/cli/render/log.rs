@@ -6,6 +6,7 @@ use crate::cli::level;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::{freshness_word, part_of};
 use crate::cli::render::table::{Cell, Table};
+use crate::cli::render::text::marked;
 use crate::cli::render::{Screen, one_line, time};
 use crate::proto::v1::{EventActor, EventKind, Level, StatusEvent};
 
@@ -22,7 +23,10 @@ pub fn render(
         .names(&["What"])
         .wrap("Event")
         .only_if(wide, &["Revision", "Cause", "Reason"]);
-    let today = events.iter().all(|event| is_today(event, now));
+    let is_today = |event: &StatusEvent| {
+        time::from_wire(event.time.as_ref()).is_some_and(|at| time::is_same_day(at, now))
+    };
+    let today = events.iter().all(is_today);
     for event in events.iter().rev() {
         table.row(vec![
             clock(event, today, now).into(),
@@ -43,11 +47,6 @@ pub fn line(application: &str, event: &StatusEvent, now: Timestamp, screen: Scre
     let (time, what) = (clock(event, false, now), one_line(&what(application, event)));
     let line = format!("{time}  {what:<16}  {text}  {}", who(event));
     format!("{}\n", line.trim_end())
-}
-
-fn is_today(event: &StatusEvent, now: Timestamp) -> bool {
-    let day = |at: Timestamp| at.strftime("%Y-%m-%d").to_string();
-    time::from_wire(event.time.as_ref()).is_some_and(|at| day(at) == day(now))
 }
 
 /// Formats the time; without the date if all events are of today.
@@ -132,7 +131,10 @@ fn hold(event: &StatusEvent) -> String {
         "HoldSkipped" => ("held", "skipped"),
         _ => ("held", "to be retried"),
     });
-    quoted(&format!("{from} -> {to}"), &event.message)
+    match event.message.as_str() {
+        "" => format!("{from} -> {to}"),
+        message => format!("{from} -> {to}: \"{message}\""),
+    }
 }
 
 /// Describes an event of a unit as a whole.
@@ -188,11 +190,7 @@ fn moved(event: &StatusEvent, end: &str) -> String {
 }
 
 fn with_message(text: &str, message: &str) -> String {
-    if message.is_empty() { text.to_string() } else { format!("{text}: {message}") }
-}
-
-fn quoted(text: &str, message: &str) -> String {
-    if message.is_empty() { text.to_string() } else { format!("{text}: \"{message}\"") }
+    format!("{text}{}", marked(": ", message))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::cli::render::paint::Paint;
 use crate::cli::render::table::{Cell, Table};
-use crate::cli::render::text::wrap;
+use crate::cli::render::text::labelled;
 use crate::cli::render::{Screen, one_line, time};
 use crate::cli::span;
 use crate::proto::v1::{Level, Operation, OperationState};
@@ -45,22 +45,13 @@ pub enum ListScope {
 
 /// Formats one operation a line.
 pub fn list(operations: &[Operation], now: Timestamp, scope: ListScope, screen: Screen) -> String {
-    let mut table = Table::new(&[
-        "Application",
-        "Operation",
-        "Unit",
-        "Target",
-        "State",
-        "Holder",
-        "Failed",
-        "Interrupted",
-        "Age",
-        "Next",
-    ])
-    .right(&["Failed", "Interrupted", "Age"])
-    .names(&["Application", "Operation", "Unit", "Target", "Holder"])
-    .wrap("Next")
-    .only_if(scope != ListScope::Application, &["Application"]);
+    let of_object = ["Application", "Operation", "Unit", "Target"];
+    let of_work = ["State", "Holder", "Failed", "Interrupted", "Age", "Next"];
+    let mut table = Table::new(&[&of_object[..], &of_work].concat())
+        .right(&["Failed", "Interrupted", "Age"])
+        .names(&["Application", "Operation", "Unit", "Target", "Holder"])
+        .wrap("Next")
+        .only_if(scope != ListScope::Application, &["Application"]);
     for operation in operations {
         let application = match scope {
             ListScope::Everything => format!("{}/{}", operation.namespace, operation.application),
@@ -130,16 +121,11 @@ pub fn show(operation: &Operation, now: Timestamp, screen: Screen) -> String {
     );
     let mut text = format!("{}\n", one_line(&title));
     let mut field = |label: &str, value: &str| {
-        let room = screen.width.map_or(usize::MAX, |width| width.saturating_sub(LABEL));
-        for (nth, line) in wrap(&one_line(value), room).iter().enumerate() {
-            if !line.is_empty() {
-                let label = if nth == 0 { label } else { "" };
-                text.push_str(&format!("  {label:<9}  {line}\n"));
-            }
+        if !one_line(value).is_empty() {
+            text.push_str(&labelled(label, LABEL, value, screen.width));
         }
     };
-    let failed = format!("{} of {}", operation.attempts_failed, operation.max_attempts);
-    let interrupted = format!("{} of {}", operation.interruptions, operation.max_interruptions);
+    let of = |count: i32, max: i32| format!("{count} of {max}");
     let clock = |at: Option<&prost_types::Timestamp>| {
         time::from_wire(at).map_or_else(String::new, |at| time::clock(at, now))
     };
@@ -150,15 +136,14 @@ pub fn show(operation: &Operation, now: Timestamp, screen: Screen) -> String {
             format!("{holder}, fence {}, lease until {until}", operation.fence)
         }
     };
-    let error = operation.last_error.clone().unwrap_or_default();
     field("unit", &operation.unit);
     field("from", &operation.from_version);
     field("reason", &operation.reason);
     field("progress", &operation.progress);
     field("holder", &holder);
-    field("failed", &failed);
-    field("cut off", &interrupted);
-    field("error", &error.message);
+    field("failed", &of(operation.attempts_failed, operation.max_attempts));
+    field("cut off", &of(operation.interruptions, operation.max_interruptions));
+    field("error", operation.last_error.as_ref().map_or("", |error| &error.message));
     field("touched", if operation.touched { "a failed attempt has changed something" } else { "" });
     field("payload", &payload(operation));
     field("deadline", &clock(operation.deadline.as_ref()));

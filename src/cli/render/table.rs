@@ -48,6 +48,7 @@ enum Row {
 }
 
 /// Rows under a header.
+#[derive(Default)]
 pub struct Table {
     header: Vec<Cell>,
     right_aligned: Vec<usize>,
@@ -65,15 +66,8 @@ pub struct Table {
 impl Table {
     /// Returns an empty table. Its last column is the elastic one.
     pub fn new(header: &[&str]) -> Table {
-        Table {
-            header: header.iter().map(Cell::from).collect(),
-            right_aligned: Vec::new(),
-            hidden: Vec::new(),
-            names: Vec::new(),
-            elastic: header.len().saturating_sub(1),
-            wraps: false,
-            rows: Vec::new(),
-        }
+        let elastic = header.len().saturating_sub(1);
+        Table { header: header.iter().map(Cell::from).collect(), elastic, ..Table::default() }
     }
 
     /// Aligns the columns of these titles to the right.
@@ -162,9 +156,7 @@ impl Table {
         let wanted = natural.min(ELASTIC_MIN);
         while room < used(&widths) + wanted {
             let longest = self.names.iter().copied().max_by_key(|at| widths[*at]);
-            let Some(at) = longest.filter(|at| NAME_MIN < widths[*at]) else {
-                break;
-            };
+            let Some(at) = longest.filter(|at| NAME_MIN < widths[*at]) else { break };
             widths[at] -= 1;
         }
         widths[self.elastic] = natural.min(room.saturating_sub(used(&widths)).max(NAME_MIN));

@@ -60,11 +60,20 @@ pub fn counted(count: impl std::fmt::Display, one: &str, many: &str) -> String {
     format!("{count} {}", if count == "1" { one } else { many })
 }
 
+/// Puts a mark before a text; nothing for an empty text.
+pub fn marked(mark: &str, text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("{mark}{text}") }
+}
+
+/// Adds notes in parentheses, unless they are empty.
+pub fn with_notes(text: &str, notes: &str) -> String {
+    let notes = if notes.is_empty() { String::new() } else { format!(" ({notes})") };
+    format!("{text}{notes}").trim_start().to_string()
+}
+
 /// Cuts a text that starts at `column` so that the line fits the terminal.
 pub fn fit(text: &str, width: Option<usize>, column: usize) -> String {
-    let Some(width) = width else {
-        return text.to_string();
-    };
+    let Some(width) = width else { return text.to_string() };
     let room = width.saturating_sub(column).max(COLUMNS_MIN);
     if text.width() <= room {
         return text.to_string();
@@ -112,6 +121,17 @@ pub fn wrap(text: &str, room: usize) -> Vec<String> {
     lines
 }
 
+/// Formats a label, and a text that starts at `column` and continues beneath itself where it does
+/// not fit.
+pub fn labelled(label: &str, column: usize, text: &str, width: Option<usize>) -> String {
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(column));
+    let line = |(nth, line): (usize, String)| {
+        let label = if nth == 0 { format!("  {label}") } else { String::new() };
+        format!("{label:<column$}{line}").trim_end().to_string() + "\n"
+    };
+    wrap(&one_line(text), room).into_iter().enumerate().map(line).collect()
+}
+
 /// Returns the rows of a terminal that a painted line takes: a line that is too long continues in
 /// the next row.
 pub fn rows(line: &str, width: Option<usize>) -> usize {
@@ -125,22 +145,24 @@ pub fn rows(line: &str, width: Option<usize>) -> usize {
 
 /// Returns the start of a text that fits into `room` columns.
 fn head(text: &str, room: usize) -> &str {
-    let mut used = 0;
-    let cut = text.char_indices().find(|(_, character)| {
-        used += character.width().unwrap_or(0);
-        room < used
-    });
-    cut.map_or(text, |(at, _)| &text[..at])
+    first_beyond(text.char_indices(), room).map_or(text, |(at, _)| &text[..at])
 }
 
 /// Returns the end of a text that fits into `room` columns.
 fn tail(text: &str, room: usize) -> &str {
+    let cut = first_beyond(text.char_indices().rev(), room);
+    cut.map_or(text, |(at, character)| &text[at + character.len_utf8()..])
+}
+
+fn first_beyond(
+    mut characters: impl Iterator<Item = (usize, char)>,
+    room: usize,
+) -> Option<(usize, char)> {
     let mut used = 0;
-    let cut = text.char_indices().rev().find(|(_, character)| {
+    characters.find(|(_, character)| {
         used += character.width().unwrap_or(0);
         room < used
-    });
-    cut.map_or(text, |(at, character)| &text[at + character.len_utf8()..])
+    })
 }
 
 #[cfg(test)]

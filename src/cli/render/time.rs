@@ -26,19 +26,29 @@ pub fn short_age(moment: Option<&prost_types::Timestamp>, now: Timestamp) -> Str
     from_wire(moment).map_or("-".to_string(), |m| span::short(age(m, now)))
 }
 
+/// Whether two times are of the same day.
+pub fn is_same_day(one: Timestamp, other: Timestamp) -> bool {
+    let day = |moment: Timestamp| moment.strftime("%Y-%m-%d").to_string();
+    day(one) == day(other)
+}
+
 /// Formats `12:41:02Z` today, `2026-02-24 12:41:02Z` on any other day.
 pub fn clock(moment: Timestamp, now: Timestamp) -> String {
-    let day = "%Y-%m-%d";
-    if moment.strftime(day).to_string() == now.strftime(day).to_string() {
-        moment.strftime("%H:%M:%SZ").to_string()
-    } else {
-        full(moment)
+    match is_same_day(moment, now) {
+        true => moment.strftime("%H:%M:%SZ").to_string(),
+        false => full(moment),
     }
 }
 
 /// Formats `2026-02-24 12:41:02Z`.
 pub fn full(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+/// Formats a time given in seconds since 1970; as the number if no calendar has it.
+pub fn of_seconds(seconds: u64) -> String {
+    let moment = i64::try_from(seconds).ok().and_then(|at| Timestamp::from_second(at).ok());
+    moment.map_or_else(|| seconds.to_string(), |moment| moment.to_string())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod filter;
 mod gather;
 mod live;
-mod verdict;
+pub mod verdict;
 
 use bellwether_client::Client;
 use jiff::Timestamp;
@@ -151,14 +151,13 @@ fn show(view: &View, query: &Query) -> anyhow::Result<()> {
 
 /// Returns `{"applications": [...]}`, each an Application with its units as `units`.
 fn value(view: &View) -> anyhow::Result<Value> {
-    let mut applications = Vec::new();
-    for shown in &view.applications {
+    let value = |shown: &ApplicationView| -> anyhow::Result<Value> {
         let mut application = json::from_message(&shown.application, "Application")?;
-        let units: anyhow::Result<Vec<Value>> =
-            shown.units.iter().map(|unit| json::from_message(unit, "Unit")).collect();
-        application["units"] = Value::Array(units?);
-        applications.push(application);
-    }
+        let units = shown.units.iter().map(|unit| json::from_message(unit, "Unit"));
+        application["units"] = units.collect::<anyhow::Result<_>>()?;
+        Ok(application)
+    };
+    let applications: Value = view.applications.iter().map(value).collect::<anyhow::Result<_>>()?;
     Ok(serde_json::json!({ "applications": applications }))
 }
 

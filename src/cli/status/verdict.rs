@@ -20,7 +20,8 @@ pub fn severity(application: &Application) -> usize {
     order.iter().position(|known| *known == exit).unwrap_or(order.len())
 }
 
-fn of_application(application: &Application) -> Exit {
+/// Returns the exit code for one application.
+pub fn of_application(application: &Application) -> Exit {
     match level_of(application) {
         Level::Error => Exit::Error,
         Level::Blocked => Exit::Blocked,

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use crate::cli::render::paint::Paint;
 use crate::cli::render::table::{Cell, Table};
-use crate::cli::render::text::middle;
+use crate::cli::render::text::{middle, with_notes};
 use crate::cli::render::{Screen, time};
-use crate::cli::silence::level_of;
+use crate::cli::silence::{Silence, level_of};
 use crate::cli::{level, silence};
 use crate::proto::v1::{
     Application, Contribution, Freshness, Level, Operation, StatusKind, StatusRecord, StatusRef,
@@ -130,8 +130,8 @@ fn application_row(application: &Application, now: Timestamp, width: Option<usiz
 
 /// Formats the number of units that reported in time, of all known units.
 fn heard(application: &Application) -> Cell {
-    let status = application.status.clone().unwrap_or_default();
-    let silent = status.stale_units + status.lost_units + status.uncertain_units;
+    let silence = application.status.as_ref().map(Silence::in_status).unwrap_or_default();
+    let silent: i32 = silence.counts().map(|(count, _)| count).sum();
     let paint = if 0 < silent { Paint::Yellow } else { Paint::None };
     let known = application.unit_count;
     Cell::painted(format!("{}/{known}", (known - silent).max(0)), paint)
@@ -141,38 +141,29 @@ fn heard(application: &Application) -> Cell {
 /// of the unit leaves most columns to the message.
 pub fn application_message(application: &Application, width: Option<usize>) -> String {
     let status = application.status.clone().unwrap_or_default();
-    let unit = status.winner.map(|w| w.unit).unwrap_or_default();
+    let unit = status.winner.as_ref().map(|w| w.unit.clone()).unwrap_or_default();
     let is_leader = unit == application.leader;
     let unit = width.map_or(unit.clone(), |width| middle(&unit, (width / 5).max(UNIT_MIN)));
     let mark = if !unit.is_empty() && is_leader { "*" } else { "" };
-    let mut text = match (unit.as_str(), status.message.as_str()) {
+    let text = match (unit.as_str(), status.message.as_str()) {
         ("", message) => message.to_string(),
         // An active application without a message needs no unit.
         (_, "") if status.level == i32::from(Level::Active) => String::new(),
         (unit, "") => format!("{unit}{mark}"),
         (unit, message) => format!("{unit}{mark}: {message}"),
     };
-    let mut beside = Vec::new();
+    let mut notes = Vec::new();
     if 0 < status.more_count {
-        beside.push(format!("+{} more", status.more_count));
+        notes.push(format!("+{} more", status.more_count));
     }
-    if 0 < status.flapping_count {
-        beside.push(match (status.flapping, status.flapping_count) {
-            (true, 1) => "flapping !".to_string(),
-            (_, count) => format!("{count} flapping !"),
-        });
+    match (status.flapping, status.flapping_count) {
+        (true, 1) => notes.push("flapping !".to_string()),
+        (_, count) if 0 < count => notes.push(format!("{count} flapping !")),
+        _ => {}
     }
-    let silent = [
-        (status.stale_units, "stale"),
-        (status.lost_units, "lost"),
-        (status.uncertain_units, "uncertain"),
-    ];
-    let silent = silent.into_iter().filter(|(count, _)| 0 < *count);
-    beside.extend(silent.map(|(count, word)| format!("{count} {word} !")));
-    if !beside.is_empty() {
-        text = format!("{text} ({})", beside.join(", "));
-    }
-    text.trim_start().to_string()
+    let silent = Silence::in_status(&status).counts();
+    notes.extend(silent.map(|(count, word)| format!("{count} {word} !")));
+    with_notes(&text, &notes.join(", "))
 }
 
 /// Returns the actions for the application as a whole, each once. A status of a set has a row of

@@ -8,6 +8,7 @@ use crate::cli::level;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::{ApplicationView, View, freshness_word, is_of_own_set, part_of};
 use crate::cli::render::table::{Cell, Table};
+use crate::cli::render::text::with_notes;
 use crate::cli::render::{operation, time};
 use crate::proto::v1::{Contribution, Freshness, Level, Operation, StatusRecord, Unit};
 
@@ -77,6 +78,7 @@ fn unit_row(
     now: Timestamp,
 ) -> Row {
     let leader = if unit.leader { "*" } else { "" };
+    let stopping = unit.stopping_time.map_or("", |_| "stopping");
     let is_lost = unit.freshness == i32::from(Freshness::Lost);
     let record = shown.statuses.iter().find(|record| is_record_of(record, unit));
     let report = record.and_then(|record| record.report.as_ref());
@@ -93,10 +95,7 @@ fn unit_row(
         since: since.or(decides.and_then(|c| c.since_time)),
         freshness: unit.freshness,
         reason: reason.or(decides.map(|c| c.reason.clone())).unwrap_or_default(),
-        message: match (message(&unit.message, decides), &unit.stopping_time) {
-            (text, Some(_)) => format!("{text} (stopping)").trim_start().to_string(),
-            (text, None) => text,
-        },
+        message: with_notes(&message(&unit.message, decides), stopping),
     }
 }
 
@@ -135,10 +134,7 @@ fn operation_row(shown: &ApplicationView, operation: &Operation, now: Timestamp)
 /// Returns the message with the reason for damping, if any: the level shown may differ from the
 /// last report.
 fn message(text: &str, contribution: Option<&Contribution>) -> String {
-    match contribution.map_or("", |c| c.held.as_str()) {
-        "" => text.to_string(),
-        held => format!("{text} ({held})").trim_start().to_string(),
-    }
+    with_notes(text, contribution.map_or("", |c| c.held.as_str()))
 }
 
 /// Returns the contribution that decides the unit's own level.
