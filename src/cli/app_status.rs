@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::cli::context::{Context, say, say_advice};
-use crate::cli::hook::HookArgs;
 use crate::cli::leader::LeaderArgs;
 use crate::cli::level::LevelWord;
 use crate::cli::target::UnitTarget;
@@ -17,8 +16,6 @@ use crate::proto::v1::{
 /// Set or clear the statuses of an application as a whole, as its leader
 #[derive(clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    pub hook: HookArgs,
     #[command(subcommand)]
     action: Action,
 }
@@ -78,23 +75,19 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         Action::Replace { unit, set, leader } => {
             run_replace(unit.target()?, set.read()?, &leader, context).await
         }
-        Action::Clear { unit, leader } => run_clear(unit.target()?, &leader, context).await,
+        Action::Clear { unit, leader } => run_clear(unit, leader, context).await,
     }
 }
 
 async fn run_set(set: Set, context: &Context) -> anyhow::Result<()> {
-    let client = context.connect().await?;
     let target = set.unit.target()?;
     let mode = match set.overrides {
         true => ApplicationStatusMode::Override,
         false => ApplicationStatusMode::Contribute,
     };
     let level = Level::from(set.level);
-    let request = client.request(SetApplicationStatusRequest {
-        namespace: context.namespace(),
-        application: target.application.clone(),
+    let request = SetApplicationStatusRequest {
         lease_epoch: set.leader.epoch(&target, context).await?,
-        unit: target.unit,
         level: level.into(),
         message: set.message,
         mode: mode.into(),
@@ -102,10 +95,9 @@ async fn run_set(set: Set, context: &Context) -> anyhow::Result<()> {
         reason: set.reason,
         action: set.action,
         decided_outside: set.leader.decided_outside,
-        ..SetApplicationStatusRequest::default()
-    });
-    let answer = client.answer(client.applications().set_application_status(request).await)?;
-    context.print_message(&answer, "SetApplicationStatusResponse")?;
+        ..context.of_unit(&target)
+    };
+    let answer = context.change(request).await?;
     let (application, word) = (target.application, level::word(level.into()));
     say(&match answer.changed {
         true => format!("{application} is set to {word} (revision {})", answer.revision),
@@ -120,43 +112,29 @@ async fn run_replace(
     leader: &LeaderArgs,
     context: &Context,
 ) -> anyhow::Result<()> {
-    let client = context.connect().await?;
     let count = given.statuses.len();
-    let request = client.request(ReplaceApplicationStatusesRequest {
-        namespace: context.namespace(),
-        application: target.application.clone(),
+    let request = ReplaceApplicationStatusesRequest {
         lease_epoch: leader.epoch(&target, context).await?,
-        unit: target.unit,
         component: given.component,
         statuses: given.statuses,
         decided_outside: leader.decided_outside,
-        ..ReplaceApplicationStatusesRequest::default()
-    });
-    let answer =
-        client.answer(client.applications().replace_application_statuses(request).await)?;
-    context.print_message(&answer, "ReplaceApplicationStatusesResponse")?;
+        ..context.of_unit(&target)
+    };
+    let answer = context.change(request).await?;
     let result = (answer.changed, answer.removed_count, answer.revision);
     say(&replace::outcome(&target.application, count, result));
     say_advice(&answer.advice);
     Ok(())
 }
 
-async fn run_clear(
-    target: UnitTarget,
-    leader: &LeaderArgs,
-    context: &Context,
-) -> anyhow::Result<()> {
-    let client = context.connect().await?;
-    let request = client.request(ClearApplicationStatusRequest {
-        namespace: context.namespace(),
-        application: target.application.clone(),
+async fn run_clear(unit: UnitArgs, leader: LeaderArgs, context: &Context) -> anyhow::Result<()> {
+    let target = unit.target()?;
+    let request = ClearApplicationStatusRequest {
         lease_epoch: leader.epoch(&target, context).await?,
-        unit: target.unit,
         decided_outside: leader.decided_outside,
-        ..ClearApplicationStatusRequest::default()
-    });
-    let answer = client.answer(client.applications().clear_application_status(request).await)?;
-    context.print_message(&answer, "ClearApplicationStatusResponse")?;
+        ..context.of_unit(&target)
+    };
+    let answer = context.change(request).await?;
     let application = target.application;
     say(&match answer.changed {
         true => format!("the status of {application} is cleared (revision {})", answer.revision),

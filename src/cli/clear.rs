@@ -1,7 +1,6 @@
 //! `bellwether clear APP/UNIT`: withdraws statuses of a unit.
 
 use crate::cli::context::{Context, say};
-use crate::cli::hook::HookArgs;
 use crate::cli::report::KindWord;
 use crate::cli::unit::UnitArgs;
 use crate::proto::v1::ClearStatusRequest;
@@ -20,25 +19,18 @@ pub struct Args {
     /// Only statuses of this kind
     #[arg(long, value_enum)]
     kind: Option<KindWord>,
-    #[command(flatten)]
-    pub hook: HookArgs,
 }
 
 /// Clears the statuses, and prints how many there were.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
-    let client = context.connect().await?;
-    let request = client.request(ClearStatusRequest {
-        namespace: context.namespace(),
-        application: target.application,
-        unit: target.unit.clone(),
+    let request = ClearStatusRequest {
         component: args.component,
         key: args.key,
         kind: args.kind.map_or(0, |kind| kind as i32),
-        ..ClearStatusRequest::default()
-    });
-    let answer = client.answer(client.reports().clear_status(request).await)?;
-    context.print_message(&answer, "ClearStatusResponse")?;
+        ..context.of_unit(&target)
+    };
+    let answer = context.change(request).await?;
     let unit = target.unit;
     say(&match answer.cleared_count {
         0 => format!("no change: {unit} had no such status"),

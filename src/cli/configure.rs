@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use bellwether_client::proto::OfApplication;
+
 use crate::cli::configure_damping::DampingArgs;
 use crate::cli::context::{Context, print_plain, say};
-use crate::cli::exit::UsageError;
 use crate::cli::level::LevelWord;
 use crate::cli::target::Target;
 use crate::cli::{configure_damping, level, span};
@@ -99,30 +100,22 @@ fn setting(text: &str) -> Result<Setting, String> {
 
 /// Changes the configuration, or shows it.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
-    let name = args.application.clone();
-    if Target::parse(&name)?.unit.is_some() {
-        return Err(UsageError(format!("`{name}` is a unit: name its application")).into());
-    }
-    let request = request(args, context.namespace());
+    let name = Target::application_only(&args.application)?;
+    let request = request(args, &context.namespace());
     let changes = request.update_mask.as_ref().is_some_and(|mask| !mask.paths.is_empty());
     let config = if changes {
-        let client = context.connect().await?;
-        let request = client.request(request);
-        let answer = client.answer(client.applications().configure_application(request).await)?;
+        let answer = context.call(request).await?;
         say(&format!("configured {name} (revision {})", answer.revision));
         answer.config
     } else {
         context.application(&name).await?.config
     };
     let config = config.unwrap_or_default();
-    if !context.print_message(&config, "ApplicationConfig")? {
-        print_plain(&render(&config))?;
-    }
-    Ok(())
+    context.print_message(&config, "ApplicationConfig", || print_plain(&render(&config)))
 }
 
 /// Names exactly the given fields in the mask, so that no other field changes.
-fn request(args: Args, namespace: String) -> ConfigureApplicationRequest {
+fn request(args: Args, namespace: &str) -> ConfigureApplicationRequest {
     let fields = [
         (args.policy.is_some(), "policy"),
         (args.lost_units.is_some(), "lost_units"),
@@ -152,17 +145,15 @@ fn request(args: Args, namespace: String) -> ConfigureApplicationRequest {
         external_leader: unit.map(|unit| ExternalLeader { unit }),
         collect_interval: duration(args.collect_interval),
         hand_over: label.map(|label| HandOver { label }),
-        latches: args.damping.latches(),
+        latches: args.damping.latch.iter().flatten().cloned().collect(),
         damping: args.damping.damping(),
         lease_duration: duration(args.lease_duration),
         drop_leader_status: args.drop_leader_status,
     };
     ConfigureApplicationRequest {
-        namespace,
-        application: args.application,
         config: Some(config),
         update_mask: Some(prost_types::FieldMask { paths }),
-        ..ConfigureApplicationRequest::default()
+        ..OfApplication::of_application(namespace, &args.application)
     }
 }
 
@@ -198,8 +189,7 @@ fn render(config: &ApplicationConfig) -> String {
     let lost_units = config.lost_units().as_str_name().trim_start_matches("LOST_UNITS_");
     let ttls = config.ttls.unwrap_or_default();
     let span = |duration: Option<prost_types::Duration>, absent: &str| {
-        let duration = duration.and_then(|d| Duration::try_from(d).ok());
-        duration.map_or(absent.to_string(), span::exact)
+        span::from_wire(duration).map_or(absent.to_string(), span::exact)
     };
     let leader = word_for(config.external_leader.as_ref().map(|l| l.unit.as_str()), NOBODY);
     let hand_over = word_for(config.hand_over.as_ref().map(|line| line.label.as_str()), ANY);
@@ -236,7 +226,7 @@ mod tests {
     fn mk_request(line: &str) -> ConfigureApplicationRequest {
         let words = ["configure"].into_iter().chain(line.split_whitespace());
         let line = Line::try_parse_from(words).expect("parses");
-        request(line.args, "prod".into())
+        request(line.args, "prod")
     }
 
     #[test]

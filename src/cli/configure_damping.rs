@@ -1,13 +1,10 @@
 //! The options of `bellwether configure` for latches and damping.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::cli::span;
+use crate::domain::limits::GOOD_COUNT;
 use crate::proto::v1::{ApplicationConfig, Damping, Latch};
-
-/// The limits for the number of good pulls that end a latch.
-const GOOD_COUNT: RangeInclusive<i32> = 2..=100;
 
 /// The word for the statuses of a unit as a whole.
 const WHOLE_UNIT: &str = "-";
@@ -20,7 +17,7 @@ const NONE: &str = "none";
 pub struct DampingArgs {
     /// A bad pull of COMPONENT sticks until N good ones; - is the unit as a whole, * are all
     #[arg(long, value_name = "COMPONENT=N,...|none", value_delimiter = ',', value_parser = latch)]
-    pub latch: Vec<Option<(String, i32)>>,
+    pub latch: Vec<Option<Latch>>,
     /// Components that show the worst while they flap; - is the unit as a whole, * are all
     #[arg(long, value_name = "COMPONENT,...|none", value_delimiter = ',')]
     pub damp: Vec<String>,
@@ -36,16 +33,16 @@ pub struct DampingArgs {
 }
 
 /// Parses `db=3`; returns `None` for `none`.
-fn latch(text: &str) -> Result<Option<(String, i32)>, String> {
+fn latch(text: &str) -> Result<Option<Latch>, String> {
     if text == NONE {
         return Ok(None);
     }
     let split = text.rsplit_once('=');
     let (component, count) = split.ok_or_else(|| format!("`{text}` is not as in db=3"))?;
     let count = count.parse().ok().filter(|count| GOOD_COUNT.contains(count));
-    let (min, max) = (GOOD_COUNT.start(), GOOD_COUNT.end());
+    let (min, max) = GOOD_COUNT.into_inner();
     let count = count.ok_or_else(|| format!("a latch waits for {min} to {max} good pulls"))?;
-    Ok(Some((from_typed(component), count)))
+    Ok(Some(Latch { component: from_typed(component), good_count: count as i32 }))
 }
 
 fn from_typed(component: &str) -> String {
@@ -63,12 +60,6 @@ fn as_typed(component: &str) -> &str {
 }
 
 impl DampingArgs {
-    /// Returns the latches for the wire.
-    pub fn latches(&self) -> Vec<Latch> {
-        let given = self.latch.iter().flatten().cloned();
-        given.map(|(component, good_count)| Latch { component, good_count }).collect()
-    }
-
     /// Returns the damping for the wire; `None` if no component is damped.
     pub fn damping(&self) -> Option<Damping> {
         let components = self.damp.iter().filter(|component| *component != NONE);
@@ -98,12 +89,11 @@ pub fn damping_as_typed(config: &ApplicationConfig) -> String {
         return NONE.to_string();
     };
     let components: Vec<&str> = damping.components.iter().map(|c| as_typed(c)).collect();
-    let calm_after = damping.calm_after.and_then(|d| Duration::try_from(d).ok());
     format!(
         "{} (above {} %, until {} % or {} without a swing)",
         components.join(","),
         damping.start_percent,
         damping.stop_percent,
-        span::exact(calm_after.unwrap_or_default())
+        span::exact(span::from_wire(damping.calm_after).unwrap_or_default())
     )
 }

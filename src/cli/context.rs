@@ -6,6 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
+use bellwether_client::proto::{OfApplication, OfUnit, Unary};
 use bellwether_client::{Client, Error, Security};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -16,7 +17,7 @@ use crate::cli::json;
 use crate::cli::juju_hook::juju_hook;
 use crate::cli::output::Output;
 use crate::cli::render::{Screen, one_line, text};
-use crate::cli::target::shell_word;
+use crate::cli::target::{UnitTarget, shell_word};
 use crate::proto::v1::{Application, GetApplicationRequest};
 
 /// When to use colours.
@@ -72,19 +73,42 @@ impl Context {
         self.client.get_or_try_init(connect).await
     }
 
+    /// Makes a unary call.
+    ///
+    /// # Errors
+    /// Those of [`Context::connect`], and the refusal of the server.
+    pub async fn call<R: Unary>(&self, request: R) -> Result<R::Answer, Error> {
+        self.connect().await?.call(request).await
+    }
+
+    /// Makes a call that changes something. Its answer is data for programs only: the command says
+    /// on stderr what has changed.
+    ///
+    /// # Errors
+    /// Those of [`Context::call`], and if the write fails.
+    pub async fn change<R: Unary>(&self, request: R) -> anyhow::Result<R::Answer> {
+        let answer = self.call(request).await?;
+        self.print_message(&answer, R::ANSWER, || Ok(()))?;
+        Ok(answer)
+    }
+
+    /// Returns a request that names an application and nothing else.
+    pub fn of_application<R: OfApplication>(&self, application: &str) -> R {
+        R::of_application(&self.namespace(), application)
+    }
+
+    /// Returns a request that names a unit and nothing else.
+    pub fn of_unit<R: OfUnit>(&self, target: &UnitTarget) -> R {
+        R::of_unit(&self.namespace(), &target.application, &target.unit)
+    }
+
     /// Asks the server for an application.
     ///
     /// # Errors
     /// Those of [`Context::connect`], and the refusal of the server.
     pub async fn application(&self, name: &str) -> Result<Application, Error> {
-        let client = self.connect().await?;
-        let request = client.request(GetApplicationRequest {
-            namespace: self.namespace(),
-            application: name.to_string(),
-            ..GetApplicationRequest::default()
-        });
-        let answer = client.answer(client.applications().get_application(request).await)?;
-        Ok(answer.application.unwrap_or_default())
+        let request: GetApplicationRequest = self.of_application(name);
+        Ok(self.call(request).await?.application.unwrap_or_default())
     }
 
     /// Returns the namespace given, else the model of the Juju hook that runs this process, else
@@ -109,26 +133,35 @@ impl Context {
         std::iter::once(("BELLWETHER_SERVER", self.server.clone().into())).chain(files).collect()
     }
 
-    /// Prints a message as JSON or YAML, if data goes out so. Returns whether it does.
+    /// Prints a message as JSON or YAML, if data goes out so, else by `print_text`.
     ///
     /// # Errors
     /// If `name` is not the name of the message's type, or the write fails.
-    pub fn print_message(&self, message: &impl prost::Message, name: &str) -> anyhow::Result<bool> {
-        if self.output.is_structured() {
-            print_value(&json::from_message(message, name)?, self.output)?;
+    pub fn print_message(
+        &self,
+        message: &impl prost::Message,
+        name: &str,
+        print_text: impl FnOnce() -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        match self.output.is_structured() {
+            true => print_value(&json::from_message(message, name)?, self.output),
+            false => Ok(print_text()?),
         }
-        Ok(self.output.is_structured())
     }
 
-    /// Prints a value as JSON or YAML, if data goes out so. Returns whether it does.
+    /// Prints a value as JSON or YAML, if data goes out so, else by `print_text`.
     ///
     /// # Errors
     /// If the write fails.
-    pub fn print_value(&self, value: &impl Serialize) -> anyhow::Result<bool> {
-        if self.output.is_structured() {
-            print_value(&serde_json::to_value(value)?, self.output)?;
+    pub fn print_value(
+        &self,
+        value: &impl Serialize,
+        print_text: impl FnOnce() -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        match self.output.is_structured() {
+            true => print_value(&serde_json::to_value(value)?, self.output),
+            false => Ok(print_text()?),
         }
-        Ok(self.output.is_structured())
     }
 
     /// Returns the command line that a person may run next, for the last line of a message.

@@ -10,14 +10,12 @@ use tokio::time::timeout;
 
 use crate::cli::context::{Context, print, print_plain, say};
 use crate::cli::exit::{NotFoundError, UsageError};
-use crate::cli::file;
-use crate::cli::hook::HookArgs;
-use crate::cli::json;
 use crate::cli::juju_hook::{self, juju_hook};
 use crate::cli::leader::LeaderArgs;
 use crate::cli::render::{one_line, text};
 use crate::cli::target::{UnitTarget, shell_word};
 use crate::cli::unit::AppArgs;
+use crate::cli::{file, json};
 use crate::proto::v1::watch_app_data_response::Event;
 use crate::proto::v1::{AppData, GetAppDataRequest, UpdateAppDataRequest, WatchAppDataRequest};
 
@@ -27,8 +25,6 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Data that the leader of an application shares with all units; not for secrets
 #[derive(clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    pub hook: HookArgs,
     #[command(subcommand)]
     action: Action,
 }
@@ -93,37 +89,33 @@ fn assignment(text: &str) -> Result<(String, String), UsageError> {
     }
 }
 
-/// Values with their keys, in the order of the command line.
-type Assignments = Vec<(String, String)>;
+/// A unit, if it is given, and the words after it.
+type UnitAndWords<'a> = (Option<&'a str>, &'a [String]);
 
 /// Divides the words of `data set` into the unit and the values.
-fn unit_and_values(words: &[String]) -> Result<(Option<&str>, Assignments), UsageError> {
-    let (unit, values) = match words.split_first() {
-        Some((first, rest)) if !first.contains('=') => (Some(first.as_str()), rest),
-        _ => (None, words),
-    };
-    if values.is_empty() {
-        return Err(UsageError("no value to set: write KEY=VALUE".to_string()));
-    }
-    Ok((unit, values.iter().map(|word| assignment(word)).collect::<Result<_, _>>()?))
+fn unit_and_values(words: &[String]) -> Result<UnitAndWords<'_>, UsageError> {
+    split_unit(words, |first| !first.contains('='), "no value to set: write KEY=VALUE")
 }
 
 /// Divides the words of `data rm` into the unit and the keys.
-fn unit_and_keys(
-    mut words: Vec<String>,
-    is_pod: bool,
-) -> Result<(Option<String>, Vec<String>), UsageError> {
-    let has_unit = words.first().is_some_and(|first| is_pod || first.contains('/'));
-    let unit = has_unit.then(|| words.remove(0));
-    match words.is_empty() {
-        true => Err(UsageError("no key to remove: write KEY".to_string())),
-        false => Ok((unit, words)),
-    }
+fn unit_and_keys(words: &[String], is_pod: bool) -> Result<UnitAndWords<'_>, UsageError> {
+    split_unit(words, |first| is_pod || first.contains('/'), "no key to remove: write KEY")
+}
+
+fn split_unit<'a>(
+    words: &'a [String],
+    is_unit: impl Fn(&str) -> bool,
+    missing: &str,
+) -> Result<UnitAndWords<'a>, UsageError> {
+    let (unit, rest) = match words {
+        [first, rest @ ..] if is_unit(first) => (Some(first.as_str()), rest),
+        _ => (None, words),
+    };
+    if rest.is_empty() { Err(UsageError(missing.to_string())) } else { Ok((unit, rest)) }
 }
 
 /// Reads, changes, or follows the data.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
-    let client = context.connect().await?;
     match args.action {
         Action::Get { application, key, key_flag } => {
             get(application.name()?, key.or(key_flag), context).await
@@ -131,21 +123,22 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         Action::Set { words, condition } => {
             let (unit, set) = unit_and_values(&words)?;
             let target = condition.target(unit)?;
-            update(client, target, values(set)?, Vec::new(), condition, context).await
+            update(target, values(set)?, Vec::new(), condition, context).await
         }
         Action::Rm { words, condition } => {
-            let (unit, keys) = unit_and_keys(words, condition.application.is_some())?;
-            let target = condition.target(unit.as_deref())?;
-            update(client, target, BTreeMap::new(), keys, condition, context).await
+            let (unit, keys) = unit_and_keys(&words, condition.application.is_some())?;
+            let target = condition.target(unit)?;
+            update(target, BTreeMap::new(), keys.to_vec(), condition, context).await
         }
-        Action::Watch(application) => watch(client, application.name()?, context).await,
+        Action::Watch(application) => watch(application.name()?, context).await,
     }
 }
 
 /// Returns the values to set. A key given twice is refused: the intended value is unknown.
-fn values(set: Vec<(String, String)>) -> Result<BTreeMap<String, Bytes>, UsageError> {
+fn values(set: &[String]) -> Result<BTreeMap<String, Bytes>, UsageError> {
     let mut values = BTreeMap::new();
-    for (key, value) in set {
+    for word in set {
+        let (key, value) = assignment(word)?;
         if values.insert(key.clone(), read(value)?).is_some() {
             return Err(UsageError(format!("key {key:?} is given twice")));
         }
@@ -154,71 +147,55 @@ fn values(set: Vec<(String, String)>) -> Result<BTreeMap<String, Bytes>, UsageEr
 }
 
 fn read(value: String) -> Result<Bytes, UsageError> {
-    let Some(path) = value.strip_prefix('@') else {
-        return Ok(value.into());
-    };
+    let Some(path) = value.strip_prefix('@') else { return Ok(value.into()) };
     file::read(path.as_ref()).map(Bytes::from)
 }
 
 async fn get(application: String, key: Option<String>, context: &Context) -> anyhow::Result<()> {
-    let client = context.connect().await?;
-    let request = client.request(GetAppDataRequest {
-        namespace: context.namespace(),
-        application: application.clone(),
-        ..GetAppDataRequest::default()
-    });
-    let answer = client.answer(client.app_data().get_app_data(request).await)?;
-    let app_data = answer.app_data.unwrap_or_default();
-    if let Some(key) = key {
-        let Some(value) = app_data.data.get(&key) else {
-            let keys = context.hint(&format!("data get {}", shell_word(&application)));
-            let text =
-                format!("{application} has no data under the key {key:?}; `{keys}` lists all");
-            return Err(NotFoundError(text).into());
-        };
-        let mut stdout = std::io::stdout().lock();
-        if stdout.is_terminal() {
-            // Text of a leader must not move the cursor of a terminal; a file or a pipe gets the
-            // raw bytes.
-            writeln!(stdout, "{}", text::lines(&String::from_utf8_lossy(value)))?;
-        } else {
-            stdout.write_all(value)?;
-        }
-        stdout.flush()?;
-    } else if !context.print_message(&app_data, "AppData")? {
-        print_plain(&render(&app_data))?;
+    let request: GetAppDataRequest = context.of_application(&application);
+    let app_data = context.call(request).await?.app_data.unwrap_or_default();
+    let Some(key) = key else {
+        return context.print_message(&app_data, "AppData", || print_plain(&render(&app_data)));
+    };
+    let Some(value) = app_data.data.get(&key) else {
+        let keys = context.hint(&format!("data get {}", shell_word(&application)));
+        let text = format!("{application} has no data under the key {key:?}; `{keys}` lists all");
+        return Err(NotFoundError(text).into());
+    };
+    let mut stdout = std::io::stdout().lock();
+    if stdout.is_terminal() {
+        // Text of a leader must not move the cursor of a terminal; a file or a pipe gets the raw
+        // bytes.
+        writeln!(stdout, "{}", text::lines(&String::from_utf8_lossy(value)))?;
+    } else {
+        stdout.write_all(value)?;
     }
-    Ok(())
+    Ok(stdout.flush()?)
 }
 
 async fn update(
-    client: &Client,
     target: UnitTarget,
     set: BTreeMap<String, Bytes>,
     delete: Vec<String>,
     condition: Condition,
     context: &Context,
 ) -> anyhow::Result<()> {
-    let lease_epoch = condition.leader.epoch(&target, context).await?;
-    let request = client.request(UpdateAppDataRequest {
-        namespace: context.namespace(),
-        application: target.application,
-        unit: target.unit,
-        lease_epoch,
+    let request = UpdateAppDataRequest {
+        lease_epoch: condition.leader.epoch(&target, context).await?,
         set,
         delete,
         etag: condition.etag,
         decided_outside: condition.leader.decided_outside,
-        ..UpdateAppDataRequest::default()
-    });
-    let answer = client.answer(client.app_data().update_app_data(request).await)?;
-    context.print_message(&answer, "UpdateAppDataResponse")?;
+        ..context.of_unit(&target)
+    };
+    let answer = context.change(request).await?;
     let what = if answer.changed { "changed" } else { "unchanged" };
     say(&format!("{what}: etag {} (revision {})", answer.etag, answer.revision));
     Ok(())
 }
 
-async fn watch(client: &Client, application: String, context: &Context) -> anyhow::Result<()> {
+async fn watch(application: String, context: &Context) -> anyhow::Result<()> {
+    let client = context.connect().await?;
     let mut printed = None;
     loop {
         let mut pause = None;
@@ -238,10 +215,7 @@ async fn follow(
     context: &Context,
     printed: &mut Option<String>,
 ) -> anyhow::Result<()> {
-    let request = WatchAppDataRequest {
-        namespace: context.namespace(),
-        application: application.to_string(),
-    };
+    let request: WatchAppDataRequest = context.of_application(application);
     let mut calls = client.app_data();
     let opening = timeout(client.deadline(), calls.watch_app_data(request)).await;
     let unanswered = |_| Error::Silent { url: client.url().to_string(), after: client.deadline() };
@@ -251,9 +225,7 @@ async fn follow(
         let Some(response) = next.map_err(|status| client.error(status))? else {
             return Ok(());
         };
-        let Some(Event::AppData(app_data)) = response.event else {
-            continue;
-        };
+        let Some(Event::AppData(app_data)) = response.event else { continue };
         // A reopened watch may repeat the data printed last.
         if printed.as_ref() != Some(&app_data.etag) {
             print(&json::line(&json::from_message(&app_data, "AppData")?))?;
@@ -297,13 +269,16 @@ mod tests {
     #[test]
     fn a_key_is_no_unit() {
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let (unit, keys) = unit_and_keys(words(&["web/0", "a", "b"]), false).unwrap();
-        assert_eq!((unit.as_deref(), keys.len()), (Some("web/0"), 2));
-        let (unit, keys) = unit_and_keys(words(&["a", "b/c"]), false).unwrap();
-        assert_eq!((unit, keys.len()), (None, 2));
-        let (unit, keys) = unit_and_keys(words(&["web-7f9c", "a"]), true).unwrap();
-        assert_eq!((unit.as_deref(), keys.len()), (Some("web-7f9c"), 1));
-        assert!(unit_and_keys(words(&["web/0"]), false).is_err());
+        for (given, is_pod, unit, count) in [
+            (&["web/0", "a", "b"][..], false, Some("web/0"), 2),
+            (&["a", "b/c"], false, None, 2),
+            (&["web-7f9c", "a"], true, Some("web-7f9c"), 1),
+        ] {
+            let given = words(given);
+            let (found, keys) = unit_and_keys(&given, is_pod).unwrap();
+            assert_eq!((found, keys.len()), (unit, count));
+        }
+        assert!(unit_and_keys(&words(&["web/0"]), false).is_err());
     }
 
     #[test]

@@ -20,14 +20,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         let text = format!("`{unit}` is a unit: bellwether remove {unit}");
         return Err(UsageError(text).into());
     }
-    let client = context.connect().await?;
-    let request = client.request(DeleteApplicationRequest {
-        namespace: context.namespace(),
-        application: args.application.clone(),
-        ..DeleteApplicationRequest::default()
-    });
-    let answer = client.answer(client.applications().delete_application(request).await)?;
-    context.print_message(&answer, "DeleteApplicationResponse")?;
+    let request: DeleteApplicationRequest = context.of_application(&args.application);
+    let answer = context.change(request).await?;
     say(&format!("deleted {} (revision {})", args.application, answer.revision));
     Ok(())
 }

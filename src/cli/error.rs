@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::cli::context::{Context, print_plain, say};
 use crate::cli::evidence::EvidenceArgs;
-use crate::cli::hook::HookArgs;
 use crate::cli::render::faults::class_word;
 use crate::cli::render::one_line;
 use crate::cli::span;
@@ -15,7 +14,7 @@ use crate::domain::limits::INTERNAL_DETAIL_BYTES_MAX;
 use crate::proto::v1::{
     Contribution, ErrorReport, ExplainApplicationRequest, ReportErrorRequest, StatusKind, Verdict,
 };
-use bellwether_client::Client;
+use bellwether_client::Error;
 
 /// Report an error that a unit met, and print what to do about it
 #[derive(clap::Args)]
@@ -48,8 +47,6 @@ pub struct Args {
     /// Same id within 10 minutes: applied once
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     request_id: String,
-    #[command(flatten)]
-    pub hook: HookArgs,
 }
 
 /// The number of bytes of a detail to read from stdin: one more than the server accepts, so that
@@ -78,19 +75,15 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         shortest_wait: args.shortest_wait.map(span::on_wire),
         ..args.error.report()
     };
-    let client = context.connect().await?;
-    let request = client.request(ReportErrorRequest {
-        namespace: context.namespace(),
-        application: target.application.clone(),
-        unit: target.unit.clone(),
+    let request = ReportErrorRequest {
         incarnation: args.incarnation,
         error: Some(error.clone()),
         request_id: args.request_id,
-        ..ReportErrorRequest::default()
-    });
-    let answer = client.answer(client.reports().report_error(request).await)?;
-    if !context.print_message(&answer, "ReportErrorResponse")? {
-        let action = asked(client, context, &target, &error).await?;
+        ..context.of_unit(&target)
+    };
+    let answer = context.change(request).await?;
+    if !context.output.is_structured() {
+        let action = asked(context, &target, error).await?;
         print_plain(&verdict(&answer.verdict.unwrap_or_default(), &action))?;
     }
     say(&format!("recorded the error of {} (revision {})", target.unit, answer.revision));
@@ -100,36 +93,29 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
 
 /// Returns the action for a person: as reported, or as the class of the error defines it.
 async fn asked(
-    client: &Client,
     context: &Context,
     target: &UnitTarget,
-    error: &ErrorReport,
-) -> Result<String, bellwether_client::Error> {
+    error: ErrorReport,
+) -> Result<String, Error> {
     if !error.action.is_empty() {
-        return Ok(error.action.clone());
+        return Ok(error.action);
     }
-    let request = client.request(ExplainApplicationRequest {
-        namespace: context.namespace(),
-        application: target.application.clone(),
-        ..ExplainApplicationRequest::default()
-    });
-    let why = client.answer(client.applications().explain_application(request).await)?;
+    let request: ExplainApplicationRequest = context.of_application(&target.application);
+    let why = context.call(request).await?;
+    let wanted = (&target.unit, &error.component, &error.target, StatusKind::Unspecified);
     let is_it = |contribution: &&Contribution| {
-        contribution.r#ref.as_ref().is_some_and(|r| {
-            let what = (&r.unit, &r.component, &r.target);
-            what == (&target.unit, &error.component, &error.target)
-                && r.kind() == StatusKind::Unspecified
-        })
+        let of = contribution.r#ref.as_ref();
+        of.is_some_and(|of| (&of.unit, &of.component, &of.target, of.kind()) == wanted)
     };
     let found = why.winner.iter().chain(&why.beaten).find(is_it);
-    Ok(found.map(|contribution| contribution.action.clone()).unwrap_or_default())
+    Ok(found.map_or_else(String::new, |contribution| contribution.action.clone()))
 }
 
 /// Formats the verdict, `TRANSIENT`, `RETRY` and so on, in lines that scripts can cut.
 fn verdict(verdict: &Verdict, action: &str) -> String {
     let class = class_word(verdict.class);
     let next = verdict.action().as_str_name().trim_start_matches("VERDICT_ACTION_");
-    let wait = verdict.retry_after.and_then(|wait| Duration::try_from(wait).ok());
+    let wait = span::from_wire(verdict.retry_after);
     let wait = wait.map_or_else(String::new, |wait| format!(" in {:.1}s", wait.as_secs_f64()));
     let mut text = format!(
         "class    {class}\nrule     {}: {}\nverdict  {next}{wait}\n",

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cli::context::{Context, print_plain, screen};
 use crate::cli::exit::NotFoundError;
-use crate::cli::render::text::wrap;
+use crate::cli::render::text::{marked, wrap};
 
 const ERRORS: &str = include_str!("../../docs/errors.md");
 
@@ -39,26 +39,19 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<()> {
     let Some(given) = &args.reason else {
         let line =
             |entry: &ReasonEntry| format!("{:<24}  {}\n", entry.reason, first(&entry.meaning));
-        print_plain(&entries.iter().map(line).collect::<String>())?;
-        return Ok(());
+        return Ok(print_plain(&entries.iter().map(line).collect::<String>())?);
     };
     let wanted = given.trim_matches(['[', ']']).to_ascii_uppercase().replace('-', "_");
     let Some(entry) = entries.iter().find(|entry| entry.reason == wanted) else {
         return Err(NotFoundError(unknown(given, &wanted, &entries)).into());
     };
-    if !context.print_value(entry)? {
-        print_plain(&entry.text(screen().width.unwrap_or(WIDTH)))?;
-    }
-    Ok(())
+    context.print_value(entry, || print_plain(&entry.text(screen().width.unwrap_or(WIDTH))))
 }
 
 impl ReasonEntry {
     fn text(&self, width: usize) -> String {
         let mut text = format!("{} ({})\n", self.reason, self.code);
-        let to_do = match self.to_do.as_str() {
-            "" => String::new(),
-            to_do => format!("To do: {to_do}"),
-        };
+        let to_do = marked("To do: ", &self.to_do);
         for paragraph in [&self.meaning, &to_do].into_iter().filter(|text| !text.is_empty()) {
             for line in wrap(paragraph, width.saturating_sub(2)) {
                 text.push_str(&format!("  {line}\n"));

@@ -49,10 +49,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         return Err(UsageError(text).into());
     }
     let finding = classify(&rules, &evidence);
-    if !context.print_value(&as_value(&finding))? {
-        print_plain(&as_text(&finding))?;
-    }
-    Ok(())
+    context.print_value(&as_value(&finding), || print_plain(&as_text(&finding)))
 }
 
 /// Prints the codes of the tables.
@@ -63,15 +60,12 @@ fn list(system: Option<&str>, context: &Context) -> anyhow::Result<()> {
         return Err(UsageError(text).into());
     }
     let values: Vec<_> = lines.iter().map(line_as_value).collect();
-    if !context.print_value(&json!({ "codes": values }))? {
-        let width = lines.iter().map(|line| line.code.len()).max().unwrap_or_default();
-        let text = lines.iter().map(|Listed { system, code, found }| {
-            let (class, why) = (found.class.word(), found.why);
-            format!("{system:<7} {code:<width$}  {class:<12}  {why}\n")
-        });
-        print_plain(&text.collect::<String>())?;
-    }
-    Ok(())
+    let width = lines.iter().map(|line| line.code.len()).max().unwrap_or_default();
+    let text = lines.iter().map(|Listed { system, code, found }| {
+        let (class, why) = (found.class.word(), found.why);
+        format!("{system:<7} {code:<width$}  {class:<12}  {why}\n")
+    });
+    context.print_value(&json!({ "codes": values }), || print_plain(&text.collect::<String>()))
 }
 
 fn line_as_value(line: &Listed) -> serde_json::Value {

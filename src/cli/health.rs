@@ -26,8 +26,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let answer = client.answer(client.health().check(request).await)?;
     let status = answer.status();
     let value = json!({ "service": service, "status": status.as_str_name() });
-    if !context.print_value(&value)? {
-        print_plain(&format!("{}\n", status.as_str_name().to_lowercase().replace('_', " ")))?;
-    }
+    let word = status.as_str_name().to_lowercase().replace('_', " ");
+    context.print_value(&value, || print_plain(&format!("{word}\n")))?;
     Ok(if status == ServingStatus::Serving { Exit::Ok } else { Exit::Failed })
 }

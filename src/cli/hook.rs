@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
-use crate::cli::context::say;
+use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
 use crate::cli::{refusal, span};
 
-/// Flags of the commands for hooks, before or after the word of a subcommand.
+// Neither struct here has a doc comment: clap would show it as the description of the command.
+
+// Flags of the commands for hooks, before or after the word of a subcommand.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct HookArgs {
     /// How long the whole command may take, connecting included: 2s
@@ -19,6 +21,29 @@ pub struct HookArgs {
     best_effort: bool,
 }
 
+// The arguments of a command for hooks, with these flags.
+#[derive(clap::Args)]
+pub struct Hooked<A: clap::Args> {
+    #[command(flatten)]
+    args: A,
+    #[command(flatten)]
+    hook: HookArgs,
+}
+
+impl<A: clap::Args> Hooked<A> {
+    /// Runs the command within the limits of the flags.
+    ///
+    /// # Errors
+    /// Those of [`HookArgs::run`].
+    pub async fn run<E: Into<Exit>>(
+        self,
+        command: impl AsyncFnOnce(A, &Context) -> anyhow::Result<E>,
+        context: &Context,
+    ) -> anyhow::Result<Exit> {
+        self.hook.run(command(self.args, context)).await
+    }
+}
+
 impl HookArgs {
     /// Runs a command within these limits.
     ///
@@ -28,15 +53,13 @@ impl HookArgs {
         self,
         command: impl Future<Output = anyhow::Result<E>>,
     ) -> anyhow::Result<Exit> {
-        let ended = match self.timeout {
-            None => command.await.map(E::into),
-            Some(limit) => match tokio::time::timeout(limit, command).await {
-                Ok(ended) => ended.map(E::into),
-                Err(_elapsed) => {
-                    say(&format!("error: not done within {limit:?} (--timeout)"));
-                    Ok(Exit::TimedOut)
-                }
-            },
+        let limit = self.timeout.unwrap_or(Duration::MAX);
+        let ended = match tokio::time::timeout(limit, command).await {
+            Ok(ended) => ended.map(E::into),
+            Err(_elapsed) => {
+                say(&format!("error: not done within {limit:?} (--timeout)"));
+                Ok(Exit::TimedOut)
+            }
         };
         match ended {
             Err(error) if self.best_effort && Exit::of(&error) != Exit::Usage => {

@@ -30,13 +30,11 @@ pub fn to_message<M: prost::Message + Default>(value: Value, name: &str) -> anyh
 }
 
 /// Puts a field in front of the others.
-pub fn with_first(key: &str, value: impl Into<Value>, object: Value) -> Value {
-    let mut fields = serde_json::Map::new();
-    fields.insert(key.to_string(), value.into());
-    if let Value::Object(rest) = object {
-        fields.extend(rest);
+pub fn with_first(key: &str, value: impl Into<Value>, mut object: Value) -> Value {
+    if let Value::Object(fields) = &mut object {
+        fields.shift_insert(0, key.to_string(), value.into());
     }
-    Value::Object(fields)
+    object
 }
 
 /// Formats a value as indented JSON, or as YAML.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use bellwether_client::Error;
+
 use crate::cli::context::{Context, print_plain, say};
-use crate::cli::exit::{Exit, UsageError};
-use crate::cli::hook::HookArgs;
+use crate::cli::exit::Exit;
 use crate::cli::span;
 use crate::cli::target::{Target, UnitTarget};
 use crate::cli::unit::{AppArgs, UnitArgs};
@@ -18,8 +19,6 @@ use crate::proto::v1::{
 pub struct Args {
     #[command(subcommand)]
     action: Action,
-    #[command(flatten)]
-    pub hook: HookArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -64,7 +63,7 @@ impl LeaderArgs {
     ///
     /// # Errors
     /// If the server does not answer with the leader.
-    pub async fn epoch(&self, target: &UnitTarget, context: &Context) -> anyhow::Result<u64> {
+    pub async fn epoch(&self, target: &UnitTarget, context: &Context) -> Result<u64, Error> {
         match self.epoch {
             _ if self.decided_outside => Ok(0),
             Some(epoch) => Ok(epoch),
@@ -79,20 +78,12 @@ impl LeaderArgs {
 
 /// Runs the action.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let client = context.connect().await?;
-    let namespace = context.namespace();
     match args.action {
         Action::Get(application) => {
-            if let Some(given) = application.given()
-                && Target::parse(given)?.unit.is_some()
-            {
-                let text = format!("`{given}` is a unit: name its application");
-                return Err(UsageError(text).into());
-            }
+            application.given().map(Target::application_only).transpose()?;
             let answer = leader(&application.name()?, context).await?;
-            if !context.print_message(&answer, "GetLeaderResponse")? {
-                print_plain(&render(&answer))?;
-            }
+            let print_text = || print_plain(&render(&answer));
+            context.print_message(&answer, "GetLeaderResponse", print_text)?;
         }
         Action::Is(unit) => {
             let target = unit.target()?;
@@ -101,27 +92,20 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
         Action::Claim { unit, lease } => {
             let target = unit.target()?;
-            let request = client.request(ClaimLeadershipRequest {
-                namespace,
-                application: target.application,
-                unit: target.unit,
+            let request = ClaimLeadershipRequest {
                 lease_duration: lease.map(span::on_wire),
-                ..ClaimLeadershipRequest::default()
-            });
-            let answer = client.answer(client.leaders().claim_leadership(request).await)?;
-            show_lease(&answer.lease.unwrap_or_default(), context)?;
+                ..context.of_unit(&target)
+            };
+            show_lease(context.call(request).await?.lease, context)?;
         }
         Action::Release { unit, epoch } => release(unit.target()?, epoch, context).await?,
         Action::Transfer(unit) => {
             let target = unit.target()?;
-            let request = client.request(TransferLeadershipRequest {
-                namespace,
-                application: target.application,
+            let request = TransferLeadershipRequest {
                 to_unit: target.unit,
-                ..TransferLeadershipRequest::default()
-            });
-            let answer = client.answer(client.leaders().transfer_leadership(request).await)?;
-            show_lease(&answer.lease.unwrap_or_default(), context)?;
+                ..context.of_application(&target.application)
+            };
+            show_lease(context.call(request).await?.lease, context)?;
         }
     }
     Ok(Exit::Ok)
@@ -129,42 +113,32 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 /// Returns whether a unit leads, as an exit code, and prints the leader.
 fn is_leader(unit: &str, answer: &GetLeaderResponse, context: &Context) -> anyhow::Result<Exit> {
-    context.print_message(answer, "GetLeaderResponse")?;
-    match &answer.lease {
-        None => say("nobody leads yet"),
-        Some(lease) => say(&words(lease)),
-    }
-    Ok(match &answer.lease {
-        None => Exit::NotYet,
-        Some(lease) if lease.unit == unit => Exit::Ok,
-        Some(_) => Exit::NotThisUnit,
-    })
+    context.print_message(answer, "GetLeaderResponse", || Ok(()))?;
+    let Some(lease) = &answer.lease else {
+        say("nobody leads yet");
+        return Ok(Exit::NotYet);
+    };
+    say(&words(lease));
+    Ok(if lease.unit == unit { Exit::Ok } else { Exit::NotThisUnit })
 }
 
 /// Releases leadership, and prints the result.
 async fn release(target: UnitTarget, epoch: Option<u64>, context: &Context) -> anyhow::Result<()> {
-    let UnitTarget { application, unit } = target;
-    let before = leader(&application, context).await?.lease;
-    let own = before.as_ref().filter(|lease| lease.unit == unit);
+    let UnitTarget { application, unit } = &target;
+    let before = leader(application, context).await?.lease;
+    let own = before.as_ref().filter(|lease| lease.unit == *unit);
     let Some(lease_epoch) = epoch.or(own.map(|lease| lease.lease_epoch)) else {
         let leader = before.as_ref().map_or_else(String::new, leads);
         say(&format!("no change: {unit} did not lead{leader}"));
         return Ok(());
     };
-    let client = context.connect().await?;
-    let request = client.request(ReleaseLeadershipRequest {
-        namespace: context.namespace(),
-        application: application.clone(),
-        unit: unit.clone(),
-        lease_epoch,
-        ..ReleaseLeadershipRequest::default()
-    });
-    client.answer(client.leaders().release_leadership(request).await)?;
+    let request = ReleaseLeadershipRequest { lease_epoch, ..context.of_unit(&target) };
+    context.call(request).await?;
     if own.is_none() {
         say(&format!("no change: {unit} did not lead"));
         return Ok(());
     }
-    let after = leader(&application, context).await?.lease;
+    let after = leader(application, context).await?.lease;
     let next = after.as_ref().map_or_else(|| "; nobody does".to_string(), leads);
     say(&format!("{unit} no longer leads{next}"));
     Ok(())
@@ -178,36 +152,27 @@ fn leads(lease: &Lease) -> String {
     }
 }
 
-async fn leader(application: &str, context: &Context) -> anyhow::Result<GetLeaderResponse> {
-    let client = context.connect().await?;
-    let request = client.request(GetLeaderRequest {
-        namespace: context.namespace(),
-        application: application.to_string(),
-        ..GetLeaderRequest::default()
-    });
-    Ok(client.answer(client.leaders().get_leader(request).await)?)
+async fn leader(application: &str, context: &Context) -> Result<GetLeaderResponse, Error> {
+    context.call(context.of_application::<GetLeaderRequest>(application)).await
 }
 
-fn show_lease(lease: &Lease, context: &Context) -> anyhow::Result<()> {
-    if !context.print_message(lease, "Lease")? {
-        print_plain(&format!("{}\n", words(lease)))?;
-    }
-    Ok(())
+fn show_lease(lease: Option<Lease>, context: &Context) -> anyhow::Result<()> {
+    let lease = lease.unwrap_or_default();
+    context.print_message(&lease, "Lease", || print_plain(&format!("{}\n", words(&lease))))
 }
 
 fn words(lease: &Lease) -> String {
-    let Some(duration) = lease.duration.and_then(|d| Duration::try_from(d).ok()) else {
-        return match lease.lease_epoch {
-            0 => format!("{} leads, as decided outside", lease.unit),
-            epoch => format!("{} leads, epoch {epoch}", lease.unit),
-        };
-    };
-    let length = span::exact(duration);
-    let ends = match &lease.expire_time {
-        None => format!("while it sends heartbeats, at least every {length}"),
-        Some(at) => format!("until {at} unless renewed, for {length} at a time"),
-    };
-    format!("{} leads, epoch {}, {ends}", lease.unit, lease.lease_epoch)
+    let (unit, epoch) = (&lease.unit, lease.lease_epoch);
+    match (span::from_wire(lease.duration).map(span::exact), &lease.expire_time) {
+        (None, _) if epoch == 0 => format!("{unit} leads, as decided outside"),
+        (None, _) => format!("{unit} leads, epoch {epoch}"),
+        (Some(length), None) => format!(
+            "{unit} leads, epoch {epoch}, while it sends heartbeats, at least every {length}"
+        ),
+        (Some(length), Some(at)) => format!(
+            "{unit} leads, epoch {epoch}, until {at} unless renewed, for {length} at a time"
+        ),
+    }
 }
 
 fn render(answer: &GetLeaderResponse) -> String {

@@ -36,8 +36,15 @@ pub fn run<C: CommandFactory>(args: &Args) -> anyhow::Result<()> {
 fn write(command: &Command, dir: &Path) -> anyhow::Result<usize> {
     let path = dir.join(format!("{}.1", command.get_display_name().unwrap_or("bellwether")));
     fs::write(&path, page(command)?).with_context(|| format!("write {}", path.display()))?;
-    let beneath = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
-    beneath.map(|command| write(command, dir)).sum::<anyhow::Result<usize>>().map(|n| n + 1)
+    subcommands(command)
+        .map(|command| write(command, dir))
+        .sum::<anyhow::Result<usize>>()
+        .map(|n| n + 1)
+}
+
+/// Returns the subcommands that are shown.
+pub fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help")
 }
 
 fn page(command: &Command) -> anyhow::Result<String> {

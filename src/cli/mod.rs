@@ -34,6 +34,7 @@ mod notify;
 mod ops;
 mod outage;
 mod output;
+mod parallel;
 mod private_file;
 #[cfg(test)]
 mod reference;
@@ -72,6 +73,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::context::{Color, Context, say, say_lines};
 use crate::cli::exit::{EXIT_CODES, Exit};
+use crate::cli::hook::Hooked;
 use crate::cli::output::Output;
 
 const EXAMPLES: &str = "\
@@ -144,25 +146,25 @@ enum ClientCommand {
     #[command(visible_aliases = ["get", "ls"])]
     Status(status::Args),
     Why(why::Args),
-    Report(report::Args),
-    Replace(replace::Args),
-    Clear(clear::Args),
-    Error(error::Args),
-    Resolve(resolve::Args),
+    Report(Hooked<report::Args>),
+    Replace(Hooked<replace::Args>),
+    Clear(Hooked<clear::Args>),
+    Error(Hooked<error::Args>),
+    Resolve(Hooked<resolve::Args>),
     Watch(watch::Args),
     Wait(wait::Args),
     Check(check::Args),
     Health(health::Args),
     Version(version::Args),
     Log(log::Args),
-    Register(register::Args),
-    Stopping(stopping::Args),
+    Register(Hooked<register::Args>),
+    Stopping(Hooked<stopping::Args>),
     Attend(attend::Args),
-    AppStatus(app_status::Args),
+    AppStatus(Hooked<app_status::Args>),
     Remove(remove::Args),
     Delete(delete::Args),
-    Leader(leader::Args),
-    Data(data::Args),
+    Leader(Hooked<leader::Args>),
+    Data(Hooked<data::Args>),
     Configure(configure::Args),
     #[command(subcommand, visible_alias = "op")]
     Ops(ops::Command),
@@ -210,10 +212,10 @@ pub fn run() -> ExitCode {
     let context = settings(given.clone());
     let ended = match cli.command {
         // `serve` handles its own errors and creates its own runtime.
-        Command::Serve(args) => serve::run(args, &doubts()),
+        Command::Serve(args) => serve::run(args, &warnings()),
         Command::Config(action) => {
             let given = matches.subcommand_matches("config").unwrap_or(&matches);
-            config::run(action, given, &doubts(), &context).map(Exit::from)
+            config::run(action, given, &warnings(), &context).map(Exit::from)
         }
         Command::ExplainError(args) => explain_error::run(args, &context).map(Exit::from),
         Command::Explain(args) => explain::run(&args, &context).map(Exit::from),
@@ -236,7 +238,7 @@ pub fn run() -> ExitCode {
 }
 
 /// Returns a sentence for each environment variable that has no effect.
-fn doubts() -> Vec<String> {
+fn warnings() -> Vec<String> {
     let text = |text: OsString| text.to_string_lossy().into_owned();
     let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
     variables::without_effect(&Cli::command(), variables)
@@ -256,53 +258,50 @@ fn refused(error: &clap::Error) -> ExitCode {
     let variables = std::env::vars_os().filter(|(name, _)| is_own(name)).map(|(_, value)| value);
     let mut given = std::env::args_os().chain(variables);
     let has_unsafe = |text: OsString| text.to_string_lossy().chars().any(render::text::is_unsafe);
-    match given.any(has_unsafe) {
-        true => say_lines(text.trim_end()),
-        false => drop(error.print()),
+    if given.any(has_unsafe) {
+        say_lines(text.trim_end())
+    } else {
+        drop(error.print())
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
 }
 
 fn run_client(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(until_interrupted(command, context));
+    let result = runtime.block_on(async {
+        tokio::select! {
+            result = dispatch(command, context) => result,
+            _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+        }
+    });
     // A read of stdin cannot be cancelled; it must not delay the exit.
     runtime.shutdown_background();
     result
-}
-
-async fn until_interrupted(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
-    tokio::select! {
-        result = dispatch(command, context) => result,
-        _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
-    }
 }
 
 async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
     match command {
         ClientCommand::Status(args) => status::run(args, context).await,
         ClientCommand::Why(args) => why::run(args, context).await.map(Exit::from),
-        ClientCommand::Report(args) => args.hook.clone().run(report::run(args, context)).await,
-        ClientCommand::Replace(args) => args.hook.clone().run(replace::run(args, context)).await,
-        ClientCommand::Clear(args) => args.hook.clone().run(clear::run(args, context)).await,
-        ClientCommand::Error(args) => args.hook.clone().run(error::run(args, context)).await,
-        ClientCommand::Resolve(args) => args.hook.clone().run(resolve::run(args, context)).await,
+        ClientCommand::Report(args) => args.run(report::run, context).await,
+        ClientCommand::Replace(args) => args.run(replace::run, context).await,
+        ClientCommand::Clear(args) => args.run(clear::run, context).await,
+        ClientCommand::Error(args) => args.run(error::run, context).await,
+        ClientCommand::Resolve(args) => args.run(resolve::run, context).await,
         ClientCommand::Watch(args) => watch::run(args, context).await.map(Exit::from),
         ClientCommand::Wait(args) => wait::run(args, context).await,
         ClientCommand::Check(args) => check::run(args, context).await,
         ClientCommand::Health(args) => health::run(args, context).await,
         ClientCommand::Version(args) => version::run(args, context).await.map(Exit::from),
         ClientCommand::Log(args) => log::run(args, context).await.map(Exit::from),
-        ClientCommand::Register(args) => args.hook.clone().run(register::run(args, context)).await,
-        ClientCommand::Stopping(args) => args.hook.clone().run(stopping::run(args, context)).await,
+        ClientCommand::Register(args) => args.run(register::run, context).await,
+        ClientCommand::Stopping(args) => args.run(stopping::run, context).await,
         ClientCommand::Attend(args) => attend::run(args, context).await.map(Exit::from),
-        ClientCommand::AppStatus(args) => {
-            args.hook.clone().run(app_status::run(args, context)).await
-        }
+        ClientCommand::AppStatus(args) => args.run(app_status::run, context).await,
         ClientCommand::Remove(args) => remove::run(args, context).await.map(Exit::from),
         ClientCommand::Delete(args) => delete::run(args, context).await.map(Exit::from),
-        ClientCommand::Leader(args) => args.hook.clone().run(leader::run(args, context)).await,
-        ClientCommand::Data(args) => args.hook.clone().run(data::run(args, context)).await,
+        ClientCommand::Leader(args) => args.run(leader::run, context).await,
+        ClientCommand::Data(args) => args.run(data::run, context).await,
         ClientCommand::Configure(args) => configure::run(args, context).await.map(Exit::from),
         ClientCommand::Ops(command) => ops::run(command, context).await,
         ClientCommand::Import(source) => juju::run(source, context).await.map(Exit::from),

@@ -12,14 +12,14 @@ use anyhow::Context as _;
 /// # Errors
 /// If the file, or the temporary file beside it, cannot be written.
 pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let beside = path.with_extension("new");
+    let temporary = path.with_extension("new");
     let result = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .open(&beside)
+        .open(&temporary)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&beside, path));
+        .and_then(|()| std::fs::rename(&temporary, path));
     result.with_context(|| format!("write {}", path.display()))
 }

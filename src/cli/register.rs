@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::cli::context::{Context, print_plain, say};
-use crate::cli::hook::HookArgs;
 use crate::cli::render::counted;
 use crate::cli::unit::UnitArgs;
 use crate::cli::{report, span};
@@ -29,32 +28,25 @@ pub struct Args {
     /// Same id within 10 minutes: applied once
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     request_id: String,
-    #[command(flatten)]
-    pub hook: HookArgs,
 }
 
 /// Registers the unit, and prints its incarnation.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
-    let client = context.connect().await?;
-    let request = client.request(RegisterUnitRequest {
-        namespace: context.namespace(),
-        application: target.application,
-        unit: target.unit,
+    let request = RegisterUnitRequest {
         previous_incarnation: args.previous,
         ttl: args.ttl.map(span::on_wire),
         stateless: args.stateless,
         labels: args.labels.into_iter().collect(),
         request_id: args.request_id,
-    });
-    let answer = client.answer(client.workers().register_unit(request).await)?;
-    if !context.print_message(&answer, "RegisterUnitResponse")? {
+        ..context.of_unit(&target)
+    };
+    let answer = context.call(request).await?;
+    context.print_message(&answer, "RegisterUnitResponse", || {
         print_plain(&format!("{}\n", answer.incarnation))?;
-        for line in found(&answer) {
-            say(&line);
-        }
-    }
-    Ok(())
+        found(&answer).iter().for_each(|line| say(line));
+        Ok(())
+    })
 }
 
 /// Returns what the unit finds from before, a line each.

@@ -15,15 +15,8 @@ pub struct Args {
 /// Removes the unit, and prints the result.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
-    let client = context.connect().await?;
-    let request = client.request(RemoveUnitRequest {
-        namespace: context.namespace(),
-        application: target.application,
-        unit: target.unit.clone(),
-        ..RemoveUnitRequest::default()
-    });
-    let answer = client.answer(client.applications().remove_unit(request).await)?;
-    context.print_message(&answer, "RemoveUnitResponse")?;
+    let request: RemoveUnitRequest = context.of_unit(&target);
+    let answer = context.change(request).await?;
     let statuses = counted(answer.removed_count, "status", "statuses");
     let revision = answer.revision;
     say(&format!("removed {} with {statuses} (revision {revision})", target.unit));

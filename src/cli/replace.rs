@@ -1,13 +1,13 @@
 //! `bellwether replace APP/UNIT`: replaces the pull statuses of a unit by a set in JSON.
 
-use std::io::Read as _;
+use std::fs::File;
+use std::io::Read;
 
 use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::cli::context::{Context, say, say_advice};
 use crate::cli::exit::UsageError;
-use crate::cli::hook::HookArgs;
 use crate::cli::render::counted;
 use crate::cli::unit::UnitArgs;
 use crate::cli::{json, level};
@@ -30,8 +30,6 @@ pub struct Args {
     /// Cut texts over their limit, with advice, instead of refusing the set
     #[arg(long)]
     cut_long_texts: bool,
-    #[command(flatten)]
-    pub hook: HookArgs,
 }
 
 /// The set, as the command line gives it.
@@ -78,19 +76,15 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
     let Set { component, statuses } = args.set.read()?;
     let count = statuses.len();
-    let client = context.connect().await?;
-    let request = client.request(ReplaceStatusesRequest {
-        namespace: context.namespace(),
-        application: target.application,
-        unit: target.unit.clone(),
+    let request = ReplaceStatusesRequest {
         incarnation: args.incarnation,
         component,
         statuses,
         request_id: args.request_id,
         cut_long_texts: args.cut_long_texts,
-    });
-    let answer = client.answer(client.reports().replace_statuses(request).await)?;
-    context.print_message(&answer, "ReplaceStatusesResponse")?;
+        ..context.of_unit(&target)
+    };
+    let answer = context.change(request).await?;
     let result = (answer.changed, answer.removed_count, answer.revision);
     say(&outcome(&target.unit, count, result));
     say_advice(&answer.advice);
@@ -98,14 +92,12 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
 }
 
 fn read(file: &str) -> anyhow::Result<String> {
-    let (name, mut source): (&str, Box<dyn std::io::Read>) = match file {
+    let (name, source): (&str, Box<dyn Read>) = match file {
         "-" => ("stdin", Box::new(std::io::stdin())),
-        file => {
-            (file, Box::new(std::fs::File::open(file).with_context(|| format!("open {file}"))?))
-        }
+        file => (file, Box::new(File::open(file).with_context(|| format!("open {file}"))?)),
     };
     let mut text = String::new();
-    let read = source.by_ref().take(SET_BYTES_MAX + 1).read_to_string(&mut text);
+    let read = source.take(SET_BYTES_MAX + 1).read_to_string(&mut text);
     read.with_context(|| format!("read {name}"))?;
     if u64::try_from(text.len())? > SET_BYTES_MAX {
         return Err(UsageError(format!("{name} has more than {SET_BYTES_MAX} bytes")).into());
@@ -128,36 +120,25 @@ fn parse(text: &str) -> Result<Vec<StatusReport>, UsageError> {
         _ => return Err(refused(&"write [{\"level\": \"active\"}]")),
     };
     let read = |(place, status)| {
-        let checked = check_level(&status)
-            .and_then(|()| json::to_message(with_names(status), "StatusReport"));
-        checked.map_err(|error| UsageError(format!("statuses[{place}]: {error}")))
+        let read = with_names(status).and_then(|status| json::to_message(status, "StatusReport"));
+        read.map_err(|error| UsageError(format!("statuses[{place}]: {error}")))
     };
     statuses.into_iter().enumerate().map(read).collect()
 }
 
-/// Checks a level that is written as a word.
-fn check_level(status: &Value) -> anyhow::Result<()> {
-    match status.get("level").and_then(Value::as_str).filter(|word| is_word(word)) {
-        Some(word) if level::parse(word).is_none() => {
-            anyhow::bail!("`{word}` is no level: write one of {}", level::words().join(", "))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase())
-}
-
 /// Writes the words of levels and kinds as proto JSON names them: `blocked` as `LEVEL_BLOCKED`.
-fn with_names(mut status: Value) -> Value {
+fn with_names(mut status: Value) -> anyhow::Result<Value> {
     for (field, prefix) in [("level", "LEVEL_"), ("kind", "STATUS_KIND_")] {
         let Some(Value::String(word)) = status.get_mut(field) else { continue };
-        if is_word(word) {
-            *word = format!("{prefix}{}", word.to_ascii_uppercase());
+        if word.is_empty() || !word.chars().all(|c| c.is_ascii_lowercase()) {
+            continue;
         }
+        if field == "level" && level::parse(word).is_none() {
+            anyhow::bail!("`{word}` is no level: write one of {}", level::words().join(", "));
+        }
+        *word = format!("{prefix}{}", word.to_ascii_uppercase());
     }
-    status
+    Ok(status)
 }
 
 /// Formats `web/0 has 3 statuses, 1 removed (revision 12)` of what changed, what was removed, and

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use bellwether_client::proto::OfUnit;
+
 use crate::cli::context::{Context, say, say_advice};
 use crate::cli::exit::UsageError;
-use crate::cli::hook::HookArgs;
-use crate::cli::juju_hook::{self, JujuHook, juju_hook};
+use crate::cli::juju_hook::{JujuHook, juju_hook};
 use crate::cli::level::LevelWord;
+use crate::cli::render::text::marked;
+use crate::cli::unit::UnitArgs;
 use crate::cli::{level, span};
 use crate::proto::v1::{
     Level, ReportStatusRequest, ReportStatusResponse, StatusKind, StatusReport,
@@ -24,12 +27,8 @@ pub enum KindWord {
 /// Report a status of a unit; the application and the unit are created if need be
 #[derive(clap::Args)]
 pub struct Args {
-    /// The unit, as web/0 [default: the unit inside a Juju hook]
-    #[arg(value_name = "APP/UNIT", add = crate::cli::completion::units())]
-    unit: Option<String>,
-    /// The application, for units without it in their name (pods)
-    #[arg(long, value_name = "APP")]
-    application: Option<String>,
+    #[command(flatten)]
+    unit: UnitArgs,
     /// The level
     #[arg(long, short, value_enum)]
     level: LevelWord,
@@ -78,8 +77,6 @@ pub struct Args {
     /// Same id within 10 minutes: applied once
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     request_id: String,
-    #[command(flatten)]
-    pub hook: HookArgs,
 }
 
 /// Parses a label, as `KEY=VALUE`.
@@ -93,10 +90,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 /// Reports the status, and prints what changed.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let request = request(args, context.namespace(), juju_hook())?;
-    let client = context.connect().await?;
-    let answer = client.reports().report_status(client.request(request.clone())).await;
-    let answer = client.answer(answer)?;
-    context.print_message(&answer, "ReportStatusResponse")?;
+    let answer = context.change(request.clone()).await?;
     say(&outcome(&request, &answer));
     say_advice(&answer.advice);
     if answer.changed {
@@ -110,7 +104,7 @@ fn request(
     namespace: String,
     hook: Option<JujuHook>,
 ) -> Result<ReportStatusRequest, UsageError> {
-    let target = juju_hook::unit(args.unit.as_deref(), args.application.as_deref(), hook)?;
+    let target = args.unit.target_in(hook)?;
     let status = StatusReport {
         component: args.component,
         key: args.key,
@@ -128,13 +122,11 @@ fn request(
         ttl: args.ttl.map(span::on_wire),
     };
     Ok(ReportStatusRequest {
-        namespace,
-        application: target.application,
-        unit: target.unit,
         incarnation: args.incarnation,
         status: Some(status),
         request_id: args.request_id,
         cut_long_texts: args.cut_long_texts,
+        ..OfUnit::of_unit(&namespace, &target.application, &target.unit)
     })
 }
 
@@ -144,10 +136,7 @@ fn outcome(request: &ReportStatusRequest, answer: &ReportStatusResponse) -> Stri
     let what = format!("{} {}", request.unit, status.component);
     let what = what.trim_end();
     let level = level::word(status.level);
-    let message = match status.message.as_str() {
-        "" => String::new(),
-        message => format!(": {message}"),
-    };
+    let message = marked(": ", &status.message);
     if answer.changed {
         format!("{what} is {level}{message} (revision {})", answer.revision)
     } else {

@@ -2,10 +2,9 @@
 
 use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
-use crate::cli::hook::HookArgs;
 use crate::cli::render::counted;
 use crate::cli::render::faults::class_word;
-use crate::cli::target::{UnitTarget, shell_word, unit_words};
+use crate::cli::target::{UnitTarget, retry_command, shell_word};
 use crate::cli::unit::UnitArgs;
 use crate::proto::v1::{
     HoldResolution, ListFaultsRequest, ResolveErrorRequest, ResolveHoldRequest,
@@ -41,8 +40,6 @@ pub struct Args {
     /// Incarnation of the reporting unit
     #[arg(long, value_name = "N", conflicts_with_all = ["retry", "skip"])]
     incarnation: Option<u64>,
-    #[command(flatten)]
-    pub hook: HookArgs,
 }
 
 /// The most open errors that are listed when none matches.
@@ -51,41 +48,30 @@ const OPEN_MAX: i32 = 20;
 /// Resolves the errors, and prints how many there were.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let target = args.unit.target()?;
-    match (args.retry, args.skip) {
-        (false, false) => over(args, target, context).await,
-        (true, _) => let_go(args, target, HoldResolution::Retry, context).await,
-        (false, true) => let_go(args, target, HoldResolution::Skip, context).await,
+    match args.retry || args.skip {
+        true => release_hold(args, target, context).await,
+        false => resolve_errors(args, target, context).await,
     }
 }
 
-async fn over(args: Args, target: UnitTarget, context: &Context) -> anyhow::Result<Exit> {
-    let client = context.connect().await?;
+async fn resolve_errors(args: Args, target: UnitTarget, context: &Context) -> anyhow::Result<Exit> {
     let component = args.component;
-    let request = client.request(ResolveErrorRequest {
-        namespace: context.namespace(),
-        application: target.application.clone(),
-        unit: target.unit.clone(),
+    let request = ResolveErrorRequest {
         incarnation: args.incarnation,
         component: component.clone(),
         target: args.target,
         all_components: args.all,
         generation: args.generation,
-        ..ResolveErrorRequest::default()
-    });
-    let answer = client.answer(client.reports().resolve_error(request).await)?;
-    context.print_message(&answer, "ResolveErrorResponse")?;
+        ..context.of_unit(&target)
+    };
+    let answer = context.change(request).await?;
     let unit = &target.unit;
     if 0 < answer.resolved_count {
         let count = counted(answer.resolved_count, "error", "errors");
         say(&format!("resolved {count} of {unit} (revision {})", answer.revision));
     }
     if 0 < answer.held_count {
-        let of = match component.as_str() {
-            "" => String::new(),
-            component => format!(" --component {}", shell_word(component)),
-        };
-        let words = unit_words(&target.application, unit);
-        let retry = context.hint(&format!("resolve {words}{of} --retry"));
+        let retry = context.hint(&retry_command(&target.application, unit, &component));
         let verb = match answer.held_count {
             1 => "holds its component and needs",
             _ => "hold their component and need",
@@ -98,22 +84,15 @@ async fn over(args: Args, target: UnitTarget, context: &Context) -> anyhow::Resu
     }
     match answer.resolved_count {
         0 if 0 < answer.held_count => Ok(Exit::Failed),
-        0 => unresolved(&target, context).await,
+        0 => list_open(&target, context).await,
         _ => Ok(Exit::Ok),
     }
 }
 
 /// Lists the open errors when none matched.
-async fn unresolved(target: &UnitTarget, context: &Context) -> anyhow::Result<Exit> {
-    let client = context.connect().await?;
-    let request = client.request(ListFaultsRequest {
-        namespace: context.namespace(),
-        application: target.application.clone(),
-        unit: target.unit.clone(),
-        page_size: OPEN_MAX,
-        ..ListFaultsRequest::default()
-    });
-    let answer = client.answer(client.applications().list_faults(request).await)?;
+async fn list_open(target: &UnitTarget, context: &Context) -> anyhow::Result<Exit> {
+    let request = ListFaultsRequest { page_size: OPEN_MAX, ..context.of_unit(target) };
+    let answer = context.call(request).await?;
     let unit = &target.unit;
     if answer.faults.is_empty() {
         say(&format!("no change: {unit} has no open errors"));
@@ -134,33 +113,22 @@ async fn unresolved(target: &UnitTarget, context: &Context) -> anyhow::Result<Ex
     Ok(Exit::NotFound)
 }
 
-async fn let_go(
-    args: Args,
-    target: UnitTarget,
-    resolution: HoldResolution,
-    context: &Context,
-) -> anyhow::Result<Exit> {
-    let client = context.connect().await?;
-    let request = client.request(ResolveHoldRequest {
-        namespace: context.namespace(),
-        application: target.application.clone(),
-        unit: target.unit.clone(),
+async fn release_hold(args: Args, target: UnitTarget, context: &Context) -> anyhow::Result<Exit> {
+    let (resolution, what) = match args.retry {
+        true => (HoldResolution::Retry, "to be tried again"),
+        false => (HoldResolution::Skip, "skipped"),
+    };
+    let request = ResolveHoldRequest {
         component: args.component,
         resolution: resolution.into(),
         reason: args.reason,
-        ..ResolveHoldRequest::default()
-    });
-    let answer = client.answer(client.applications().resolve_hold(request).await)?;
-    context.print_message(&answer, "ResolveHoldResponse")?;
-    let unit = &target.unit;
-    let what = match resolution {
-        HoldResolution::Retry => "to be tried again",
-        _ => "skipped",
+        ..context.of_unit(&target)
     };
+    let answer = context.change(request).await?;
     if answer.released_count == 0 {
-        return unresolved(&target, context).await;
+        return list_open(&target, context).await;
     }
     let count = counted(answer.released_count, "error", "errors");
-    say(&format!("{count} of {unit} {what} (revision {})", answer.revision));
+    say(&format!("{count} of {} {what} (revision {})", target.unit, answer.revision));
     Ok(Exit::Ok)
 }

@@ -44,9 +44,9 @@ pub struct Args {
 /// How long the last telemetry may take to reach a collector; it must not delay the exit further.
 const TELEMETRY_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Runs the server on its own runtime, with a thread for each core. `doubts` are sentences about
+/// Runs the server on its own runtime, with a thread for each core. `warnings` are sentences about
 /// the environment.
-pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
+pub fn run(args: Args, warnings: &[String]) -> anyhow::Result<Exit> {
     let version = env!("CARGO_PKG_VERSION");
     let config = Config::load(args.flags);
     let mut config = config.map_err(|error| UsageError(error.to_string()))?;
@@ -54,8 +54,8 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
     if config::shows_password(std::env::args_os()) {
         tracing::warn!("{}", config::PASSWORD_SHOWN);
     }
-    for doubt in doubts {
-        tracing::warn!("{doubt}");
+    for warning in warnings {
+        tracing::warn!("{warning}");
     }
     fit_connections(&mut config, raise_file_limit());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -119,15 +119,12 @@ pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
 
 /// Logs that the server serves callers without an identity.
 fn log_open(addresses: &Addresses) {
-    match addresses.grpc.ip().is_loopback() {
-        true => {
-            tracing::info!("no identities are configured: every caller on this machine is served")
-        }
-        false => {
-            tracing::warn!(
-                "no identities are configured, and --insecure is set: every caller is served"
-            );
-        }
+    if addresses.grpc.ip().is_loopback() {
+        tracing::info!("no identities are configured: every caller on this machine is served");
+    } else {
+        tracing::warn!(
+            "no identities are configured, and --insecure is set: every caller is served"
+        );
     }
 }
 

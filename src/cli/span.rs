@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
-/// Seconds of each unit, the largest first.
-const UNITS: [(char, u64); 5] =
-    [('w', 7 * 86_400), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+/// Milliseconds of each unit, the largest first.
+const UNITS: [(&str, u64); 6] = [
+    ("w", 7 * 86_400_000),
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1_000),
+    ("ms", 1),
+];
 
 /// The longest span that a message carries: 10,000 years, the limit of `google.protobuf.Duration`.
 const WIRE_MAX: Duration = Duration::from_secs(315_576_000_000);
@@ -19,35 +25,32 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         return Ok(Duration::ZERO);
     }
     let mut rest = text;
-    let mut total = Duration::ZERO;
+    let mut total = 0_u64;
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
         let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let part = if let Some(after) = rest.strip_prefix("ms") {
-            rest = after;
-            Duration::from_millis(number)
-        } else {
-            let unit = rest.chars().next().ok_or_else(wrong)?;
-            let (_, seconds) = UNITS.iter().find(|(u, _)| *u == unit).ok_or_else(wrong)?;
-            rest = &rest[unit.len_utf8()..];
-            Duration::from_secs(number.checked_mul(*seconds).ok_or_else(wrong)?)
-        };
-        total = total.checked_add(part).ok_or_else(wrong)?;
+        // `ms` is tried before `m`.
+        let is_next = |(unit, _): &&(&str, u64)| rest[digits..].starts_with(unit);
+        let (unit, millis) = UNITS.iter().rev().find(is_next).ok_or_else(wrong)?;
+        rest = &rest[digits + unit.len()..];
+        total = total.saturating_add(number.saturating_mul(*millis));
     }
-    if text.is_empty() {
-        return Err(wrong());
+    match Duration::from_millis(total) {
+        _ if text.is_empty() => Err(wrong()),
+        total if WIRE_MAX < total => Err(format!("`{text}` is longer than 10,000 years")),
+        total => Ok(total),
     }
-    if total > WIRE_MAX {
-        return Err(format!("`{text}` is longer than 10,000 years"));
-    }
-    Ok(total)
 }
 
 /// Returns a parsed span as the wire carries it.
 pub fn on_wire(span: Duration) -> prost_types::Duration {
     let longest = prost_types::Duration { seconds: WIRE_MAX.as_secs() as i64, nanos: 0 };
     prost_types::Duration::try_from(span).unwrap_or(longest)
+}
+
+/// Returns a span of the wire; `None` for a negative one, which has no meaning.
+pub fn from_wire(span: Option<prost_types::Duration>) -> Option<Duration> {
+    span.and_then(|span| Duration::try_from(span).ok())
 }
 
 /// Formats one number, as in `juju status`: `35s`, `4m`, `2h`, `3d`.
@@ -65,8 +68,9 @@ pub fn short(span: Duration) -> String {
 pub fn exact(span: Duration) -> String {
     let mut seconds = span.as_secs();
     let mut text = String::new();
-    for (unit, length) in &UNITS[1..] {
-        if *length <= seconds {
+    for (unit, millis) in &UNITS[1..5] {
+        let length = millis / 1_000;
+        if length <= seconds {
             text.push_str(&format!("{}{unit}", seconds / length));
             seconds %= length;
         }

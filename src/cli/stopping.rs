@@ -1,7 +1,6 @@
 //! `bellwether stopping APP/UNIT`: announces that the worker of a unit is about to stop.
 
 use crate::cli::context::{Context, say};
-use crate::cli::hook::HookArgs;
 use crate::cli::unit::UnitArgs;
 use crate::proto::v1::AnnounceStopRequest;
 
@@ -16,23 +15,17 @@ pub struct Args {
     /// Same id within 10 minutes: applied once
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     request_id: String,
-    #[command(flatten)]
-    pub hook: HookArgs,
 }
 
 /// Announces the stop, and prints the result.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
-    let client = context.connect().await?;
-    let request = client.request(AnnounceStopRequest {
-        namespace: context.namespace(),
-        application: target.application,
-        unit: target.unit.clone(),
+    let request = AnnounceStopRequest {
         incarnation: args.incarnation,
         request_id: args.request_id,
-    });
-    let answer = client.answer(client.workers().announce_stop(request).await)?;
-    context.print_message(&answer, "AnnounceStopResponse")?;
+        ..context.of_unit(&target)
+    };
+    let answer = context.change(request).await?;
     say(&match answer.changed {
         true => format!(
             "{} is stopping; what it reports from now on ends with it (revision {})",

@@ -12,21 +12,31 @@ pub struct Target {
 }
 
 impl Target {
+    /// Returns the name of an application, which no unit may stand for.
+    ///
+    /// # Errors
+    /// If the text names a unit, or is empty.
+    pub fn application_only(text: &str) -> Result<String, UsageError> {
+        let Target { application, unit } = Target::parse(text)?;
+        match unit {
+            Some(unit) => Err(UsageError(format!("`{unit}` is a unit: name its application"))),
+            None => Ok(application),
+        }
+    }
+
     /// Parses `web` or `web/0`. As in Juju's unit names, the part before the first `/` is the
     /// application and the whole is the unit.
     ///
     /// # Errors
     /// If one of the two is empty.
     pub fn parse(text: &str) -> Result<Target, UsageError> {
-        let (application, unit) = match text.split_once('/') {
-            Some((application, rest)) => (application, Some(rest)),
-            None => (text, None),
-        };
-        if application.is_empty() || unit == Some("") {
+        let (application, rest) = text.split_once('/').unwrap_or((text, text));
+        if application.is_empty() || rest.is_empty() {
             let text = format!("`{text}` is neither APP nor APP/UNIT: write web or web/0");
             return Err(UsageError(text));
         }
-        Ok(Target { application: application.to_string(), unit: unit.map(|_| text.to_string()) })
+        let unit = text.contains('/').then(|| text.to_string());
+        Ok(Target { application: application.to_string(), unit })
     }
 }
 
@@ -61,11 +71,20 @@ impl UnitTarget {
 
 /// Returns the words that name a unit on a command line: `web/0`, or `web-7f9c --application web`
 /// for a pod.
-pub fn unit_words(application: &str, unit: &str) -> String {
+fn unit_words(application: &str, unit: &str) -> String {
     match unit.strip_prefix(application).is_some_and(|rest| rest.starts_with('/')) {
         true => shell_word(unit),
         false => format!("{} --application {}", shell_word(unit), shell_word(application)),
     }
+}
+
+/// Returns the command that releases a component to try again.
+pub fn retry_command(application: &str, unit: &str, component: &str) -> String {
+    let component = match component {
+        "" => String::new(),
+        component => format!(" --component {}", shell_word(component)),
+    };
+    format!("resolve {}{component} --retry", unit_words(application, unit))
 }
 
 /// Quotes a text as one word of a shell, for a command that is to be copied.

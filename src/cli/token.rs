@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::cli::context::{Context, print_plain, say};
 use crate::cli::exit::{NotFoundError, UsageError};
 use crate::cli::private_file::replace;
+use crate::cli::render::time::of_seconds;
 use crate::cli::span;
 use crate::security::identity::token::{TokenEntry, Tokens};
 
@@ -89,22 +90,15 @@ pub fn run(action: Action, context: &Context) -> anyhow::Result<()> {
 
 fn list(tokens: &Tokens, context: &Context) -> anyhow::Result<()> {
     let value = |token: &TokenEntry| {
-        json!({"id": token.id, "created": time(token.created),
-            "not_after": token.not_after.map(time)})
+        json!({"id": token.id, "created": of_seconds(token.created),
+            "not_after": token.not_after.map(of_seconds)})
     };
-    if context.print_value(&tokens.iter().map(value).collect::<Vec<_>>())? {
-        return Ok(());
-    }
     let line = |token: &TokenEntry| {
-        let ends = token.not_after.map_or_else(|| "never".to_string(), time);
-        format!("{}  created {}  ends {ends}\n", token.id, time(token.created))
+        let ends = token.not_after.map_or_else(|| "never".to_string(), of_seconds);
+        format!("{}  created {}  ends {ends}\n", token.id, of_seconds(token.created))
     };
-    Ok(print_plain(&tokens.iter().map(line).collect::<String>())?)
-}
-
-fn time(seconds: u64) -> String {
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |t| t.to_string())
+    let values: Vec<_> = tokens.iter().map(value).collect();
+    context.print_value(&values, || print_plain(&tokens.iter().map(line).collect::<String>()))
 }
 
 fn read(path: &Path) -> anyhow::Result<Tokens> {

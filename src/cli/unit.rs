@@ -1,7 +1,7 @@
 //! The unit or the application that a command is about, as its arguments name it.
 
 use crate::cli::exit::UsageError;
-use crate::cli::juju_hook::{self, juju_hook};
+use crate::cli::juju_hook::{self, JujuHook, juju_hook};
 use crate::cli::target::UnitTarget;
 
 /// A unit.
@@ -16,12 +16,20 @@ pub struct UnitArgs {
 }
 
 impl UnitArgs {
-    /// Returns the unit that was named, or that of the hook.
+    /// Returns the unit that was named, or that of the hook that runs this process.
     ///
     /// # Errors
     /// If there is neither, or its application is unknown.
     pub fn target(&self) -> Result<UnitTarget, UsageError> {
-        juju_hook::unit(self.unit.as_deref(), self.application.as_deref(), juju_hook())
+        self.target_in(juju_hook())
+    }
+
+    /// Returns the unit that was named, or that of a hook.
+    ///
+    /// # Errors
+    /// Those of [`UnitArgs::target`].
+    pub fn target_in(&self, hook: Option<JujuHook>) -> Result<UnitTarget, UsageError> {
+        juju_hook::unit(self.unit.as_deref(), self.application.as_deref(), hook)
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::cli::context::{Context, print_plain};
 use crate::cli::json;
+use crate::cli::render::text::with_notes;
 use crate::proto::v1::{GetServerInfoRequest, GetServerInfoResponse};
 
 /// Commit of the source, from `build.rs`; empty if unknown at the build.
@@ -23,32 +24,21 @@ pub struct Args {
 
 /// Prints the versions; that of the client even if no server answers.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
-    let asked = match args.client {
-        true => Ok(None),
-        false => ask(context).await.map(Some),
-    };
-    if context.output.is_structured() {
-        let own = json!({
-            "version": env!("CARGO_PKG_VERSION"), "commit": COMMIT, "commit_date": DATE,
-        });
-        let mut value = json!({ "client": own });
-        if let Ok(Some(info)) = &asked {
-            value["server"] = json::from_message(info, "GetServerInfoResponse")?;
-        }
-        context.print_value(&value)?;
-    } else {
-        print_plain(&format!("client  {}\n", named(env!("CARGO_PKG_VERSION"), COMMIT, DATE)))?;
-        if let Ok(Some(info)) = &asked {
-            print_plain(&server(info, &context.server))?;
-        }
+    let asked = if args.client { Ok(None) } else { ask(context).await.map(Some) };
+    let version = env!("CARGO_PKG_VERSION");
+    let own = json!({ "version": version, "commit": COMMIT, "commit_date": DATE });
+    let mut value = json!({ "client": own });
+    let mut text = format!("client  {}\n", named(version, COMMIT, DATE));
+    if let Ok(Some(info)) = &asked {
+        value["server"] = json::from_message(info, "GetServerInfoResponse")?;
+        text.push_str(&server(info, &context.server));
     }
+    context.print_value(&value, || print_plain(&text))?;
     asked.map(drop)
 }
 
 async fn ask(context: &Context) -> anyhow::Result<GetServerInfoResponse> {
-    let client = context.connect().await?;
-    let request = client.request(GetServerInfoRequest {});
-    match client.answer(client.server().get_server_info(request).await) {
+    match context.call(GetServerInfoRequest {}).await {
         Err(Error::Refused(refusal)) if refusal.code == tonic::Code::Unimplemented => {
             anyhow::bail!("the server at {} is too old to say its version", context.server)
         }
@@ -66,10 +56,7 @@ fn server(info: &GetServerInfoResponse, url: &str) -> String {
 fn named(version: &str, commit: &str, date: &str) -> String {
     let parts = [commit.get(..7).unwrap_or_default(), date];
     let known: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    match known.is_empty() {
-        true => version.to_string(),
-        false => format!("{version} ({})", known.join(", ")),
-    }
+    with_notes(version, &known.join(", "))
 }
 
 #[cfg(test)]

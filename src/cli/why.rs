@@ -23,17 +23,11 @@ pub struct Args {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     // A unit names its application here.
     let application = args.application.name()?;
-    let client = context.connect().await?;
-    let request = client.request(ExplainApplicationRequest {
-        namespace: context.namespace(),
-        application,
-        page_size: args.limit,
-        ..ExplainApplicationRequest::default()
-    });
-    let why = client.answer(client.applications().explain_application(request).await)?;
-    if !context.print_message(&why, "ExplainApplicationResponse")? {
+    let request =
+        ExplainApplicationRequest { page_size: args.limit, ..context.of_application(&application) };
+    let why = context.call(request).await?;
+    context.print_message(&why, "ExplainApplicationResponse", || {
         let hint = |command: &str| context.hint(command);
-        print(&render::why::render(&why, Timestamp::now(), screen(), &hint))?;
-    }
-    Ok(())
+        print(&render::why::render(&why, Timestamp::now(), screen(), &hint))
+    })
 }

@@ -22,16 +22,16 @@ pub enum Action {
     Print(config::Flags),
 }
 
-/// Loads the configuration as `serve` does. `matches` has the flags and variables given; `doubts`
+/// Loads the configuration as `serve` does. `matches` has the flags and variables given; `warnings`
 /// are sentences about the environment.
 pub fn run(
     action: Action,
     matches: &ArgMatches,
-    doubts: &[String],
+    warnings: &[String],
     context: &Context,
 ) -> anyhow::Result<()> {
-    for doubt in doubts {
-        say(&format!("warning: {doubt}"));
+    for warning in warnings {
+        say(&format!("warning: {warning}"));
     }
     let (flags, prints) = match action {
         Action::Check(flags) => (flags, false),
@@ -50,10 +50,7 @@ pub fn run(
     let rows = rows(&config, &sources);
     let value = |row: &Row| json!({ "value": row.value, "source": row.source });
     let all = rows.iter().map(|row| (row.path(), value(row)));
-    if !context.print_value(&Value::Object(all.collect()))? {
-        print_plain(&text(&rows))?;
-    }
-    Ok(())
+    context.print_value(&Value::Object(all.collect()), || print_plain(&text(&rows)))
 }
 
 /// Returns the settings that are also flags, then those of the file alone.

@@ -50,16 +50,11 @@ impl Sources<'_> {
     pub fn given(&self, key: &str) -> Option<Value> {
         let source = self.value_source("", key);
         if matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
-            let raw = self.matches.get_raw(key)?;
-            let mut raw: Vec<_> = raw.map(|one| one.to_string_lossy().into_owned()).collect();
-            if 1 < raw.len() {
-                return Some(raw.into());
-            }
-            let raw = raw.pop()?;
-            return Some(match raw.as_str() {
-                "true" => Value::Bool(true),
-                "false" => Value::Bool(false),
-                _ => Value::String(raw),
+            let given = self.matches.get_raw(key)?;
+            let given: Vec<_> = given.map(|one| one.to_string_lossy().into_owned()).collect();
+            return Some(match given.as_slice() {
+                [one] => one.parse().map_or_else(|_| one.as_str().into(), Value::Bool),
+                several => several.into(),
             });
         }
         Some(match self.file.get(key)? {

@@ -19,22 +19,16 @@ pub const VARIABLE: &str = "BELLWETHER_CONTEXTS";
 #[serde(default, deny_unknown_fields)]
 pub struct SavedContext {
     /// URL of the server.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// Namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// CA certificates that verify the server.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// Certificate of the client.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
     /// Key of that certificate.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_key: Option<PathBuf>,
     /// File with a token.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
 }
 
@@ -62,7 +56,6 @@ impl SavedContext {
 #[serde(default, deny_unknown_fields)]
 pub struct Contexts {
     /// The context of a command that names none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<String>,
     /// All contexts by name.
     #[serde(rename = "context")]
@@ -83,6 +76,11 @@ impl Contexts {
             };
             UsageError(format!("{} has no context `{name}`: {known}", path.display()))
         })
+    }
+
+    /// Whether the context of this name is the current one.
+    pub fn is_current(&self, name: &str) -> bool {
+        self.current.as_deref() == Some(name)
     }
 
     /// Reads the file. A file that does not exist has no contexts.

@@ -3,15 +3,14 @@
 
 mod file;
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bellwether_client::Security;
 use clap::builder::StyledStr;
 use clap_complete::CompletionCandidate;
-use clap_complete::engine::ArgValueCompleter;
-use serde_json::json;
+use clap_complete::engine::ArgValueCandidates;
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::cli::context::{Context, print, say, screen};
@@ -165,24 +164,29 @@ pub fn run(action: Action, given: &Given, settings: &Context) -> anyhow::Result<
 }
 
 fn list(contexts: &Contexts, settings: &Context) -> anyhow::Result<()> {
-    let is_current = |name: &str| contexts.current.as_deref() == Some(name);
     let value = |(name, saved): (&String, &SavedContext)| {
         let mut value = json!(saved);
+        if let Value::Object(fields) = &mut value {
+            fields.retain(|_, saved| !saved.is_null());
+        }
         value["name"] = json!(name);
-        value["current"] = json!(is_current(name));
+        value["current"] = json!(contexts.is_current(name));
         value
     };
     let all: Vec<_> = contexts.all.iter().map(value).collect();
-    if settings.print_value(&json!({ "contexts": all }))? {
-        return Ok(());
-    }
-    if contexts.all.is_empty() {
-        say("there are no contexts; save one: bellwether context set NAME --server URL");
-        return Ok(());
-    }
+    settings.print_value(&json!({ "contexts": all }), || {
+        if contexts.all.is_empty() {
+            say("there are no contexts; save one: bellwether context set NAME --server URL");
+            return Ok(());
+        }
+        print(&table(contexts).render(screen()))
+    })
+}
+
+fn table(contexts: &Contexts) -> Table {
     let mut table = Table::new(&["Context", "Namespace", "Credentials", "Server"]);
     for (name, saved) in &contexts.all {
-        let mark = if is_current(name) { "*" } else { "" };
+        let mark = if contexts.is_current(name) { "*" } else { "" };
         let credentials = match (&saved.token_file, &saved.cert) {
             (Some(_), Some(_)) => "token, certificate",
             (Some(_), None) => "token",
@@ -196,18 +200,15 @@ fn list(contexts: &Contexts, settings: &Context) -> anyhow::Result<()> {
             saved.server.as_deref().unwrap_or(DEFAULT_SERVER).into(),
         ]);
     }
-    Ok(print(&table.render(screen()))?)
+    table
 }
 
 /// Completes names of contexts.
-pub fn names() -> ArgValueCompleter {
-    ArgValueCompleter::new(|typed: &OsStr| {
-        let typed = typed.to_string_lossy();
+pub fn names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
         let contexts = file::path().and_then(|path| Contexts::read(&path).ok()).unwrap_or_default();
-        let known = contexts.all.into_iter().filter(|(name, _)| name.starts_with(&*typed));
         let server = |saved: SavedContext| saved.server.map(StyledStr::from);
-        known
-            .map(|(name, saved)| CompletionCandidate::new(name).help(server(saved)))
-            .collect::<Vec<_>>()
+        let known = contexts.all.into_iter();
+        known.map(|(name, saved)| CompletionCandidate::new(name).help(server(saved))).collect()
     })
 }

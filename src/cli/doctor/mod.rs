@@ -12,7 +12,6 @@ use serde_json::json;
 use crate::cli::context::{Context, print, say, screen};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::render::doctor;
-use crate::cli::render::doctor::Marks;
 use crate::cli::{scrape, span};
 use crate::config;
 use crate::config::{StoreChoice, TlsChoice};
@@ -66,16 +65,16 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if let Some(ops) = args.ops {
         let metrics = tokio::time::timeout(args.timeout, read_metrics(&ops, context)).await;
         let no_answer = |_| Err(anyhow::anyhow!("no answer within {:?}", args.timeout));
-        findings.push(hearing(&ops, metrics.unwrap_or_else(no_answer)));
+        findings.push(self_preservation(&ops, metrics.unwrap_or_else(no_answer)));
     }
     if args.connect {
         findings.push(connection::examine(context).await);
     }
     let worst = findings.iter().map(|finding| finding.level).min().unwrap_or(Level::Ok);
     let value = json!({"store": shown(&store), "level": worst, "findings": findings});
-    if !context.print_value(&value)? {
-        print(&doctor::render(&shown(&store), &findings, Marks::of_locale(), screen()))?;
-    }
+    context.print_value(&value, || {
+        print(&doctor::render(&shown(&store), &findings, doctor::has_symbols(), screen()))
+    })?;
     Ok(if worst == Level::Error { Exit::Failed } else { Exit::Ok })
 }
 
@@ -94,10 +93,7 @@ async fn examine(store: &StoreChoice, timeout: Duration) -> Vec<Finding> {
 
 /// Reads HOST:PORT, or a URL.
 fn ops_url(text: &str) -> Result<Uri, String> {
-    let url = match text.contains("://") {
-        true => text.to_string(),
-        false => format!("http://{text}"),
-    };
+    let url = if text.contains("://") { text.to_string() } else { format!("http://{text}") };
     let url = url.parse::<Uri>().ok().filter(|url| url.port_u16().is_some());
     url.ok_or_else(|| "give HOST:PORT, or https://HOST:PORT".to_string())
 }
@@ -109,7 +105,7 @@ async fn read_metrics(ops: &Uri, context: &Context) -> anyhow::Result<String> {
 }
 
 /// Returns whether a server is in self-preservation, by its metrics.
-fn hearing(ops: &Uri, metrics: anyhow::Result<String>) -> Finding {
+fn self_preservation(ops: &Uri, metrics: anyhow::Result<String>) -> Finding {
     let failure = metrics.as_ref().err().map(|error| format!(": {error:#}"));
     let lines = metrics.iter().flat_map(|text| text.lines());
     let suspects = lines.filter_map(|line| line.strip_prefix("bellwether_observer_suspects "));

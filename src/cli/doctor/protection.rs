@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::cli::render::time::of_seconds;
 use crate::config::{Callers, TlsChoice};
 use crate::security::Reloaded;
 use crate::security::identity::jwt::{KeySource, fetch};
@@ -57,13 +58,8 @@ fn broken<S: FileSet>(check: &'static str, files: S) -> Option<Finding> {
 
 fn certificate(CertificateFacts { names, ends }: &CertificateFacts, now: SystemTime) -> Finding {
     let seconds = ends.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let date = i64::try_from(seconds).ok().and_then(|at| jiff::Timestamp::from_second(at).ok());
-    let date = date.map_or_else(|| seconds.to_string(), |date| date.to_string());
-    let names = match names.is_empty() {
-        true => "no name".to_string(),
-        false => names.join(", "),
-    };
-    let found = format!("for {names}, until {date}");
+    let shown = if names.is_empty() { "no name".to_string() } else { names.join(", ") };
+    let found = format!("for {shown}, until {}", of_seconds(seconds));
     let renew = "renew it; the server reads the new file by itself";
     match ends.duration_since(now) {
         Err(_) => {
@@ -72,7 +68,7 @@ fn certificate(CertificateFacts { names, ends }: &CertificateFacts, now: SystemT
         Ok(left) if left < SOON => {
             Finding::warning("certificate", found, "it expires within 14 days").advise(renew)
         }
-        Ok(_) if names == "no name" => {
+        Ok(_) if names.is_empty() => {
             Finding::error("certificate", found, "clients accept it for no address")
                 .advise("add a subject alternative name for each address that clients use")
         }

@@ -4,6 +4,7 @@ mod follow;
 
 use std::time::Duration;
 
+use bellwether_client::proto::OfApplication;
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, say, screen};
@@ -45,15 +46,13 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         None => Target::parse(&args.target)?,
     };
     let query = ListStatusEventsRequest {
-        namespace,
-        application: target.application.clone(),
         unit: target.unit.unwrap_or_default(),
         after_time: args
             .since
             // A time before the calendar begins means from the start of the history.
             .and_then(|since| Timestamp::now().checked_sub(since).ok())
             .map(time::to_wire),
-        ..ListStatusEventsRequest::default()
+        ..OfApplication::of_application(&namespace, &target.application)
     };
     let client = context.connect().await?;
     let events = client.list_events(query.clone(), args.limit).await?;
@@ -61,15 +60,12 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         return follow::run(client, query, events, context).await;
     }
     let answer = ListStatusEventsResponse { events, ..ListStatusEventsResponse::default() };
-    if context.print_message(&answer, "ListStatusEventsResponse")? {
-        return Ok(());
-    }
-    if answer.events.is_empty() {
-        say(&format!("there are no such events of {}", args.target));
-    } else {
-        let wide = context.output == Output::Wide;
-        let now = Timestamp::now();
-        print(&render::log::render(&target.application, &answer.events, wide, now, screen()))?;
-    }
-    Ok(())
+    context.print_message(&answer, "ListStatusEventsResponse", || {
+        if answer.events.is_empty() {
+            say(&format!("there are no such events of {}", args.target));
+            return Ok(());
+        }
+        let (wide, now) = (context.output == Output::Wide, Timestamp::now());
+        print(&render::log::render(&target.application, &answer.events, wide, now, screen()))
+    })
 }

@@ -2,6 +2,7 @@
 
 use crate::cli::context::{Context, say};
 use crate::cli::render;
+use crate::cli::render::text::marked;
 use crate::cli::target::Target;
 use crate::proto::v1::{CancelOperationRequest, Operation, RetryOperationRequest};
 
@@ -18,38 +19,32 @@ pub struct Args {
 
 /// Retries the operation.
 pub async fn retry(args: Args, context: &Context) -> anyhow::Result<()> {
-    let client = context.connect().await?;
-    let request = client.request(RetryOperationRequest {
-        namespace: context.namespace(),
-        application: Target::parse(&args.application)?.application,
+    let request = RetryOperationRequest {
         operation_id: args.operation,
-        ..RetryOperationRequest::default()
-    });
-    let answer = client.answer(client.operations().retry_operation(request).await)?;
-    done(&answer.operation.unwrap_or_default(), context)
+        ..context.of_application(&Target::parse(&args.application)?.application)
+    };
+    done(context.call(request).await?.operation, context)
 }
 
 /// Cancels the operation.
 pub async fn cancel(args: Args, context: &Context) -> anyhow::Result<()> {
-    let client = context.connect().await?;
-    let request = client.request(CancelOperationRequest {
-        namespace: context.namespace(),
-        application: Target::parse(&args.application)?.application,
+    let request = CancelOperationRequest {
         operation_id: args.operation,
-        ..CancelOperationRequest::default()
-    });
-    let answer = client.answer(client.operations().cancel_operation(request).await)?;
-    done(&answer.operation.unwrap_or_default(), context)
+        ..context.of_application(&Target::parse(&args.application)?.application)
+    };
+    done(context.call(request).await?.operation, context)
+}
+
+/// Formats `operation up-v2 to v2 is running`.
+pub fn sentence(operation: &Operation) -> String {
+    let (id, state) = (&operation.operation_id, render::operation::state_word(operation.state));
+    format!("operation {id} to {} is {state}", operation.target_version)
 }
 
 /// Prints the state of the operation, and what is next.
-pub fn done(operation: &Operation, context: &Context) -> anyhow::Result<()> {
-    context.print_message(operation, "Operation")?;
-    let (id, state) = (&operation.operation_id, render::operation::state_word(operation.state));
-    let next = match operation.next_step.as_str() {
-        "" => String::new(),
-        next => format!("; next: {next}"),
-    };
-    say(&format!("operation {id} to {} is {state}{next}", operation.target_version));
+pub fn done(operation: Option<Operation>, context: &Context) -> anyhow::Result<()> {
+    let operation = operation.unwrap_or_default();
+    context.print_message(&operation, "Operation", || Ok(()))?;
+    say(&format!("{}{}", sentence(&operation), marked("; next: ", &operation.next_step)));
     Ok(())
 }

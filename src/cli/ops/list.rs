@@ -1,17 +1,14 @@
 //! `bellwether ops list [APP]`: the operations of one application or of all, the latest first.
 
 use bellwether_client::{Client, Error};
-use futures_util::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, say, screen};
+use crate::cli::parallel::{each, unless_gone};
 use crate::cli::render;
 use crate::cli::render::operation::ListScope;
 use crate::cli::target::Target;
 use crate::proto::v1::{Application, ListOperationsResponse, Operation};
-
-/// Calls under way at once: enough to hide the round trip, few enough to leave capacity for others.
-const CALLS_MAX: usize = 16;
 
 /// List the operations of an application, or of all applications; the latest first
 #[derive(clap::Args)]
@@ -43,31 +40,21 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         }
     };
     let answer = ListOperationsResponse { operations, ..ListOperationsResponse::default() };
-    if context.print_message(&answer, "ListOperationsResponse")? {
-        return Ok(());
-    }
-    if answer.operations.is_empty() {
-        say(&none);
-    } else {
-        print(&render::operation::list(&answer.operations, Timestamp::now(), scope, screen()))?;
-    }
-    Ok(())
+    context.print_message(&answer, "ListOperationsResponse", || {
+        if answer.operations.is_empty() {
+            say(&none);
+            return Ok(());
+        }
+        print(&render::operation::list(&answer.operations, Timestamp::now(), scope, screen()))
+    })
 }
 
 /// Returns the operations of all applications of a namespace, `-` for all namespaces, in the order
 /// of the applications.
 async fn all(client: &Client, namespace: &str) -> Result<Vec<Operation>, Error> {
     let applications = client.list_applications(namespace).await?;
-    let lists: Vec<Vec<Operation>> = stream::iter(applications)
-        .map(async |Application { namespace, name, .. }| {
-            match client.list_operations(&namespace, &name).await {
-                // It was deleted meanwhile.
-                Err(error) if error.is_not_found() => Ok(Vec::new()),
-                operations => operations,
-            }
-        })
-        .buffered(CALLS_MAX)
-        .try_collect()
-        .await?;
-    Ok(lists.into_iter().flatten().collect())
+    let list = async |Application { namespace, name, .. }| {
+        unless_gone(client.list_operations(&namespace, &name).await)
+    };
+    Ok(each(applications, list).await?.concat())
 }

@@ -24,18 +24,18 @@ pub struct NewArgs {
 }
 
 impl NewArgs {
-    /// Returns a request with the described operation, which has no name yet.
+    /// Adds the described operation to a request.
     ///
     /// # Errors
     /// If the file of the payload cannot be read.
-    pub fn request(self) -> Result<BeginOperationRequest, UsageError> {
+    pub fn request(self, base: BeginOperationRequest) -> Result<BeginOperationRequest, UsageError> {
         let payload = self.payload.as_deref().map(file::read).transpose()?;
         Ok(BeginOperationRequest {
             target_version: self.to,
             payload: payload.unwrap_or_default().into(),
             deterministic: self.deterministic,
             reversible: self.reversible,
-            ..BeginOperationRequest::default()
+            ..base
         })
     }
 }

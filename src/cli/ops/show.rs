@@ -1,5 +1,6 @@
 //! `bellwether ops show [APP] OPERATION`: prints one operation, its history, and what is next.
 
+use bellwether_client::Error;
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, screen};
@@ -20,23 +21,15 @@ pub struct Args {
 
 /// Asks the server and prints the operation.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
-    let application = args.application.name()?;
-    let operation = get(&application, &args.operation, context).await?;
-    if !context.print_message(&operation, "Operation")? {
-        print(&render::operation::show(&operation, Timestamp::now(), screen()))?;
-    }
-    Ok(())
+    let operation = get(&args.application.name()?, &args.operation, context).await?;
+    context.print_message(&operation, "Operation", || {
+        print(&render::operation::show(&operation, Timestamp::now(), screen()))
+    })
 }
 
 /// Fetches one operation.
-pub async fn get(application: &str, id: &str, context: &Context) -> anyhow::Result<Operation> {
-    let client = context.connect().await?;
-    let request = client.request(GetOperationRequest {
-        namespace: context.namespace(),
-        application: application.to_string(),
-        operation_id: id.to_string(),
-        ..GetOperationRequest::default()
-    });
-    let answer = client.answer(client.operations().get_operation(request).await)?;
-    Ok(answer.operation.unwrap_or_default())
+pub async fn get(application: &str, id: &str, context: &Context) -> Result<Operation, Error> {
+    let request =
+        GetOperationRequest { operation_id: id.to_string(), ..context.of_application(application) };
+    Ok(context.call(request).await?.operation.unwrap_or_default())
 }

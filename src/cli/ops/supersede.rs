@@ -28,12 +28,9 @@ pub struct Args {
 
 /// Reads the old operation, and records the new one.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
-    let described = args.new.request()?;
-    let client = context.connect().await?;
     let application = Target::parse(&args.application)?.application;
     let before = show::get(&application, &args.operation, context).await?;
-    let may = [OperationState::Failed, OperationState::Blocked];
-    if !may.contains(&before.state()) {
+    if !matches!(before.state(), OperationState::Failed | OperationState::Blocked) {
         let text = format!(
             "operation {} is {}: only what has failed or is blocked is superseded; `{}` says more",
             args.operation,
@@ -42,18 +39,16 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         );
         return Err(UsageError(text).into());
     }
-    let request = client.request(BeginOperationRequest {
-        namespace: context.namespace(),
-        application,
+    let request = BeginOperationRequest {
         operation_id: args.with,
         kind: OperationKind::Upgrade.into(),
         for_unit: before.unit,
         from_version: before.from_version,
         supersede: true,
         reason: args.reason,
-        ..described
-    });
-    let answer = client.answer(client.operations().begin_operation(request).await)?;
+        ..args.new.request(context.of_application(&application))?
+    };
+    let answer = context.call(request).await?;
     say_advice(&answer.advice);
-    act::done(&answer.operation.unwrap_or_default(), context)
+    act::done(answer.operation, context)
 }

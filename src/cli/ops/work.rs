@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bellwether_client::Client;
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print_plain, say};
@@ -20,8 +19,9 @@ use crate::cli::render::time;
 use crate::cli::span;
 use crate::cli::target::UnitTarget;
 use crate::proto::v1::{
-    AcquireOperationRequest, BeginOperationRequest, CompleteOperationRequest, FailOperationRequest,
-    HeartbeatOperationRequest, Observed, Operation, OperationState, VerifyOperationRequest,
+    AcquireOperationRequest, BeginOperationRequest, CompleteOperationRequest, ErrorReport,
+    FailOperationRequest, HeartbeatOperationRequest, Observed, Operation, OperationState,
+    VerifyOperationRequest,
 };
 
 /// The operation, and the unit that works on it.
@@ -115,19 +115,18 @@ impl WorkArgs {
         juju_hook::unit(self.unit.as_deref(), self.application.as_deref(), juju_hook())
     }
 
-    /// Connects, and returns the operation with the unit that works on it.
-    async fn find(&self, context: &Context) -> anyhow::Result<(Client, UnitTarget, Operation)> {
+    /// Returns the operation, and the unit that works on it.
+    async fn find(&self, context: &Context) -> anyhow::Result<(UnitTarget, Operation)> {
         let target = self.target()?;
-        let client = context.connect().await?.clone();
         let operation = show::get(&target.application, &self.operation, context).await?;
-        Ok((client, target, operation))
+        Ok((target, operation))
     }
 
-    /// Connects, and returns the operation, which the unit holds.
-    async fn held(&self, context: &Context) -> anyhow::Result<(Client, UnitTarget, Operation)> {
-        let (client, target, operation) = self.find(context).await?;
+    /// Returns the operation, and the unit, which holds it.
+    async fn held(&self, context: &Context) -> anyhow::Result<(UnitTarget, Operation)> {
+        let (target, operation) = self.find(context).await?;
         check_held(&operation, &target, context)?;
-        Ok((client, target, operation))
+        Ok((target, operation))
     }
 }
 
@@ -173,19 +172,14 @@ fn check_free(operation: &Operation, target: &UnitTarget) -> Result<(), NotYetEr
 /// Begins the operation, or acquires what an earlier hook has left.
 pub async fn begin(args: Begin, context: &Context) -> anyhow::Result<()> {
     let target = args.work.target()?;
-    let described = args.new.request()?;
-    let client = context.connect().await?;
-    let request = client.request(BeginOperationRequest {
-        namespace: context.namespace(),
-        application: target.application.clone(),
-        unit: target.unit.clone(),
+    let request = BeginOperationRequest {
         operation_id: args.work.operation.clone(),
         from_version: args.from,
         lease_duration: args.lease.map(span::on_wire),
         for_unit: if args.own { target.unit.clone() } else { String::new() },
-        ..described
-    });
-    let answer = client.answer(client.operations().begin_operation(request).await)?;
+        ..args.new.request(context.of_unit(&target))?
+    };
+    let answer = context.call(request).await?;
     let operation = answer.operation.unwrap_or_default();
     if answer.begun {
         return said("begun", &operation, context);
@@ -194,15 +188,9 @@ pub async fn begin(args: Begin, context: &Context) -> anyhow::Result<()> {
         return said("done", &operation, context);
     }
     check_free(&operation, &target)?;
-    let request = client.request(AcquireOperationRequest {
-        namespace: context.namespace(),
-        application: target.application,
-        unit: target.unit,
-        operation_id: args.work.operation,
-        ..AcquireOperationRequest::default()
-    });
-    let answer = client.answer(client.operations().acquire_operation(request).await)?;
-    let operation = answer.operation.unwrap_or_default();
+    let request =
+        AcquireOperationRequest { operation_id: args.work.operation, ..context.of_unit(&target) };
+    let operation = context.call(request).await?.operation.unwrap_or_default();
     match operation.state() {
         OperationState::Verifying => said("verify", &operation, context),
         _ => said("resumed", &operation, context),
@@ -211,11 +199,8 @@ pub async fn begin(args: Begin, context: &Context) -> anyhow::Result<()> {
 
 /// Prints the word for the script, and the state for a person.
 fn said(word: &str, operation: &Operation, context: &Context) -> anyhow::Result<()> {
-    if !context.print_message(operation, "Operation")? {
-        print_plain(&format!("{word}\n"))?;
-    }
-    let (id, state) = (&operation.operation_id, state_word(operation.state));
-    say(&format!("operation {id} to {} is {state}", operation.target_version));
+    context.print_message(operation, "Operation", || print_plain(&format!("{word}\n")))?;
+    say(&act::sentence(operation));
     Ok(())
 }
 
@@ -225,73 +210,56 @@ pub async fn heartbeat(args: Heartbeat, context: &Context) -> anyhow::Result<()>
         Some(path) => Some(file::read(path)?.into()),
         None => args.checkpoint.map(Into::into),
     };
-    let (client, target, operation) = args.work.held(context).await?;
-    let request = client.request(HeartbeatOperationRequest {
-        namespace: context.namespace(),
+    let (target, operation) = args.work.held(context).await?;
+    let request = HeartbeatOperationRequest {
         fence: operation.fence,
-        application: target.application,
-        unit: target.unit,
         operation_id: args.work.operation,
         checkpoint: saved,
         progress: args.progress,
-        ..HeartbeatOperationRequest::default()
-    });
-    let answer = client.answer(client.operations().heartbeat_operation(request).await)?;
-    context.print_message(&answer, "HeartbeatOperationResponse")?;
+        ..context.of_unit(&target)
+    };
+    context.change(request).await?;
     say(&format!("operation {} is kept", operation.operation_id));
     Ok(())
 }
 
 /// Reports how far the previous holder came.
 pub async fn verify(args: Verify, context: &Context) -> anyhow::Result<()> {
-    let (client, target, operation) = args.work.held(context).await?;
-    let request = client.request(VerifyOperationRequest {
-        namespace: context.namespace(),
+    let (target, operation) = args.work.held(context).await?;
+    let request = VerifyOperationRequest {
         fence: operation.fence,
-        application: target.application,
-        unit: target.unit,
         operation_id: args.work.operation,
         observed: args.observed as i32,
-        ..VerifyOperationRequest::default()
-    });
-    let answer = client.answer(client.operations().verify_operation(request).await)?;
-    act::done(&answer.operation.unwrap_or_default(), context)
+        ..context.of_unit(&target)
+    };
+    act::done(context.call(request).await?.operation, context)
 }
 
 /// Completes the operation.
 pub async fn complete(args: WorkArgs, context: &Context) -> anyhow::Result<()> {
-    let (client, target, operation) = args.find(context).await?;
+    let (target, operation) = args.find(context).await?;
     if operation.state() == OperationState::Succeeded {
-        return act::done(&operation, context);
+        return act::done(Some(operation), context);
     }
     check_held(&operation, &target, context)?;
-    let request = client.request(CompleteOperationRequest {
-        namespace: context.namespace(),
+    let request = CompleteOperationRequest {
         fence: operation.fence,
-        application: target.application,
-        unit: target.unit,
         operation_id: args.operation,
-        ..CompleteOperationRequest::default()
-    });
-    let answer = client.answer(client.operations().complete_operation(request).await)?;
-    act::done(&answer.operation.unwrap_or_default(), context)
+        ..context.of_unit(&target)
+    };
+    act::done(context.call(request).await?.operation, context)
 }
 
 /// Reports the failure of an attempt.
 pub async fn fail(args: Fail, context: &Context) -> anyhow::Result<()> {
-    let (client, target, operation) = args.work.held(context).await?;
-    let mut error = args.error.report();
-    error.component = args.component;
-    let request = client.request(FailOperationRequest {
-        namespace: context.namespace(),
+    let (target, operation) = args.work.held(context).await?;
+    let error = ErrorReport { component: args.component, ..args.error.report() };
+    let request = FailOperationRequest {
         fence: operation.fence,
-        application: target.application,
-        unit: target.unit,
         operation_id: args.work.operation,
         error: Some(error),
         touched: args.touched,
-        ..FailOperationRequest::default()
-    });
-    let answer = client.answer(client.operations().fail_operation(request).await)?;
-    act::done(&answer.operation.unwrap_or_default(), context)
+        ..context.of_unit(&target)
+    };
+    act::done(context.call(request).await?.operation, context)
 }

@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use super::{paragraphs, sentences, test_page, wrapped};
 use crate::cli::Cli;
 use crate::cli::exit::EXIT_CODES;
+use crate::cli::man::subcommands;
 
 const OPENING: &str = "\
 # Command line reference
@@ -24,10 +25,10 @@ fn the_page_lists_every_command() {
     let mut root = Cli::command();
     root.build();
     let mut page = paragraphs(OPENING);
-    let commands = shown(&root);
-    for command in &commands {
+    for command in subcommands(&root) {
         let name = command.get_name();
-        let about = sentences(first_line(command).trim());
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let about = sentences(about.lines().next().unwrap_or_default().trim());
         let link = format!("- [{name}](#bellwether-{name}): {about}");
         page.push_str(&wrapped(&link, "  "));
     }
@@ -35,7 +36,7 @@ fn the_page_lists_every_command() {
     let globals: Vec<&Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).collect();
     globals.iter().for_each(|arg| page.push_str(&argument(arg)));
     write!(page, "\n## Exit codes\n\n{}", exit_codes()).unwrap();
-    for command in commands {
+    for command in subcommands(&root) {
         section(command, &globals, &mut page);
     }
     test_page("cli.md", &page);
@@ -66,18 +67,9 @@ fn section(command: &Command, globals: &[&Arg], page: &mut String) {
         page.push('\n');
         arguments.into_iter().for_each(|arg| page.push_str(&argument(arg)));
     }
-    for beneath in shown(command) {
+    for beneath in subcommands(command) {
         section(beneath, globals, page);
     }
-}
-
-fn shown(command: &Command) -> Vec<&Command> {
-    command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help").collect()
-}
-
-fn first_line(command: &Command) -> String {
-    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    about.lines().next().unwrap_or_default().to_string()
 }
 
 /// Describes an argument: its names, its help, its values, its default and its variable.

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use clap::{Arg, ArgAction, Args as _, Command, CommandFactory};
 
 use super::{paragraphs, sentences, test_page, wrapped};
+use crate::cli::render::text::marked;
 use crate::cli::variables::{EXPORTER, OTEL, OWN, collect};
 use crate::cli::{Cli, config as config_command};
 use crate::config::{Config, Error, Flags, Number, StoreFlags};
@@ -137,10 +138,7 @@ fn entry(flag: &Arg, config: &Config) -> String {
 
 fn number_entry(number: &Number) -> String {
     let Number { key, about, value, least, .. } = number;
-    let unit = match number.unit() {
-        "" => String::new(),
-        unit => format!(" {unit}"),
-    };
+    let unit = marked(" ", number.unit());
     let least = match least {
         0 => String::new(),
         least => format!(", at least {least}"),
@@ -160,11 +158,8 @@ fn open_telemetry() -> String {
     };
     let mut text: String = OTEL.iter().map(|name| format!("- `{name}`\n")).collect();
     text.extend(["", "TRACES_", "METRICS_", "LOGS_"].map(exporter));
-    text.push_str(
-        "- `OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER`, `OTEL_LOGS_EXPORTER`: `otlp`",
-    );
-    text.push_str(" or `none`\n");
-    text
+    let exporters = "`OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER`, `OTEL_LOGS_EXPORTER`";
+    text + &format!("- {exporters}: `otlp` or `none`\n")
 }
 
 /// Every variable of the command line is on one of the two pages.

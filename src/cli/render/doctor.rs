@@ -6,37 +6,25 @@ use crate::cli::render::paint::Paint;
 use crate::cli::render::{Screen, counted, one_line};
 use crate::store::doctor::{Finding, Level};
 
-/// The marks of the four levels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Marks {
-    /// Symbols, if the locale can show them.
-    Symbols,
-    /// ASCII characters.
-    Ascii,
+/// Whether the locale can show symbols: by LC_ALL, LC_CTYPE or LANG.
+pub fn has_symbols() -> bool {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).is_some_and(|set| is_utf8(&set))
 }
 
-impl Marks {
-    /// Chooses by LC_ALL, LC_CTYPE or LANG.
-    pub fn of_locale() -> Marks {
-        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        Marks::of(["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).as_deref())
-    }
-
-    fn of(locale: Option<&str>) -> Marks {
-        let locale = locale.unwrap_or_default().to_ascii_lowercase().replace('-', "");
-        if locale.ends_with("utf8") { Marks::Symbols } else { Marks::Ascii }
-    }
+fn is_utf8(locale: &str) -> bool {
+    locale.to_ascii_lowercase().replace('-', "").ends_with("utf8")
 }
 
-/// Formats the findings in the given order.
-pub fn render(store: &str, findings: &[Finding], marks: Marks, screen: Screen) -> String {
+/// Formats the findings in the given order. Without `symbols` the marks of the levels are ASCII.
+pub fn render(store: &str, findings: &[Finding], symbols: bool, screen: Screen) -> String {
     let width = findings.iter().map(|finding| finding.check.width()).max().unwrap_or(0);
     let servers = findings.iter().flat_map(|finding| &finding.servers);
     let has_several = servers.clone().any(|server| Some(server) != servers.clone().next());
     let mut text = format!("{}\n\n", one_line(store));
     for finding in findings {
         let (symbol, ascii, paint) = signs(finding.level);
-        let mark = if marks == Marks::Symbols { symbol } else { ascii };
+        let mark = if symbols { symbol } else { ascii };
         let head = format!("{mark} {:width$}", finding.check);
         let indent = head.width() + 2;
         let mut found = finding.found.clone();
@@ -81,11 +69,11 @@ fn summary(findings: &[Finding]) -> String {
         (Level::Unknown, "not known", "not known"),
         (Level::Ok, "ok", "ok"),
     ];
-    let told = words.into_iter().filter_map(|(level, one, many)| {
+    let counts = words.into_iter().filter_map(|(level, one, many)| {
         let count = findings.iter().filter(|finding| finding.level == level).count();
         (level == Level::Error || 0 < count).then(|| counted(count, one, many))
     });
-    told.collect::<Vec<_>>().join(", ")
+    counts.collect::<Vec<_>>().join(", ")
 }
 
 /// Breaks a text between words so that it fits a terminal; each line but the first is indented.
@@ -143,9 +131,9 @@ CONFIG SET ends with the server; CONFIG REWRITE puts it into redis.conf.
 
 1 error, 1 warning, 1 not known, 1 ok
 ";
-        let text = render("redis://a:1", &mk_findings(), Marks::Ascii, Screen::PLAIN);
+        let text = render("redis://a:1", &mk_findings(), false, Screen::PLAIN);
         assert_eq!(text, expected);
-        let text = render("redis://a:1", &mk_findings(), Marks::Symbols, Screen::PLAIN);
+        let text = render("redis://a:1", &mk_findings(), true, Screen::PLAIN);
         for line in ["× eviction ", "‼ memory ", "? settings ", "√ version "] {
             assert!(text.contains(line), "{line:?} is not in:\n{text}");
         }
@@ -155,7 +143,7 @@ CONFIG SET ends with the server; CONFIG REWRITE puts it into redis.conf.
     fn with_several_servers_each_finding_names_its_server() {
         let findings =
             [Finding::ok("version", "7").on("a:1"), Finding::ok("disk", "well").on("b:1")];
-        let text = render("x", &findings, Marks::Ascii, Screen::PLAIN);
+        let text = render("x", &findings, false, Screen::PLAIN);
         assert_eq!(text, "x\n\n+ version  7  (a:1)\n+ disk     well  (b:1)\n\n0 errors, 2 ok\n");
     }
 
@@ -163,7 +151,7 @@ CONFIG SET ends with the server; CONFIG REWRITE puts it into redis.conf.
     fn a_terminal_wraps_sentences_and_colours_the_mark() {
         let findings = [Finding::warning("memory", "a b", "one two three four five six seven")];
         let screen = Screen { width: Some(30), color: true };
-        let text = render("x", &findings, Marks::Ascii, screen);
+        let text = render("x", &findings, false, screen);
         let expected = "\x1b[33m! memory\x1b[0m  a b\n          one two three four\n          \
                         five six seven\n";
         assert!(text.contains(expected), "{text}");
@@ -171,8 +159,7 @@ CONFIG SET ends with the server; CONFIG REWRITE puts it into redis.conf.
 
     #[test]
     fn symbols_are_for_those_who_can_show_them() {
-        let told = ["C", "de_DE", "en_US.UTF-8", "C.utf8"].map(|locale| Marks::of(Some(locale)));
-        assert_eq!(told, [Marks::Ascii, Marks::Ascii, Marks::Symbols, Marks::Symbols]);
-        assert_eq!(Marks::of(None), Marks::Ascii);
+        let has_symbols = ["", "C", "de_DE", "en_US.UTF-8", "C.utf8"].map(is_utf8);
+        assert_eq!(has_symbols, [false, false, false, true, true]);
     }
 }

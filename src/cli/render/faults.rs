@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::cli::render::{one_line, time};
 use crate::cli::span;
-use crate::cli::target::{shell_word, unit_words};
+use crate::cli::target::retry_command;
 use crate::proto::v1::{ErrorClass, ExplainApplicationResponse, Fault, Hold};
 
 /// Returns label and text of each line. `hint` makes a command line of a command.
@@ -26,10 +26,10 @@ pub fn lines(
 }
 
 /// Returns the lines with a label in front of the first.
-pub fn beneath(
+pub fn beneath<T>(
     label: &'static str,
-    lines: impl IntoIterator<Item = String>,
-) -> impl Iterator<Item = (&'static str, String)> {
+    lines: impl IntoIterator<Item = T>,
+) -> impl Iterator<Item = (&'static str, T)> {
     std::iter::once(label).chain(std::iter::repeat("")).zip(lines)
 }
 
@@ -57,13 +57,8 @@ fn held(application: &str, hold: &Hold, now: Timestamp, hint: &dyn Fn(&str) -> S
     let since = time::from_wire(hold.since_time.as_ref());
     let since =
         since.map_or_else(String::new, |at| format!("for {}: ", span::short(time::age(at, now))));
-    let component = match hold.component.as_str() {
-        "" => String::new(),
-        component => format!(" --component {}", shell_word(component)),
-    };
     let who = place(&hold.unit, &hold.component, &hold.target);
-    let unit = unit_words(application, &hold.unit);
-    let command = hint(&format!("resolve {unit}{component} --retry"));
+    let command = hint(&retry_command(application, &hold.unit, &hold.component));
     let reason = reason_word(&hold.reason);
     one_line(&format!("{who}  {since}{reason}; `{command}` tries again, --skip goes on without it"))
 }

@@ -5,12 +5,12 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::{freshness_word, part_of};
-use crate::cli::render::text::wrap;
-use crate::cli::render::{Screen, counted, faults, one_line, time};
+use crate::cli::render::text::{with_notes, wrap};
+use crate::cli::render::{Screen, counted, faults, one_line, text, time};
 use crate::cli::{level, span};
 use crate::proto::v1::{Contribution, ExplainApplicationResponse};
 
-/// Columns of the label of a line: `  chosen   `.
+/// Columns before the text of a line: `  chosen   `.
 const LABEL: usize = 11;
 
 /// A message with fewer columns than this starts on a line of its own.
@@ -32,14 +32,10 @@ pub fn render(
     if !why.rule.is_empty() {
         text.push_str(&labelled("", &format!("rule: {}", why.rule), screen));
     }
-    for (at, beaten) in why.beaten.iter().enumerate() {
-        let label = if at == 0 { "beaten" } else { "" };
+    for (label, beaten) in faults::beneath("beaten", &why.beaten) {
         text.push_str(&columns.line(label, beaten));
     }
-    for (label, line) in notes(why, now) {
-        text.push_str(&labelled(label, &line, screen));
-    }
-    for (label, line) in faults::lines(why, now, hint) {
+    for (label, line) in notes(why, now).into_iter().chain(faults::lines(why, now, hint)) {
         text.push_str(&labelled(label, &line, screen));
     }
     for (label, fact) in asked(why) {
@@ -101,15 +97,8 @@ fn title(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> St
     format!("{} is {level}{since}{by}\n", one_line(&application.name))
 }
 
-/// Formats a label and a text, which continues beneath itself where it does not fit.
 fn labelled(label: &str, text: &str, screen: Screen) -> String {
-    let room = screen.width.map_or(usize::MAX, |width| width.saturating_sub(LABEL));
-    let lines = wrap(&one_line(text), room);
-    let line = |(nth, line): (usize, &String)| {
-        let label = if nth == 0 { label } else { "" };
-        format!("  {label:<7}  {line}").trim_end().to_string() + "\n"
-    };
-    lines.iter().enumerate().map(line).collect()
+    text::labelled(label, LABEL, text, screen.width)
 }
 
 /// Column widths that all contributions share, so that their levels are aligned.
@@ -144,11 +133,11 @@ impl Columns {
             return format!("{}\n", format!("{head}  {message}").trim_end());
         };
         // If long names leave too few columns, the message starts on a line of its own.
-        let beside = column + MESSAGE_MIN <= width;
-        let indent = if beside { column } else { LABEL + 2 };
+        let fits = column + MESSAGE_MIN <= width;
+        let indent = if fits { column } else { LABEL + 2 };
         let mut text = head;
         for (nth, line) in wrap(&message, width.saturating_sub(indent)).iter().enumerate() {
-            if nth == 0 && beside {
+            if nth == 0 && fits {
                 text.push_str(&format!("  {line}"));
             } else if !line.is_empty() {
                 text = format!("{}\n{}{line}", text.trim_end(), " ".repeat(indent));
@@ -173,13 +162,9 @@ fn message(contribution: &Contribution) -> String {
     let freshness = Some(freshness_word(contribution.freshness)).filter(|word| *word != "fresh");
     let stopping = contribution.while_stopping.then_some("said while stopping");
     let reasons = [contribution.held.as_str(), contribution.beaten_by.as_str()];
-    let mut beside: Vec<&str> = freshness.into_iter().chain(stopping).collect();
-    beside.extend(reasons.into_iter().filter(|reason| !reason.is_empty()));
-    let mut text = one_line(&contribution.message);
-    if !beside.is_empty() {
-        text = format!("{text} ({})", beside.join("; "));
-    }
-    text.trim_start().to_string()
+    let mut notes: Vec<&str> = freshness.into_iter().chain(stopping).collect();
+    notes.extend(reasons.into_iter().filter(|reason| !reason.is_empty()));
+    with_notes(&one_line(&contribution.message), &notes.join("; "))
 }
 
 #[cfg(test)]

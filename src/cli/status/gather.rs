@@ -1,9 +1,10 @@
 //! Collects the data of the overview: applications, their units, their actions.
 
+use bellwether_client::proto::OfApplication;
 use bellwether_client::{Client, Error};
-use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::cli::context::say;
+use crate::cli::parallel::{each, unless_gone};
 use crate::cli::render;
 use crate::cli::render::status::ApplicationView;
 use crate::cli::silence::level_of;
@@ -11,9 +12,6 @@ use crate::proto::v1::{
     Application, ExplainApplicationRequest, ExplainApplicationResponse, GetApplicationRequest,
     Level, ListApplicationsRequest,
 };
-
-/// Calls under way at once: enough to hide the round trip, few enough to leave capacity for others.
-const CALLS_MAX: usize = 16;
 
 /// Applications that are searched for namespaces, and namespaces that are named.
 const NAMESPACES_OF_MAX: i32 = 1_000;
@@ -28,43 +26,26 @@ pub async fn applications(
     namespace: &str,
     names: Option<Vec<String>>,
 ) -> Result<Vec<Application>, Error> {
-    let Some(names) = names else {
-        return client.list_applications(namespace).await;
+    let Some(names) = names else { return client.list_applications(namespace).await };
+    let call = async |name: String| {
+        let request = GetApplicationRequest::of_application(namespace, &name);
+        Ok(unless_gone(client.call(request).await)?.and_then(|found| found.application))
     };
-    let found: Vec<Option<Application>> = stream::iter(names)
-        .map(|name| application(client, namespace, name))
-        .buffered(CALLS_MAX)
-        .try_collect()
-        .await?;
-    Ok(found.into_iter().flatten().collect())
+    each(names, call).await
 }
 
 /// Returns some namespaces that have applications, in order.
 pub async fn namespaces(client: &Client) -> Result<Vec<String>, Error> {
-    let request = client.request(ListApplicationsRequest {
+    let request = ListApplicationsRequest {
         namespace: "-".to_string(),
         page_size: NAMESPACES_OF_MAX,
         ..ListApplicationsRequest::default()
-    });
-    let answer = client.answer(client.applications().list_applications(request).await)?;
-    let mut names: Vec<String> = answer.applications.into_iter().map(|a| a.namespace).collect();
+    };
+    let applications = client.call(request).await?.applications;
+    let mut names: Vec<String> = applications.into_iter().map(|a| a.namespace).collect();
     names.dedup();
     names.truncate(NAMESPACES_MAX);
     Ok(names)
-}
-
-async fn application(
-    client: &Client,
-    namespace: &str,
-    name: String,
-) -> Result<Option<Application>, Error> {
-    let request = client.request(GetApplicationRequest {
-        namespace: namespace.to_string(),
-        application: name,
-        ..GetApplicationRequest::default()
-    });
-    let answer = client.answer(client.applications().get_application(request).await);
-    Ok(unless_gone(answer)?.and_then(|found| found.application))
 }
 
 /// Returns each application with its units and statuses, without those deleted meanwhile.
@@ -73,12 +54,7 @@ pub async fn views(
     applications: Vec<Application>,
     wide: bool,
 ) -> Result<Vec<ApplicationView>, Error> {
-    let views: Vec<Option<ApplicationView>> = stream::iter(applications)
-        .map(|application| view(client, application, wide))
-        .buffered(CALLS_MAX)
-        .try_collect()
-        .await?;
-    Ok(views.into_iter().flatten().collect())
+    each(applications, |application| view(client, application, wide)).await
 }
 
 /// Returns an application with its units. If something is to be done or under way, its
@@ -91,23 +67,18 @@ pub async fn view(
     let (namespace, name) = (&application.namespace, &application.name);
     let revision = application.revision;
     let units = unless_too_large(client.list_units(namespace, name, revision).await, name, "units");
-    let Some(units) = unless_gone(units)? else {
-        return Ok(None);
-    };
-    let why = match is_quiet(&application) {
-        true => ExplainApplicationResponse::default(),
-        false => {
-            let why = explain(client, &application).await;
-            unless_gone(unless_too_large(why, name, "explanation"))?.unwrap_or_default()
-        }
-    };
-    let statuses = match wide {
-        true => {
-            let statuses = client.list_statuses(namespace, name, revision).await;
-            unless_gone(unless_too_large(statuses, name, "statuses"))?
-        }
-        false => None,
-    };
+    let Some(units) = unless_gone(units)? else { return Ok(None) };
+    let mut why = None;
+    if !is_quiet(&application) {
+        let explained = explain(client, &application).await;
+        why = unless_gone(unless_too_large(explained, name, "explanation"))?;
+    }
+    let why = why.unwrap_or_default();
+    let mut statuses = None;
+    if wide {
+        let listed = client.list_statuses(namespace, name, revision).await;
+        statuses = unless_gone(unless_too_large(listed, name, "statuses"))?;
+    }
     Ok(Some(ApplicationView {
         application,
         units,
@@ -127,13 +98,12 @@ async fn explain(
     client: &Client,
     application: &Application,
 ) -> Result<ExplainApplicationResponse, Error> {
-    let request = client.request(ExplainApplicationRequest {
-        namespace: application.namespace.clone(),
-        application: application.name.clone(),
+    let request = ExplainApplicationRequest {
         page_size: CONTRIBUTIONS_MAX,
         min_revision: application.revision,
-    });
-    client.answer(client.applications().explain_application(request).await)
+        ..OfApplication::of_application(&application.namespace, &application.name)
+    };
+    client.call(request).await
 }
 
 /// Leaves out a result that is too large, with a message, so that the rest is shown.
@@ -148,12 +118,5 @@ fn unless_too_large<T: Default>(
             Ok(T::default())
         }
         answer => answer,
-    }
-}
-
-fn unless_gone<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
-    match answer {
-        Err(error) if error.is_not_found() => Ok(None),
-        answer => answer.map(Some),
     }
 }
