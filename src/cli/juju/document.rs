@@ -5,14 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
-use jiff::fmt::strtime;
-use serde_json::Value;
-
 use crate::cli::juju::json;
 use crate::cli::juju::node::{DocumentError, Node};
 use crate::domain::limits::NAME_BYTES_MAX;
 use crate::domain::name::UnitName;
+use jiff::Timestamp;
+use jiff::fmt::strtime;
 
 /// A model, from the output of `juju status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,13 +26,7 @@ pub struct Document {
 }
 
 /// A value, or the reason why Juju could not read it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reading<T> {
-    /// The value.
-    Readable(T),
-    /// The reason.
-    Unreadable(String),
-}
+pub type Reading<T> = Result<T, String>;
 
 /// One application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -94,8 +86,7 @@ pub struct Offer {
 /// # Errors
 /// The first value that Juju would not write like this.
 pub fn read(text: &str) -> Result<Document, DocumentError> {
-    let value: Value =
-        json::read(text).map_err(|error| DocumentError::NotJson(error.to_string()))?;
+    let value = json::read(text).map_err(|error| DocumentError::NotJson(error.to_string()))?;
     let root = Node::root(&value);
     let model = root.required("model")?;
     let mut document = Document {
@@ -135,15 +126,13 @@ fn read_application(
     node: &Node<'_>,
 ) -> Result<(), DocumentError> {
     check_name(name, false, node)?;
-    let unreadable = status_error(node)?;
-    let status = match unreadable {
-        Some(_) => None,
-        None => read_status(node, "application-status")?,
-    };
+    let status = reading(node, || read_status(node, "application-status"))?;
     // A subordinate of this application may have come first and created it.
     let application = document.applications.entry(name.to_string()).or_default();
-    application.unreadable = unreadable;
-    application.status = status;
+    match status {
+        Ok(status) => application.status = status,
+        Err(text) => application.unreadable = Some(text),
+    }
     for (unit, node) in node.entries("units")? {
         read_unit(document, unit, &node)?;
     }
@@ -154,13 +143,10 @@ fn read_application(
 fn read_unit(document: &mut Document, name: &str, node: &Node<'_>) -> Result<(), DocumentError> {
     check_name(name, true, node)?;
     let application = name.split('/').next().unwrap_or_default();
-    let statuses = match status_error(node)? {
-        Some(text) => Reading::Unreadable(text),
-        None => Reading::Readable(UnitStatuses {
-            workload: read_status(node, "workload-status")?,
-            agent: read_status(node, "juju-status")?,
-        }),
-    };
+    let statuses = reading(node, || {
+        let workload = read_status(node, "workload-status")?;
+        Ok(UnitStatuses { workload, agent: read_status(node, "juju-status")? })
+    })?;
     let unit = Unit { name: name.to_string(), leader: node.flag("leader")?, statuses };
     let application = document.applications.entry(application.to_string()).or_default();
     application.units.push(unit);
@@ -173,43 +159,49 @@ fn read_unit(document: &mut Document, name: &str, node: &Node<'_>) -> Result<(),
 /// Adds an application of another model, of which the document has only the status.
 fn read_remote(document: &mut Document, name: &str, node: &Node<'_>) -> Result<(), DocumentError> {
     check_name(name, false, node)?;
-    let status = match status_error(node)? {
-        Some(text) => Some(Reading::Unreadable(text)),
-        None => read_status(node, "application-status")?,
-    };
+    let status = reading(node, || read_status(node, "application-status"))?;
+    let status = status.unwrap_or_else(|text| Some(Err(text)));
     let remote = document.applications.entry(name.to_string()).or_default();
     remote.status = remote.status.take().or(status);
     Ok(())
 }
 
 fn read_offer(node: &Node<'_>) -> Result<Reading<Offer>, DocumentError> {
-    if let Some(text) = status_error(node)? {
-        return Ok(Reading::Unreadable(text));
-    }
-    Ok(Reading::Readable(Offer {
-        application: node.text("application")?.to_string(),
-        total_connected: node.count("total-connected-count")?,
-        active_connected: node.count("active-connected-count")?,
-    }))
+    reading(node, || {
+        Ok(Offer {
+            application: node.text("application")?.to_string(),
+            total_connected: node.count("total-connected-count")?,
+            active_connected: node.count("active-connected-count")?,
+        })
+    })
 }
 
 fn read_status(node: &Node<'_>, key: &str) -> Result<Option<Reading<Status>>, DocumentError> {
-    let Some(status) = node.get(key)? else {
-        return Ok(None);
-    };
+    let Some(status) = node.get(key)? else { return Ok(None) };
     if let Some(text) = status_error(&status)? {
-        return Ok(Some(Reading::Unreadable(text)));
+        return Ok(Some(Err(text)));
     }
     let current = status.text("current")?;
     // The leader of the application never set a status.
     if current.is_empty() || current == "unset" {
         return Ok(None);
     }
-    Ok(Some(Reading::Readable(Status {
+    Ok(Some(Ok(Status {
         current: current.to_string(),
         message: status.text("message")?.to_string(),
         since: read_time(&status, "since")?,
     })))
+}
+
+/// Reads an entry, unless Juju could not.
+fn reading<T>(
+    node: &Node<'_>,
+    read: impl FnOnce() -> Result<T, DocumentError>,
+) -> Result<Reading<T>, DocumentError> {
+    match status_error(node)? {
+        Some(text) => Ok(Err(text)),
+        None => read().map(Ok),
+    }
 }
 
 fn status_error(node: &Node<'_>) -> Result<Option<String>, DocumentError> {
@@ -222,23 +214,17 @@ fn read_time(node: &Node<'_>, key: &str) -> Result<Option<Timestamp>, DocumentEr
     if text.is_empty() {
         return Ok(None);
     }
-    parse_time(text).map(Some).ok_or_else(|| DocumentError::BadTime {
-        place: node.get(key).ok().flatten().unwrap_or(node.clone()).place(),
-        text: text.to_string(),
-    })
+    parse_time(text)
+        .map(Some)
+        .ok_or_else(|| DocumentError::BadTime { place: node.place_of(key), text: text.to_string() })
 }
 
 /// Parses `24 Feb 2025 12:02:57+13:00`, the same with `Z` (`juju status --utc`), or RFC 3339.
 fn parse_time(text: &str) -> Option<Timestamp> {
-    if let Ok(moment) = text.parse() {
-        return Some(moment);
-    }
-    let text = match text.strip_suffix('Z') {
-        Some(local) => format!("{local}+00:00"),
-        None => text.to_string(),
-    };
-    let parts = strtime::parse("%d %b %Y %H:%M:%S%:z", text).ok()?;
-    parts.to_timestamp().ok()
+    let with_zone = |local| format!("{local}+00:00");
+    let of_juju = text.strip_suffix('Z').map_or_else(|| text.to_string(), with_zone);
+    let parts = || strtime::parse("%d %b %Y %H:%M:%S%:z", of_juju).ok();
+    text.parse().ok().or_else(|| parts()?.to_timestamp().ok())
 }
 
 /// Checks a name before the first call, so that the server does not refuse the second half of an

@@ -3,14 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bellwether_client::{Client, Error};
-use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::cli::juju::document::Document;
-use crate::cli::juju::plan::{ImportStep, KnownUnits, Plan, plan};
+use crate::cli::juju::plan::{ImportStep, KnownApplication, Plan, plan};
+use crate::cli::parallel::{each, unless_gone};
 use crate::proto::v1::Application;
-
-/// Applications imported at once: several commits share one write to disk.
-const APPLICATIONS_MAX: usize = 16;
 
 /// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,36 +35,30 @@ pub async fn import(
 ) -> Result<ImportOutcome, Error> {
     let known = known(client, namespace).await?;
     let Plan { steps, application_count, unit_count, notes } = plan(document, namespace, &known);
-    let done: Vec<(BTreeSet<String>, BTreeSet<String>)> = stream::iter(steps.into_values())
-        .map(|steps| carry_out(client, steps))
-        .buffer_unordered(APPLICATIONS_MAX)
-        .try_collect()
-        .await?;
-    let (changed, removed): (Vec<_>, Vec<_>) = done.into_iter().unzip();
-    Ok(ImportOutcome {
-        application_count,
-        unit_count,
-        changed: changed.into_iter().flatten().collect(),
-        removed: removed.into_iter().flatten().collect(),
-        notes,
-    })
+    // Several commits share one write to disk.
+    let done =
+        each(steps.into_values().collect(), async |steps| carry_out(client, steps).await.map(Some));
+    let mut outcome = ImportOutcome { application_count, unit_count, notes, ..Default::default() };
+    for (changed, removed) in done.await? {
+        outcome.changed.extend(changed);
+        outcome.removed.extend(removed);
+    }
+    Ok(outcome)
 }
 
 /// Returns the current state of the namespace.
-async fn known(client: &Client, namespace: &str) -> Result<BTreeMap<String, KnownUnits>, Error> {
-    let applications = client.list_applications(namespace).await?;
+async fn known(
+    client: &Client,
+    namespace: &str,
+) -> Result<BTreeMap<String, KnownApplication>, Error> {
     let known = async |application: Application| {
         let (namespace, name) = (&application.namespace, &application.name);
         let statuses = client.list_statuses(namespace, name, application.revision).await;
-        let known = unless_gone(statuses)?.map(|all| KnownUnits::from_wire(&application, &all));
-        Ok(known.map(|known| (application.name, known)))
+        let known = |all: Vec<_>| KnownApplication::from_wire(&application, &all);
+        Ok(unless_gone(statuses)?.map(|all| (name.clone(), known(all))))
     };
-    let known: Vec<Option<(String, KnownUnits)>> = stream::iter(applications)
-        .map(known)
-        .buffer_unordered(APPLICATIONS_MAX)
-        .try_collect()
-        .await?;
-    Ok(known.into_iter().flatten().collect())
+    let applications = client.list_applications(namespace).await?;
+    Ok(each(applications, known).await?.into_iter().collect())
 }
 
 /// Executes the steps of one application in order; returns the names that changed and those that
@@ -78,57 +69,27 @@ async fn carry_out(
 ) -> Result<(BTreeSet<String>, BTreeSet<String>), Error> {
     let (mut changed, mut removed) = (BTreeSet::new(), BTreeSet::new());
     for step in steps {
+        let name = step.name().to_string();
         let names = match step {
             ImportStep::RemoveUnit(_) | ImportStep::Delete(_) => &mut removed,
             _ => &mut changed,
         };
-        names.extend(take(client, step).await?);
+        if take(client, step).await? {
+            names.insert(name);
+        }
     }
     Ok((changed, removed))
 }
 
-/// Makes one call; returns the name of the application or unit if it had an effect.
-async fn take(client: &Client, step: ImportStep) -> Result<Option<String>, Error> {
-    let (mut applications, mut reports) = (client.applications(), client.reports());
+/// Makes one call; returns whether it had an effect.
+async fn take(client: &Client, step: ImportStep) -> Result<bool, Error> {
     Ok(match step {
-        ImportStep::Replace(request) => {
-            let unit = request.unit.clone();
-            let answer = reports.replace_statuses(client.request(request)).await;
-            client.answer(answer)?.changed.then_some(unit)
-        }
-        ImportStep::Lead(request) => {
-            let application = request.application.clone();
-            let answer = applications.configure_application(client.request(request)).await;
-            client.answer(answer)?;
-            Some(application)
-        }
-        ImportStep::SetStatus(request) => {
-            let application = request.application.clone();
-            let answer = applications.set_application_status(client.request(request)).await;
-            client.answer(answer)?.changed.then_some(application)
-        }
-        ImportStep::ClearStatus(request) => {
-            let application = request.application.clone();
-            let answer = applications.clear_application_status(client.request(request)).await;
-            client.answer(answer)?.changed.then_some(application)
-        }
-        ImportStep::RemoveUnit(request) => {
-            let unit = request.unit.clone();
-            let answer = applications.remove_unit(client.request(request)).await;
-            unless_gone(client.answer(answer))?.map(|_| unit)
-        }
-        ImportStep::Delete(request) => {
-            let application = request.application.clone();
-            let answer = applications.delete_application(client.request(request)).await;
-            unless_gone(client.answer(answer))?.map(|_| application)
-        }
+        ImportStep::Replace(request) => client.call(request).await?.changed,
+        ImportStep::Lead(request) => client.call(request).await.map(|_| true)?,
+        ImportStep::SetStatus(request) => client.call(request).await?.changed,
+        ImportStep::ClearStatus(request) => client.call(request).await?.changed,
+        // Another client may have removed the object meanwhile.
+        ImportStep::RemoveUnit(request) => unless_gone(client.call(request).await)?.is_some(),
+        ImportStep::Delete(request) => unless_gone(client.call(request).await)?.is_some(),
     })
-}
-
-/// Accepts that another client has removed the object meanwhile.
-fn unless_gone<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
-    match answer {
-        Err(error) if error.is_not_found() => Ok(None),
-        answer => answer.map(Some),
-    }
 }

@@ -93,47 +93,50 @@ impl<'a> Node<'a> {
 
     /// Returns the field of this name, which Juju always writes.
     pub fn required(&self, key: &str) -> Result<Node<'a>, DocumentError> {
-        let missing = || DocumentError::Missing(self.inner(key, self.value).place);
-        self.get(key)?.ok_or_else(missing)
+        self.get(key)?.ok_or_else(|| DocumentError::Missing(self.place_of(key)))
     }
 
     /// Returns the entries of the field of this name; none if it is absent.
     pub fn entries(&self, key: &str) -> Result<Vec<(&'a str, Node<'a>)>, DocumentError> {
-        let Some(map) = self.get(key)? else {
-            return Ok(Vec::new());
-        };
+        let Some(map) = self.get(key)? else { return Ok(Vec::new()) };
         let object = map.value.as_object().ok_or_else(|| map.wrong("an object"))?;
         Ok(object.iter().map(|(name, value)| (name.as_str(), map.inner(name, value))).collect())
     }
 
     /// Returns the text of the field of this name; empty if it is absent.
     pub fn text(&self, key: &str) -> Result<&'a str, DocumentError> {
-        match self.get(key)? {
-            Some(node) => node.value.as_str().ok_or_else(|| node.wrong("a string")),
-            None => Ok(""),
-        }
+        self.read(key, "a string", Value::as_str)
     }
 
     /// Returns the boolean of the field of this name; false if it is absent.
     pub fn flag(&self, key: &str) -> Result<bool, DocumentError> {
-        match self.get(key)? {
-            Some(node) => node.value.as_bool().ok_or_else(|| node.wrong("true or false")),
-            None => Ok(false),
-        }
+        self.read(key, "true or false", Value::as_bool)
     }
 
     /// Returns the count of the field of this name; 0 if it is absent.
     pub fn count(&self, key: &str) -> Result<u64, DocumentError> {
+        self.read(key, "a count", Value::as_u64)
+    }
+
+    fn read<T: Default>(
+        &self,
+        key: &str,
+        expected: &'static str,
+        read: fn(&'a Value) -> Option<T>,
+    ) -> Result<T, DocumentError> {
         match self.get(key)? {
-            Some(node) => node.value.as_u64().ok_or_else(|| node.wrong("a count")),
-            None => Ok(0),
+            Some(node) => read(node.value).ok_or_else(|| node.wrong(expected)),
+            None => Ok(T::default()),
         }
     }
 
+    /// Returns the path that the field of this name has, or would have.
+    pub fn place_of(&self, key: &str) -> NodePlace {
+        NodePlace([&self.place.0[..], &[key.to_string()]].concat())
+    }
+
     fn inner(&self, key: &str, value: &'a Value) -> Node<'a> {
-        let mut place = self.place();
-        place.0.push(key.to_string());
-        Node { value, place }
+        Node { value, place: self.place_of(key) }
     }
 
     fn wrong(&self, expected: &'static str) -> DocumentError {

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cli::juju::document::{self, Document, Offer, Reading, Unit};
+use bellwether_client::proto::{OfApplication, OfUnit};
+
+use crate::cli::juju::document::{self, Document, Offer, Unit};
 use crate::cli::juju::word::{self, LABEL, Meaning};
 use crate::cli::render::time;
 use crate::proto::v1::{
@@ -14,7 +16,7 @@ use crate::proto::v1::{
 
 /// The server's current state of one application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KnownUnits {
+pub struct KnownApplication {
     /// The unit that leads by an external decision; absent if the server decides leadership.
     pub external_leader: Option<String>,
     /// Units with a status from an earlier import.
@@ -25,9 +27,9 @@ pub struct KnownUnits {
     pub has_status: bool,
 }
 
-impl KnownUnits {
+impl KnownApplication {
     /// Derives the state, and finds the labels of an earlier import.
-    pub fn from_wire(application: &Application, statuses: &[StatusRecord]) -> KnownUnits {
+    pub fn from_wire(application: &Application, statuses: &[StatusRecord]) -> KnownApplication {
         let config = application.config.as_ref();
         let leader = config.and_then(|c| c.external_leader.as_ref());
         let is_marked = |record: &&StatusRecord| {
@@ -38,7 +40,7 @@ impl KnownUnits {
         let imported_units: BTreeSet<String> =
             of_units().filter(is_marked).map(|r| r.unit.clone()).collect();
         let all_marked = of_units().all(|record| is_marked(&record));
-        KnownUnits {
+        KnownApplication {
             external_leader: leader.map(|leader| leader.unit.clone()),
             is_imported: leader.is_some() || (!imported_units.is_empty() && all_marked),
             imported_units,
@@ -64,6 +66,20 @@ pub enum ImportStep {
     Delete(DeleteApplicationRequest),
 }
 
+impl ImportStep {
+    /// Returns the application or the unit that the call changes.
+    pub fn name(&self) -> &str {
+        match self {
+            ImportStep::Replace(request) => &request.unit,
+            ImportStep::RemoveUnit(request) => &request.unit,
+            ImportStep::Lead(request) => &request.application,
+            ImportStep::SetStatus(request) => &request.application,
+            ImportStep::ClearStatus(request) => &request.application,
+            ImportStep::Delete(request) => &request.application,
+        }
+    }
+}
+
 /// The calls of an import, and its summary.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
@@ -78,7 +94,11 @@ pub struct Plan {
 }
 
 /// Plans an import of `document` into `namespace`.
-pub fn plan(document: &Document, namespace: &str, known: &BTreeMap<String, KnownUnits>) -> Plan {
+pub fn plan(
+    document: &Document,
+    namespace: &str,
+    known: &BTreeMap<String, KnownApplication>,
+) -> Plan {
     let mut plan = Plan {
         application_count: document.applications.len(),
         unit_count: document.applications.values().map(|a| a.units.len()).sum(),
@@ -87,19 +107,17 @@ pub fn plan(document: &Document, namespace: &str, known: &BTreeMap<String, Known
     let unreadable = document.unreadable.iter();
     plan.notes.extend(unreadable.map(|(what, text)| format!("juju could not read {what}: {text}")));
     let offers = offers(document, &mut plan.notes);
-    let nothing = KnownUnits::default();
-    for (name, application) in &document.applications {
-        let planner = Planner {
-            namespace,
-            name,
-            known: known.get(name).unwrap_or(&nothing),
-            offers: &offers,
+    let nothing = KnownApplication::default();
+    let names: BTreeSet<&String> = document.applications.keys().chain(known.keys()).collect();
+    for name in names {
+        let known = known.get(name).unwrap_or(&nothing);
+        let planner = Planner { namespace, name, known, offers: &offers };
+        let steps = match document.applications.get(name) {
+            Some(application) => planner.steps(application),
+            None => planner.gone(),
         };
-        plan.steps.insert(name.clone(), planner.steps(application));
+        plan.steps.insert(name.clone(), steps);
     }
-    let others = known.iter().filter(|(name, _)| !document.applications.contains_key(*name));
-    let others = others.map(|(name, known)| (name.clone(), gone(namespace, name, known)));
-    plan.steps.extend(others.filter(|(_, steps)| !steps.is_empty()));
     plan
 }
 
@@ -108,14 +126,14 @@ pub fn plan(document: &Document, namespace: &str, known: &BTreeMap<String, Known
 fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<StatusReport>> {
     let mut reports: BTreeMap<String, Vec<StatusReport>> = BTreeMap::new();
     for (name, reading) in &document.offers {
-        let offer = match reading {
-            Reading::Unreadable(text) => {
+        let Offer { application, total_connected: total, active_connected: active } = match reading
+        {
+            Ok(offer) => offer,
+            Err(text) => {
                 notes.push(format!("juju could not read offer {name}: {text}"));
                 continue;
             }
-            Reading::Readable(offer) => offer,
         };
-        let Offer { application, total_connected: total, active_connected: active } = offer;
         let message = format!("offer {name}: {active} of {total} connected");
         if !application.is_empty() {
             notes.push(format!("{message} (application {application})"));
@@ -135,7 +153,7 @@ fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<
 
 /// Returns the unit that reports for its application: the leader, else the first readable unit.
 fn reporter(units: &[Unit]) -> Option<&Unit> {
-    let mut readable = units.iter().filter(|u| matches!(u.statuses, Reading::Readable(_)));
+    let mut readable = units.iter().filter(|unit| unit.statuses.is_ok());
     readable.clone().find(|unit| unit.leader).or_else(|| readable.next())
 }
 
@@ -143,7 +161,7 @@ fn reporter(units: &[Unit]) -> Option<&Unit> {
 struct Planner<'a> {
     namespace: &'a str,
     name: &'a str,
-    known: &'a KnownUnits,
+    known: &'a KnownApplication,
     offers: &'a BTreeMap<String, Vec<StatusReport>>,
 }
 
@@ -155,7 +173,7 @@ impl Planner<'_> {
             // The units of an application that could not be read are unknown.
             let there = |name: &String| application.units.iter().any(|unit| unit.name == *name);
             let gone = self.known.imported_units.iter().filter(|name| !there(name));
-            steps.extend(gone.map(|unit| remove(self.namespace, self.name, unit)));
+            steps.extend(gone.map(|unit| self.remove(unit)));
         }
         let leader = self.leader(application);
         // Before the status of the application, which only its leader may set.
@@ -169,11 +187,11 @@ impl Planner<'_> {
     fn replace(&self, unit: &Unit) -> ImportStep {
         let (component, statuses) = match &unit.statuses {
             // Only the workload is replaced; the other statuses stay.
-            Reading::Unreadable(text) => {
+            Err(text) => {
                 let meaning = Meaning::unreadable("unit", text);
                 (Some("workload"), vec![word::labelled("workload", meaning)])
             }
-            Reading::Readable(statuses) => {
+            Ok(statuses) => {
                 let workload = statuses.workload.as_ref();
                 let agent = statuses.agent.as_ref();
                 let mut reports = Vec::new();
@@ -187,12 +205,9 @@ impl Planner<'_> {
             }
         };
         ImportStep::Replace(ReplaceStatusesRequest {
-            namespace: self.namespace.to_string(),
-            application: self.name.to_string(),
-            unit: unit.name.clone(),
             component: component.map(str::to_string),
             statuses,
-            ..ReplaceStatusesRequest::default()
+            ..self.of_unit(&unit.name)
         })
     }
 
@@ -207,8 +222,6 @@ impl Planner<'_> {
 
     fn lead(&self, leader: &str) -> ImportStep {
         ImportStep::Lead(ConfigureApplicationRequest {
-            namespace: self.namespace.to_string(),
-            application: self.name.to_string(),
             config: Some(ApplicationConfig {
                 external_leader: Some(ExternalLeader { unit: leader.to_string() }),
                 ..ApplicationConfig::default()
@@ -216,60 +229,45 @@ impl Planner<'_> {
             update_mask: Some(prost_types::FieldMask {
                 paths: vec!["external_leader".to_string()],
             }),
-            ..ConfigureApplicationRequest::default()
+            ..OfApplication::of_application(self.namespace, self.name)
         })
     }
 
     fn status(&self, application: &document::Application, leader: &str) -> Option<ImportStep> {
         let unreadable = |text: &str| (Meaning::unreadable("application", text), None);
         let (meaning, since) = match (&application.unreadable, &application.status) {
-            (Some(text), _) | (None, Some(Reading::Unreadable(text))) => unreadable(text),
-            (None, Some(Reading::Readable(status))) => (Meaning::of_workload(status), status.since),
-            (None, None) if self.known.has_status => return Some(self.clear(leader)),
+            (Some(text), _) | (None, Some(Err(text))) => unreadable(text),
+            (None, Some(Ok(status))) => (Meaning::of_workload(status), status.since),
+            (None, None) if self.known.has_status => {
+                return Some(ImportStep::ClearStatus(self.of_unit(leader)));
+            }
             (None, None) => return None,
         };
         Some(ImportStep::SetStatus(SetApplicationStatusRequest {
-            namespace: self.namespace.to_string(),
-            application: self.name.to_string(),
-            unit: leader.to_string(),
             level: meaning.level.into(),
             message: meaning.message,
             reason: meaning.reason.to_string(),
             mode: ApplicationStatusMode::Contribute.into(),
             observe_time: since.map(time::to_wire),
-            ..SetApplicationStatusRequest::default()
+            ..self.of_unit(leader)
         }))
     }
 
-    fn clear(&self, leader: &str) -> ImportStep {
-        ImportStep::ClearStatus(ClearApplicationStatusRequest {
-            namespace: self.namespace.to_string(),
-            application: self.name.to_string(),
-            unit: leader.to_string(),
-            ..ClearApplicationStatusRequest::default()
-        })
+    /// Plans for an application that is not in the document: deletes it if it was imported, else
+    /// removes only its imported units.
+    fn gone(&self) -> Vec<ImportStep> {
+        if self.known.is_imported {
+            let request = DeleteApplicationRequest::of_application(self.namespace, self.name);
+            return vec![ImportStep::Delete(request)];
+        }
+        self.known.imported_units.iter().map(|unit| self.remove(unit)).collect()
     }
-}
 
-/// Plans for an application that is not in the document: deletes it if it was imported, else
-/// removes only its imported units.
-fn gone(namespace: &str, application: &str, known: &KnownUnits) -> Vec<ImportStep> {
-    if known.is_imported {
-        return vec![ImportStep::Delete(DeleteApplicationRequest {
-            namespace: namespace.to_string(),
-            application: application.to_string(),
-            ..DeleteApplicationRequest::default()
-        })];
+    fn remove(&self, unit: &str) -> ImportStep {
+        ImportStep::RemoveUnit(self.of_unit(unit))
     }
-    let units = known.imported_units.iter();
-    units.map(|unit| remove(namespace, application, unit)).collect()
-}
 
-fn remove(namespace: &str, application: &str, unit: &str) -> ImportStep {
-    ImportStep::RemoveUnit(RemoveUnitRequest {
-        namespace: namespace.to_string(),
-        application: application.to_string(),
-        unit: unit.to_string(),
-        ..RemoveUnitRequest::default()
-    })
+    fn of_unit<R: OfUnit>(&self, unit: &str) -> R {
+        R::of_unit(self.namespace, self.name, unit)
+    }
 }

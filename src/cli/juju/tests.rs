@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::juju::document::Document;
 use crate::cli::juju::import::ImportOutcome;
-use crate::cli::juju::plan::{ImportStep, KnownUnits, Plan, plan};
+use crate::cli::juju::plan::{ImportStep, KnownApplication, Plan, plan};
 use crate::cli::juju::{document, summary};
 use crate::cli::level;
 use crate::proto::v1::{
@@ -185,8 +185,8 @@ set mail by ``: active  live @1740398577
 }
 
 /// The server's state after an earlier import of an application with these units.
-fn mk_known(leader: &str, units: &[&str]) -> KnownUnits {
-    KnownUnits {
+fn mk_known(leader: &str, units: &[&str]) -> KnownApplication {
+    KnownApplication {
         external_leader: Some(leader.to_string()),
         imported_units: units.iter().map(|u| (*u).to_string()).collect(),
         is_imported: true,
@@ -199,12 +199,12 @@ fn units_missing_from_the_document_are_removed() {
     let known = BTreeMap::from([
         ("snappass-test".to_string(), mk_known("snappass-test/0", &["snappass-test/1"])),
         ("old".to_string(), mk_known("", &["old/0"])),
-        ("own".to_string(), KnownUnits::default()),
+        ("own".to_string(), KnownApplication::default()),
         (
             "mixed".to_string(),
-            KnownUnits {
+            KnownApplication {
                 imported_units: BTreeSet::from(["mixed/0".to_string()]),
-                ..KnownUnits::default()
+                ..KnownApplication::default()
             },
         ),
     ]);
@@ -247,12 +247,12 @@ fn an_earlier_import_is_known_by_its_marks() {
         ..StatusRecord::default()
     };
     let marked = [mk_record("web/0", Some("juju")), mk_record("", None)];
-    let known = KnownUnits::from_wire(&Application::default(), &marked);
+    let known = KnownApplication::from_wire(&Application::default(), &marked);
     assert!(known.is_imported && known.has_status);
     assert_eq!(known.imported_units, BTreeSet::from(["web/0".to_string()]));
     let mixed = [marked[0].clone(), mk_record("web/1", None)];
-    assert!(!KnownUnits::from_wire(&Application::default(), &mixed).is_imported);
-    assert!(!KnownUnits::from_wire(&Application::default(), &[]).is_imported);
+    assert!(!KnownApplication::from_wire(&Application::default(), &mixed).is_imported);
+    assert!(!KnownApplication::from_wire(&Application::default(), &[]).is_imported);
     let led = Application {
         config: Some(ApplicationConfig {
             external_leader: Some(ExternalLeader::default()),
@@ -260,7 +260,7 @@ fn an_earlier_import_is_known_by_its_marks() {
         }),
         ..Application::default()
     };
-    assert!(KnownUnits::from_wire(&led, &[]).is_imported);
+    assert!(KnownApplication::from_wire(&led, &[]).is_imported);
 }
 
 #[test]

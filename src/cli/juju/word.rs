@@ -3,6 +3,7 @@
 use crate::cli::juju::document::{Reading, Status};
 use crate::cli::level;
 use crate::cli::render::time;
+use crate::domain::limits::MESSAGE_BYTES_MAX;
 use crate::domain::message::cut_bytes;
 use crate::proto::v1::{Level, StatusKind, StatusReport};
 
@@ -12,9 +13,6 @@ pub const LABEL: (&str, &str) = ("imported-from", "juju");
 /// Priority of the statuses of agents and offers, below all others of the same level: an idle agent
 /// must not hide what the workload reports.
 pub const ASIDE: i32 = -1;
-
-/// The limit of the server for messages.
-const MESSAGE_BYTES_MAX: usize = 4_096;
 
 /// Level, reason and message of a status.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,11 +77,11 @@ pub fn report(
     meaning: fn(&Status) -> Meaning,
 ) -> StatusReport {
     match reading {
-        Reading::Readable(status) => StatusReport {
+        Ok(status) => StatusReport {
             observe_time: status.since.map(time::to_wire),
             ..labelled(component, meaning(status))
         },
-        Reading::Unreadable(text) => labelled(component, Meaning::unreadable("status", text)),
+        Err(text) => labelled(component, Meaning::unreadable("status", text)),
     }
 }
 
