@@ -1,9 +1,10 @@
-//! Locks that stay usable after a panic.
+//! Locks that stay usable after a panic, and the text of a panic.
 //!
 //! A lock of the standard library is poisoned when its holder panics. What these locks guard is
 //! valid at each point where a panic can happen, so the next holder continues. Where that is not
 //! so, as in the indexes of `watch`, the next holder panics too.
 
+use std::any::Any;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Locks a mutex.
@@ -19,6 +20,13 @@ pub fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
 /// Locks for writing.
 pub fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the text of a panic.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("panic of an unknown type")
 }
 
 #[cfg(test)]

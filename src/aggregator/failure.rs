@@ -9,7 +9,8 @@ use futures_util::FutureExt;
 use super::application::Application;
 use super::committed::Progress;
 use super::{Error, Inner};
-use crate::telemetry::{PanicPlace, panic_text};
+use crate::sync::panic_text;
+use crate::telemetry::PanicPlace;
 
 /// Runs the task of an application to its end.
 pub(super) async fn run(inner: Arc<Inner>, mut application: Box<Application>) {

@@ -21,7 +21,6 @@ mod metrics;
 mod openmetrics;
 mod options;
 mod otlp;
-mod panic;
 mod process;
 mod prometheus;
 mod provider;
@@ -48,7 +47,6 @@ pub use metrics::{
 };
 pub use openmetrics::{OPEN_METRICS, prefers_open_metrics};
 pub use options::Options;
-pub use panic::panic_text;
 pub use prometheus::{CONTENT_TYPE, Prometheus};
 pub use rpc::{OTHER_METHOD, RpcMethod, code_name};
 

@@ -105,7 +105,7 @@ impl Call {
         self.span.in_scope(|| {
             tracing::error!(
                 rpc.method = self.method.name.as_str(),
-                panic = telemetry::panic_text(panic),
+                panic = crate::sync::panic_text(panic),
                 "handler panicked"
             );
         });
