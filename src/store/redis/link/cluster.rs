@@ -14,7 +14,7 @@ use crate::store::redis::info::InfoFields;
 use super::backoff::Backoff;
 use super::dial::{Dialer, Login};
 use super::error::{LinkError, of_reply};
-use super::routing_table::{Board, Route};
+use super::routing_table::{Route, RoutingTable};
 use super::single::MasterLink;
 use super::supervisor::{self, Source};
 use super::target::Address;
@@ -23,13 +23,12 @@ use super::target::Address;
 /// time.
 const REFRESH_MIN: Duration = Duration::from_millis(100);
 
-/// Maintains the routes of a cluster, and a link to each of its masters.
-pub(super) struct Topology {
-    pub(super) seeds: Vec<Address>,
-    pub(super) dialer: Arc<Dialer>,
-    pub(super) board: Arc<Board>,
-    /// Ends all links.
-    pub(super) ended: CancellationToken,
+/// The links to the masters of a cluster.
+struct ClusterLinks {
+    seeds: Vec<Address>,
+    dialer: Arc<Dialer>,
+    table: Arc<RoutingTable>,
+    ended: CancellationToken,
     links: BTreeMap<Address, Arc<MasterLink>>,
 }
 
@@ -41,37 +40,33 @@ pub(super) struct View {
     pub(super) slots: Vec<(RangeInclusive<u16>, Address)>,
 }
 
-impl Topology {
-    pub(super) fn new(
-        seeds: &[Address],
-        dialer: Arc<Dialer>,
-        board: Arc<Board>,
-        ended: CancellationToken,
-    ) -> Topology {
-        Topology { seeds: seeds.to_vec(), dialer, board, ended, links: BTreeMap::new() }
+/// Updates the routes of a cluster regularly, and when a link requests it. `ended` ends all links.
+pub(super) async fn maintain(
+    seeds: Vec<Address>,
+    dialer: Arc<Dialer>,
+    table: Arc<RoutingTable>,
+    ended: CancellationToken,
+) {
+    let mut cluster = ClusterLinks { seeds, dialer, table, ended, links: BTreeMap::new() };
+    let mut backoff = Backoff::new(&cluster.dialer.options);
+    loop {
+        let pause = match cluster.discover().await {
+            Ok(view) => {
+                cluster.apply(view);
+                backoff.reset();
+                cluster.dialer.options.refresh_interval
+            }
+            Err(error) => {
+                cluster.table.set_failure(error);
+                backoff.pause()
+            }
+        };
+        tokio::time::sleep(REFRESH_MIN).await;
+        let _ = tokio::time::timeout(pause, cluster.table.remap.notified()).await;
     }
+}
 
-    /// Updates the routes regularly, and when a link requests it.
-    pub(super) async fn keep(mut self) {
-        let mut backoff = Backoff::new(&self.dialer.options);
-        loop {
-            let pause = match self.discover().await {
-                Ok(view) => {
-                    self.apply(view);
-                    backoff.reset();
-                    self.dialer.options.refresh_interval
-                }
-                Err(error) => {
-                    self.board.set_failure(error);
-                    backoff.pause()
-                }
-            };
-            tokio::time::sleep(REFRESH_MIN).await;
-            let asked = self.board.remap.notified();
-            let _ = tokio::time::timeout(pause, asked).await;
-        }
-    }
-
+impl ClusterLinks {
     /// Returns the newest view of all nodes that are known.
     async fn discover(&self) -> Result<View, LinkError> {
         let nodes: BTreeSet<&Address> = self.links.keys().chain(&self.seeds).collect();
@@ -94,13 +89,13 @@ impl Topology {
         for (_, left) in std::mem::replace(&mut self.links, kept) {
             left.ended.cancel();
         }
-        self.board.set_routes(routes);
+        self.table.set_routes(routes);
     }
 
     fn start(&self, address: Address) -> Arc<MasterLink> {
         let name = format!("Redis at {address}");
-        let (board, ended) = (Arc::downgrade(&self.board), self.ended.child_token());
-        supervisor::start(name, &self.dialer, board, ended, Source::Fixed(address))
+        let (table, ended) = (Arc::downgrade(&self.table), self.ended.child_token());
+        supervisor::start(name, &self.dialer, table, ended, Source::Fixed(address))
     }
 }
 
@@ -149,8 +144,7 @@ async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkError> {
     let info: String = from_redis_value(info).map_err(strange)?;
     let epoch = InfoFields::of_lines(&info).number("cluster_current_epoch").unwrap_or(0);
     let slots: Vec<Vec<Value>> = from_redis_value(slots).map_err(strange)?;
-    let slots = slots.into_iter().filter_map(|range| range_of(range, node)).collect();
-    Ok(View { epoch, slots })
+    Ok(View { epoch, slots: slots.into_iter().filter_map(|range| range_of(range, node)).collect() })
 }
 
 /// Parses `[first, last, [host, port, ...] of the master, ...]`. A node that does not know its own

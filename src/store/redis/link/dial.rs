@@ -85,20 +85,15 @@ impl Dialer {
     ) -> Result<(MultiplexedConnection, Master), LinkError> {
         let mut connection = self.open(address, Login::Store, config).await?;
         // The connection itself may have no time-out.
-        let asked = tokio::time::timeout(
-            self.options.response_timeout,
-            Identity::ask(&mut connection, address),
-        );
-        let identity = match asked.await {
-            Ok(Ok(identity)) => identity,
+        let asked = Identity::ask(&mut connection, address, Identity::AT_FIRST);
+        let identity = match tokio::time::timeout(self.options.response_timeout, asked).await {
             Ok(Err(LinkError::Ambiguous { .. })) | Err(_) => {
                 return Err(LinkError::away(format!("no answer from {address} in time")));
             }
-            Ok(Err(error)) => return Err(error),
+            Ok(identity) => identity?,
         };
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        let master = identity.into_master(address, &self.target.topology, number)?;
-        Ok((connection, master))
+        Ok((connection, identity.into_master(address, &self.target.topology, number)?))
     }
 
     fn client(&self, address: &Address, login: Login) -> Result<Client, LinkError> {
@@ -155,8 +150,7 @@ fn certificates(files: &TlsFiles) -> Result<TlsCertificates, LinkError> {
         }
         _ => None,
     };
-    let root_cert = files.ca.as_deref().map(read).transpose()?;
-    Ok(TlsCertificates { client_tls, root_cert })
+    Ok(TlsCertificates { client_tls, root_cert: files.ca.as_deref().map(read).transpose()? })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, LinkError> {

@@ -36,25 +36,14 @@ impl Master {
 pub(super) struct Identity(InfoFields);
 
 impl Identity {
-    /// Reads what a link needs once. The role comes from `INFO` instead of `ROLE`, which would need
-    /// one more right.
+    /// The sections of `INFO` that a link needs once.
+    pub(super) const AT_FIRST: &[&str] = &["server", "replication", "persistence"];
+    /// The section of `INFO` that may change while the connection lives.
+    pub(super) const AGAIN: &[&str] = &["replication"];
+
+    /// Reads sections of `INFO`, which also has the role: `ROLE` would need one more right. Returns
+    /// `Ambiguous` if there is no answer in time.
     pub(super) async fn ask(
-        connection: &mut MultiplexedConnection,
-        address: &Address,
-    ) -> Result<Identity, LinkError> {
-        Identity::ask_for(connection, address, &["server", "replication", "persistence"]).await
-    }
-
-    /// Reads what may change while the connection lives. Returns `Ambiguous` if there is no answer
-    /// in time.
-    pub(super) async fn ask_again(
-        connection: &mut MultiplexedConnection,
-        address: &Address,
-    ) -> Result<Identity, LinkError> {
-        Identity::ask_for(connection, address, &["replication"]).await
-    }
-
-    async fn ask_for(
         connection: &mut MultiplexedConnection,
         address: &Address,
         sections: &[&str],

@@ -1,11 +1,11 @@
 //! Supervised connections to the masters of Redis or Valkey.
 //!
 //! ```text
-//!  run(tag) --> Board: slot -> MasterLink --> Live connection --> master
-//!                 ^             ^
-//!   cluster ------'             '--- supervisor: resolve, connect, ask who it is, observe
-//!   (slots of all nodes)               |
-//!                                      '--- sentinel (who is the master)
+//!  run(tag) --> RoutingTable: slot -> MasterLink --> Live connection --> master
+//!                 ^                     ^
+//!   cluster ------'                     '--- supervisor: resolve, connect, ask who it is, observe
+//!   (slots of all nodes)                       |
+//!                                              '--- sentinel (who is the master)
 //! ```
 //!
 //! Why not the connection manager of the `redis` crate: it reconnects only after an error of the
@@ -21,29 +21,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Pipeline, Value};
+use redis::{Cmd, Pipeline, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use cluster::Topology as Cluster;
 use dial::Dialer;
-use routing_table::{Board, Route};
+use routing_table::{Route, RoutingTable};
 use sentinel::Sentinels;
-use single::MasterLink;
 use supervisor::Source;
 use target::Topology;
 
-pub use dedicated::Dedicated;
 pub use error::{LinkError, is_unserved};
 pub use master::Master;
 pub use options::Options;
 pub use probe::{Reading, Survey};
 pub use secret::Secret;
+pub use single::Dedicated;
 pub use target::{Kind, Target, TargetError, TlsFiles};
 
 mod backoff;
 mod cluster;
-mod dedicated;
 mod dial;
 mod error;
 mod master;
@@ -63,7 +60,7 @@ mod tests;
 /// The links to all masters: one if one master has everything, or one to each master of a cluster.
 /// Dropping it closes them.
 pub struct Links {
-    board: Arc<Board>,
+    table: Arc<RoutingTable>,
     ended: CancellationToken,
 }
 
@@ -78,7 +75,7 @@ impl Links {
         let deadline = options.start_deadline;
         let shown = target.to_string();
         let dialer = Arc::new(Dialer::new(target, options));
-        let links = Links { board: Arc::default(), ended: CancellationToken::new() };
+        let links = Links { table: Arc::default(), ended: CancellationToken::new() };
         links.start(&dialer);
         links.wait_until_ready(deadline, &shown).await?;
         Ok(Arc::new(links))
@@ -92,7 +89,18 @@ impl Links {
     ///
     /// See [`LinkError`]. Redis may have executed commands only after `Ambiguous`.
     pub async fn run(&self, tag: &str, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
-        self.link(tag)?.run(pipeline).await
+        self.table.link(slot::slot_of(tag))?.run(pipeline).await
+    }
+
+    /// Runs one command like [`run`](Links::run).
+    ///
+    /// # Errors
+    ///
+    /// See [`run`](Links::run).
+    pub async fn run_one(&self, tag: &str, command: &Cmd) -> Result<Value, LinkError> {
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(command.clone());
+        Ok(self.run(tag, &pipeline).await?.pop().unwrap_or(Value::Nil))
     }
 
     /// Opens a separate connection to the master that has the slot of this tag, for blocking reads.
@@ -101,20 +109,20 @@ impl Links {
     ///
     /// See [`LinkError`]; never `Ambiguous`.
     pub async fn dedicated(&self, tag: &str) -> Result<Dedicated, LinkError> {
-        Dedicated::open(self.link(tag)?).await
+        self.table.link(slot::slot_of(tag))?.dedicated().await
     }
 
     /// Returns the master that serves this tag, `None` while there is none. It changes whenever a
     /// new connection is made.
     pub fn master(&self, tag: &str) -> watch::Receiver<Option<Master>> {
-        self.board.follow(slot::slot_of(tag))
+        self.table.follow(slot::slot_of(tag))
     }
 
     /// Returns whether every master can be used; if not, which one is away, since when, and why.
     pub fn health(&self) -> Result<(), String> {
         let mut faults: Vec<String> =
-            self.board.links().iter().filter_map(|link| link.health().err()).collect();
-        faults.extend(self.board.gap().map(|gap| gap.reason().to_string()));
+            self.table.links().iter().filter_map(|link| link.health().err()).collect();
+        faults.extend(self.table.gap().map(|gap| gap.reason().to_string()));
         match faults.is_empty() {
             true => Ok(()),
             false => Err(faults.join("; ")),
@@ -124,16 +132,12 @@ impl Links {
     /// Looks for the serving masters now instead of at the next interval. Called when a reply on a
     /// dedicated connection says that another master serves.
     pub fn look_again(&self) {
-        self.board.remap.notify_one();
+        self.table.remap.notify_one();
     }
 
     /// Closes all connections. Requests in flight may still be answered.
     pub fn close(&self) {
         self.ended.cancel();
-    }
-
-    fn link(&self, tag: &str) -> Result<Arc<MasterLink>, LinkError> {
-        self.board.link(slot::slot_of(tag))
     }
 
     fn start(&self, dialer: &Arc<Dialer>) {
@@ -146,21 +150,22 @@ impl Links {
                 Source::Sentinels(Sentinels::new(sentinels, master)),
             ),
             Topology::Cluster { seeds } => {
-                let (board, ended) = (self.board.clone(), self.ended.clone());
-                let cluster = Cluster::new(seeds, dialer.clone(), board, ended.clone());
-                tokio::spawn(async move { ended.run_until_cancelled(cluster.keep()).await });
+                let (table, ended) = (self.table.clone(), self.ended.clone());
+                let cluster =
+                    cluster::maintain(seeds.clone(), dialer.clone(), table, ended.clone());
+                tokio::spawn(ended.run_until_cancelled_owned(cluster));
                 return;
             }
         };
-        let board = Arc::downgrade(&self.board);
-        let link = supervisor::start(name, dialer, board, self.ended.child_token(), source);
-        self.board.set_routes(vec![Route { slots: 0..=slot::SLOTS - 1, link }]);
+        let table = Arc::downgrade(&self.table);
+        let link = supervisor::start(name, dialer, table, self.ended.child_token(), source);
+        self.table.set_routes(vec![Route { slots: 0..=slot::SLOTS - 1, link }]);
     }
 
     async fn wait_until_ready(&self, deadline: Duration, shown: &str) -> Result<(), LinkError> {
-        let mut changes = self.board.changes.subscribe();
-        // Not within `wait_for`: that holds a lock that `Board::publish` waits for with the routes
-        // locked.
+        let mut changes = self.table.changes.subscribe();
+        // Not within `wait_for`: that holds a lock that `RoutingTable::publish` waits for with the
+        // routes locked.
         let decided = async {
             while matches!(
                 self.obstacle(),
@@ -184,8 +189,8 @@ impl Links {
     /// Returns why some slots cannot be used, if any; an error that an operator must fix comes
     /// first.
     fn obstacle(&self) -> Option<LinkError> {
-        let failures = self.board.links().into_iter().filter_map(|link| link.failure());
-        let mut failures: Vec<LinkError> = failures.chain(self.board.gap()).collect();
+        let failures = self.table.links().into_iter().filter_map(|link| link.failure());
+        let mut failures: Vec<LinkError> = failures.chain(self.table.gap()).collect();
         failures.sort_by_key(|failure| !matches!(failure, LinkError::Refused { .. }));
         failures.into_iter().next()
     }

@@ -15,7 +15,7 @@ use super::slot::SLOTS;
 
 /// The current routes. No task awaits anything while they are locked.
 #[derive(Default)]
-pub(super) struct Board {
+pub(super) struct RoutingTable {
     routes: Mutex<Routes>,
     /// A number that grows when a link or a route changes.
     pub(super) changes: watch::Sender<u64>,
@@ -38,7 +38,7 @@ pub(super) struct Route {
     pub(super) link: Arc<MasterLink>,
 }
 
-impl Board {
+impl RoutingTable {
     /// Returns the link that serves a slot, or why there is none.
     pub(super) fn link(&self, slot: u16) -> Result<Arc<MasterLink>, LinkError> {
         let routes = lock(&self.routes);
@@ -104,7 +104,7 @@ impl Board {
     }
 }
 
-impl LinkObserver for Board {
+impl LinkObserver for RoutingTable {
     fn changed(&self) {
         self.publish();
     }

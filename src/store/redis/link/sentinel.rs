@@ -99,19 +99,12 @@ fn newest(answers: Vec<SentinelAnswer>) -> (u64, Vec<Address>) {
 }
 
 impl Sentinel {
+    /// Asks on the connection of the last answer, or on a new one.
     async fn ask(&mut self, dialer: &Dialer, master: &str) -> Result<SentinelAnswer, LinkError> {
-        let answered = self.ask_by(dialer, master).await;
-        if matches!(answered, Err(LinkError::Away { .. })) {
-            self.connection = None;
-        }
-        answered
-    }
-
-    async fn ask_by(&mut self, dialer: &Dialer, master: &str) -> Result<SentinelAnswer, LinkError> {
         let address = self.address.to_string();
-        let mut connection = match &self.connection {
-            Some(connection) => connection.clone(),
-            None => self.connection.insert(connect(dialer, &self.address).await?).clone(),
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connect(dialer, &self.address).await?,
         };
         let mut pipeline = Pipeline::new();
         pipeline.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(master);
@@ -121,6 +114,7 @@ impl Sentinel {
             replies.map_err(|error| LinkError::away(format!("Sentinel {address}: {error}")))?;
         let [place, facts] = <[Value; 2]>::try_from(replies)
             .map_err(|_| LinkError::away(format!("Sentinel {address} answers only in part")))?;
+        self.connection = Some(connection);
         read(&address, master, place, facts)
     }
 }

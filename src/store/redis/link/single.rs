@@ -35,20 +35,13 @@ pub(super) struct MasterLink {
 
 struct State {
     /// The time since which the link is ready, or is not.
-    since: Since,
+    since: Instant,
     live: Option<Arc<Live>>,
     /// Whether a check on the connection was not answered in time. No new request is sent
     /// meanwhile.
     is_suspect: bool,
     /// Why the link is not ready.
     failure: LinkError,
-}
-
-/// A moment on two clocks: one to measure with, one to show.
-#[derive(Clone, Copy)]
-struct Since {
-    instant: Instant,
-    time: jiff::Timestamp,
 }
 
 /// A connection to a master.
@@ -58,6 +51,15 @@ pub(super) struct Live {
     pub(super) address: Address,
     pub(super) master: Master,
     pub(super) events: mpsc::Sender<Event>,
+}
+
+/// A separate connection to a master for blocking reads, which would block all other users of the
+/// shared connection. It has no response time-out. Dropping it ends the blocked read.
+pub struct Dedicated {
+    /// The connection.
+    pub connection: MultiplexedConnection,
+    /// The master, with the number of the connection of [`Links`](super::Links) to the same master.
+    pub master: Master,
 }
 
 /// An event on a connection, for the supervisor.
@@ -79,7 +81,7 @@ impl MasterLink {
         ended: CancellationToken,
     ) -> MasterLink {
         let failure = LinkError::away(format!("{name} has not been reached yet"));
-        let state = State { since: Since::now(), live: None, is_suspect: false, failure };
+        let state = State { since: Instant::now(), live: None, is_suspect: false, failure };
         MasterLink { name, dialer, observer, ended, state: watch::Sender::new(state) }
     }
 
@@ -101,11 +103,22 @@ impl MasterLink {
         Ok(replies)
     }
 
+    /// Opens a separate connection to the master.
+    pub(super) async fn dedicated(&self) -> Result<Dedicated, LinkError> {
+        let live = self.ready().await?;
+        let config = self.dialer.config().set_response_timeout(None);
+        let (connection, found) = self.dialer.open_master(&live.address, &config).await?;
+        if !found.is_same(&live.master) {
+            let reason = format!("{} is another server than a moment ago", live.address);
+            return Err(LinkError::Away { reason });
+        }
+        Ok(Dedicated { connection, master: live.master.clone() })
+    }
+
     /// Returns the current connection; waits for one only if it has just been lost.
     pub(super) async fn ready(&self) -> Result<Arc<Live>, LinkError> {
         let mut states = self.state.subscribe();
-        let since = states.borrow().since.instant;
-        let deadline = since + self.dialer.options.wait_for_link;
+        let deadline = states.borrow().since + self.dialer.options.wait_for_link;
         let waited = tokio::time::timeout_at(deadline, states.wait_for(State::is_ready)).await;
         let state = match waited {
             Ok(Ok(state)) => state,
@@ -130,7 +143,7 @@ impl MasterLink {
             false => Err(format!(
                 "{} is unreachable since {}: {}",
                 self.name,
-                state.since.time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                (jiff::Timestamp::now() - state.since.elapsed()).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 state.failure.reason()
             )),
         }
@@ -140,15 +153,6 @@ impl MasterLink {
     pub(super) fn failure(&self) -> Option<LinkError> {
         let state = self.state.borrow();
         (!state.is_ready()).then(|| state.failure.clone())
-    }
-
-    /// Returns when the connection with this number is no longer in use.
-    pub(super) async fn lost(&self, connection: u64) {
-        let mut states = self.state.subscribe();
-        let is_other = |state: &State| {
-            state.live.as_ref().is_none_or(|live| live.master.connection != connection)
-        };
-        let _ = states.wait_for(is_other).await;
     }
 
     /// Sets why there still is no connection.
@@ -185,7 +189,7 @@ impl MasterLink {
             let was_ready = state.is_ready();
             change(state);
             if was_ready != state.is_ready() {
-                state.since = Since::now();
+                state.since = Instant::now();
             }
         });
         if let Some(observer) = self.observer.upgrade() {
@@ -215,11 +219,5 @@ impl MasterLink {
 impl State {
     fn is_ready(&self) -> bool {
         self.live.is_some() && !self.is_suspect
-    }
-}
-
-impl Since {
-    fn now() -> Since {
-        Since { instant: Instant::now(), time: jiff::Timestamp::now() }
     }
 }

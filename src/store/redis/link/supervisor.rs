@@ -8,6 +8,7 @@
 
 use std::sync::{Arc, Weak};
 
+use redis::{PushInfo, PushKind};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -76,7 +77,12 @@ async fn supervise(link: &MasterLink, mut source: Source) {
             Ok((live, events)) => {
                 info!(master = %live.address, run_id = live.master.run_id, "connected to Redis");
                 let connected = Instant::now();
-                let reason = keep(link, Arc::new(live), events, &mut source).await;
+                let live = Arc::new(live);
+                link.publish(live.clone());
+                let reason = tokio::select! {
+                    reason = observe(link, live.clone(), events) => reason,
+                    reason = source.moved(&link.dialer, &live.address) => reason,
+                };
                 warn!(link = link.name, reason, "connection to Redis lost");
                 link.lose(reason);
                 is_known_away = true;
@@ -105,43 +111,22 @@ async fn establish(
     link: &MasterLink,
     source: &mut Source,
 ) -> Result<(Live, mpsc::Receiver<Event>), LinkError> {
-    let candidates = source.resolve(&link.dialer).await?;
     let mut failure = LinkError::away(format!("{} has no address", link.name));
-    for address in candidates {
-        match dial(&link.dialer, address).await {
-            Ok(established) => return Ok(established),
+    for address in source.resolve(&link.dialer).await? {
+        let (events, received) = mpsc::channel(EVENTS_MAX);
+        let pushed = events.clone();
+        let config = link.dialer.config().set_push_sender(move |push: PushInfo| match push.kind {
+            PushKind::Disconnection => pushed.try_send(Event::Disconnected).map_err(drop),
+            _ => Ok(()),
+        });
+        match link.dialer.open_master(&address, &config).await {
+            Ok((connection, master)) => {
+                return Ok((Live { connection, address, master, events }, received));
+            }
             Err(error) => failure = error,
         }
     }
     Err(failure)
-}
-
-async fn dial(
-    dialer: &Dialer,
-    address: Address,
-) -> Result<(Live, mpsc::Receiver<Event>), LinkError> {
-    let (events, notified) = mpsc::channel(EVENTS_MAX);
-    let tells = events.clone();
-    let config = dialer.config().set_push_sender(move |push: redis::PushInfo| match push.kind {
-        redis::PushKind::Disconnection => tells.try_send(Event::Disconnected).map_err(drop),
-        _ => Ok(()),
-    });
-    let (connection, master) = dialer.open_master(&address, &config).await?;
-    Ok((Live { connection, address, master, events }, notified))
-}
-
-/// Publishes a connection, and watches it until it fails. Returns the reason.
-async fn keep(
-    link: &MasterLink,
-    live: Arc<Live>,
-    events: mpsc::Receiver<Event>,
-    source: &mut Source,
-) -> String {
-    link.publish(live.clone());
-    tokio::select! {
-        reason = observe(link, live.clone(), events) => reason,
-        reason = source.moved(&link.dialer, &live.address) => reason,
-    }
 }
 
 /// Checks whether the server answers and is still a master: regularly, and immediately after a
@@ -174,8 +159,8 @@ async fn observe(
             Ok(identity) => {
                 let is_renamed = identity.replid() != live.master.replid;
                 if is_renamed {
-                    let replid = identity.replid().to_string();
-                    let master = Master { replid, ..live.master.clone() };
+                    let master =
+                        Master { replid: identity.replid().to_string(), ..live.master.clone() };
                     live = Arc::new(Live { master, ..Live::clone(&live) });
                 }
                 if is_renamed || timeouts > 0 {
@@ -196,7 +181,7 @@ async fn observe(
 /// answer in time, and any other error if the connection is closed or leads to another server.
 async fn ask(live: &Live) -> Result<Identity, LinkError> {
     let address = &live.address;
-    let identity = Identity::ask_again(&mut live.connection.clone(), address).await?;
+    let identity = Identity::ask(&mut live.connection.clone(), address, Identity::AGAIN).await?;
     if !identity.is_master() {
         return Err(LinkError::away(format!("{address} is a replica now")));
     }

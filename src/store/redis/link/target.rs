@@ -245,12 +245,10 @@ impl Kind {
 }
 
 fn database(path: &str) -> Result<i64, TargetError> {
+    let is_number = path.bytes().all(|byte| byte.is_ascii_digit());
     match path {
         "" => Ok(0),
-        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            digits.parse().map_err(|_| TargetError::Database)
-        }
-        _ => Err(TargetError::Database),
+        digits => digits.parse().ok().filter(|_| is_number).ok_or(TargetError::Database),
     }
 }
 

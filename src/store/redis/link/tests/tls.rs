@@ -12,8 +12,9 @@ async fn both_sides_show_a_certificate() {
         TlsFiles { ca: path("ca.pem"), certificate: path("client.pem"), key: path("client.key") };
     let links = try_connect(&tls.url(), files.clone()).await.unwrap();
     until_served(&links, "{b00}").await;
-    let proves = links.dedicated("{b00}").await.unwrap().query(&redis::cmd("PING")).await;
-    assert_eq!(proves.unwrap(), Value::SimpleString("PONG".into()));
+    let mut dedicated = links.dedicated("{b00}").await.unwrap();
+    let pong = dedicated.connection.send_packed_command(&redis::cmd("PING")).await;
+    assert_eq!(pong.unwrap(), Value::SimpleString("PONG".into()));
 
     let table = [
         (TlsFiles { ca: None, ..files.clone() }, "check the CA file"),
