@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::app::Head;
 use crate::domain::fault::FaultKey;
 use crate::domain::replay::Records;
+use crate::domain::revision::Revision;
 use crate::domain::status::StatusKey;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Write;
@@ -36,36 +37,26 @@ const POSITION: std::ops::Range<usize> = BODY + 2..BODY + 10;
 
 /// The record of the store as a whole, written with each commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredMeta", into = "StoredMeta")]
 pub(super) struct Meta {
-    epoch: Epoch,
+    pub(super) epoch: Epoch,
     /// The latest time that the clock returned.
     pub(super) clock: Timestamp,
-    last: Position,
-    revision_floor: crate::domain::revision::Revision,
-    forgotten: Position,
+    pub(super) marks: Watermarks,
 }
 
-impl Meta {
-    pub(super) fn new(epoch: Epoch, clock: Timestamp, marks: Watermarks) -> Meta {
-        Meta {
-            epoch,
-            clock,
-            last: marks.last,
-            revision_floor: marks.revision_floor,
-            forgotten: marks.forgotten,
-        }
-    }
+/// The record as it is stored: epoch, clock, last position, revision floor, last pruned position.
+type StoredMeta = (Epoch, Timestamp, Position, Revision, Position);
 
-    pub(super) fn epoch(&self) -> Epoch {
-        self.epoch
+impl From<StoredMeta> for Meta {
+    fn from((epoch, clock, last, revision_floor, forgotten): StoredMeta) -> Meta {
+        Meta { epoch, clock, marks: Watermarks { last, revision_floor, forgotten } }
     }
+}
 
-    pub(super) fn marks(&self) -> Watermarks {
-        Watermarks {
-            last: self.last,
-            revision_floor: self.revision_floor,
-            forgotten: self.forgotten,
-        }
+impl From<Meta> for StoredMeta {
+    fn from(Meta { epoch, clock, marks }: Meta) -> StoredMeta {
+        (epoch, clock, marks.last, marks.revision_floor, marks.forgotten)
     }
 }
 
@@ -213,7 +204,6 @@ mod tests {
     use crate::domain::level::Level;
     use crate::domain::name::{PartName, UnitName};
     use crate::domain::policy::Policy;
-    use crate::domain::revision::Revision;
     use crate::domain::status::place::PlaceInSet;
     use crate::domain::status::report::{Details, Report};
     use crate::domain::status::{Freshness, Kind, Status};

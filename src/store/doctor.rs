@@ -114,10 +114,10 @@ mod tests {
             Finding::ok("version", "8").on("c"),
             Finding::error("eviction", "lru", "so").on("b"),
         ]);
-        let notified: Vec<String> = found
+        let shown: Vec<String> = found
             .iter()
             .map(|f| format!("{} {} {}", f.check, f.found, f.servers.join("+")))
             .collect();
-        assert_eq!(notified, ["eviction lru b", "memory full a", "version 7 a+b", "version 8 c"]);
+        assert_eq!(shown, ["eviction lru b", "memory full a", "version 7 a+b", "version 8 c"]);
     }
 }

@@ -23,6 +23,15 @@ use super::{
 /// says so. It counts the calls.
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
+    faults: Faults,
+    observers: Mutex<Vec<Arc<dyn Observer>>>,
+    log: Arc<Mutex<Log>>,
+    calls: CallCounts,
+}
+
+/// The faults that are switched on.
+#[derive(Default)]
+struct Faults {
     is_away: AtomicBool,
     hangs: watch::Sender<bool>,
     answers_to_lose: AtomicUsize,
@@ -30,8 +39,11 @@ pub struct FaultyStore {
     rivals: AtomicUsize,
     forgets_replicas: AtomicBool,
     data_losses: AtomicU32,
-    observers: Mutex<Vec<Arc<dyn Observer>>>,
-    log: Arc<Mutex<Log>>,
+}
+
+/// The counts of calls.
+#[derive(Default)]
+struct CallCounts {
     loads: AtomicUsize,
     commits: AtomicUsize,
     conflicts: AtomicUsize,
@@ -42,51 +54,43 @@ impl FaultyStore {
     pub fn over(inner: impl Store) -> Arc<FaultyStore> {
         Arc::new(FaultyStore {
             inner: Arc::new(inner),
-            is_away: AtomicBool::default(),
-            hangs: watch::Sender::default(),
-            answers_to_lose: AtomicUsize::default(),
-            panics: AtomicUsize::default(),
-            rivals: AtomicUsize::default(),
-            forgets_replicas: AtomicBool::default(),
-            data_losses: AtomicU32::default(),
+            faults: Faults::default(),
             observers: Mutex::default(),
             log: Arc::default(),
-            loads: AtomicUsize::default(),
-            commits: AtomicUsize::default(),
-            conflicts: AtomicUsize::default(),
+            calls: CallCounts::default(),
         })
     }
 
     /// Refuses each call as unavailable while `away` is set.
     pub fn set_away(&self, away: bool) {
-        self.is_away.store(away, Ordering::SeqCst);
+        self.faults.is_away.store(away, Ordering::SeqCst);
     }
 
     /// Delays commits and confirmations while `hangs` is set.
     pub fn set_hanging(&self, hangs: bool) {
-        self.hangs.send_replace(hangs);
+        self.faults.hangs.send_replace(hangs);
     }
 
     /// Loses the answers to the next `count` commits: they are applied, and their callers do not
     /// learn it.
     pub fn lose_answers(&self, count: usize) {
-        self.answers_to_lose.store(count, Ordering::SeqCst);
+        self.faults.answers_to_lose.store(count, Ordering::SeqCst);
     }
 
     /// Panics in the next `count` commits, after they are applied.
     pub fn panic_in_commits(&self, count: usize) {
-        self.panics.store(count, Ordering::SeqCst);
+        self.faults.panics.store(count, Ordering::SeqCst);
     }
 
     /// Lets each of the next `count` commits lose a race: another process commits a report before
     /// it.
     pub fn set_rivals(&self, count: usize) {
-        self.rivals.store(count, Ordering::SeqCst);
+        self.faults.rivals.store(count, Ordering::SeqCst);
     }
 
     /// Omits the beats of other processes while `forgets` is set.
     pub fn forget_replicas(&self, forgets: bool) {
-        self.forgets_replicas.store(forgets, Ordering::SeqCst);
+        self.faults.forgets_replicas.store(forgets, Ordering::SeqCst);
     }
 
     /// Keeps the changes of the log back while `held` is set, and then delivers them in order.
@@ -102,7 +106,7 @@ impl FaultyStore {
 
     /// Counts a data loss and notifies the observers. The data stay.
     pub fn lose_data(&self) {
-        self.data_losses.fetch_add(1, Ordering::SeqCst);
+        self.faults.data_losses.fetch_add(1, Ordering::SeqCst);
         self.repeat_data_loss();
     }
 
@@ -117,21 +121,21 @@ impl FaultyStore {
 
     /// Returns the number of loads.
     pub fn loads(&self) -> usize {
-        self.loads.load(Ordering::SeqCst)
+        self.calls.loads.load(Ordering::SeqCst)
     }
 
     /// Returns the number of commits that reached the other store.
     pub fn commits(&self) -> usize {
-        self.commits.load(Ordering::SeqCst)
+        self.calls.commits.load(Ordering::SeqCst)
     }
 
     /// Returns the number of commits that failed with a conflict.
     pub fn conflicts(&self) -> usize {
-        self.conflicts.load(Ordering::SeqCst)
+        self.calls.conflicts.load(Ordering::SeqCst)
     }
 
     fn is_there(&self) -> Result<(), ReadError> {
-        match self.is_away.load(Ordering::SeqCst) {
+        match self.faults.is_away.load(Ordering::SeqCst) {
             true => Err(ReadError::Unavailable { reason: "away".to_string() }),
             false => Ok(()),
         }
@@ -139,7 +143,7 @@ impl FaultyStore {
 
     /// Waits while commits hang, then refuses one if the store is away.
     async fn admit(&self) -> Result<(), CommitError> {
-        let _ = self.hangs.subscribe().wait_for(|hangs| !hangs).await;
+        let _ = self.faults.hangs.subscribe().wait_for(|hangs| !hangs).await;
         self.is_there().map_err(|_| unavailable(Applied::No))
     }
 }
@@ -203,7 +207,7 @@ impl Store for FaultyStore {
 
     fn epoch(&self) -> Epoch {
         let epoch = self.inner.epoch();
-        let losses = epoch.losses + self.data_losses.load(Ordering::SeqCst);
+        let losses = epoch.losses + self.faults.data_losses.load(Ordering::SeqCst);
         Epoch { losses, ..epoch }
     }
 
@@ -220,7 +224,7 @@ impl Store for FaultyStore {
     }
 
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
-        self.loads.fetch_add(1, Ordering::SeqCst);
+        self.calls.loads.fetch_add(1, Ordering::SeqCst);
         self.is_there()?;
         self.inner.load(app).await
     }
@@ -231,18 +235,18 @@ impl Store for FaultyStore {
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         self.admit().await?;
-        if let Some(left) = take_one(&self.rivals) {
+        if let Some(left) = take_one(&self.faults.rivals) {
             let rival = Driver::load(&self.inner, transition.app.clone()).await;
             rival.unwrap().run(mk_report("rival/0", &format!("{left} left"))).await;
         }
-        self.commits.fetch_add(1, Ordering::SeqCst);
+        self.calls.commits.fetch_add(1, Ordering::SeqCst);
         let committed = self.inner.commit(transition).await;
         if matches!(committed, Err(CommitError::Conflict { .. })) {
-            self.conflicts.fetch_add(1, Ordering::SeqCst);
+            self.calls.conflicts.fetch_add(1, Ordering::SeqCst);
         }
         committed?;
-        assert!(take_one(&self.panics).is_none(), "a commit panics, as the test wants");
-        match take_one(&self.answers_to_lose) {
+        assert!(take_one(&self.faults.panics).is_none(), "a commit panics, as the test wants");
+        match take_one(&self.faults.answers_to_lose) {
             Some(_) => Err(unavailable(Applied::Maybe)),
             None => Ok(()),
         }
@@ -275,7 +279,7 @@ impl Store for FaultyStore {
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
         self.is_there()?;
         let mut living = self.inner.beat().await?;
-        if self.forgets_replicas.load(Ordering::SeqCst) {
+        if self.faults.forgets_replicas.load(Ordering::SeqCst) {
             living.retain(|replica, _| *replica == self.replica());
         }
         Ok(living)

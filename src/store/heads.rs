@@ -7,7 +7,7 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 
-use super::{Bucket, Change, Observer, Position};
+use super::{Bucket, Change, CommitError, ConflictCause, Observer, Position};
 
 /// The heads that every store keeps in memory: enough to compare and swap, and to notify observers.
 #[derive(Clone, Default)]
@@ -35,26 +35,21 @@ pub(super) struct HeadStep {
     /// The application with its new head.
     pub(super) change: Change,
     /// Whether the position is new, so that observers receive the change.
-    pub(super) is_told: bool,
+    pub(super) has_new_position: bool,
     /// The tombstones to prune, oldest first.
     pub(super) forgotten: Vec<Change>,
-}
-
-/// Returns a change of a store with one bucket.
-pub(super) fn mk_change(app: AppName, position: Position, head: Arc<Head>) -> Change {
-    Change { app, bucket: Bucket::default(), position, head, transition: None }
 }
 
 impl Heads {
     /// Returns the heads of a bucket as they were stored, with the marks stored beside them.
     pub(super) fn restore(
         bucket: Bucket,
-        changes: impl IntoIterator<Item = Change>,
+        stored: impl IntoIterator<Item = (AppName, Position, Head)>,
         marks: Watermarks,
     ) -> Heads {
         let mut heads = Heads { bucket, ..Heads::default() };
-        for change in changes {
-            heads.put(&change);
+        for (app, position, head) in stored {
+            heads.put(&app, position, &Arc::new(head));
         }
         heads.marks = Watermarks { last: marks.last.max(heads.marks.last), ..marks };
         heads
@@ -77,17 +72,17 @@ impl Heads {
         self.by_app.get(app)
     }
 
-    /// Succeeds if the application is at revision `base`; otherwise returns its revision.
-    pub(super) fn compare(&self, app: &AppName, base: Revision) -> Result<(), Revision> {
+    /// Succeeds if the application is at revision `base`; otherwise it is a conflict.
+    pub(super) fn compare(&self, app: &AppName, base: Revision) -> Result<(), CommitError> {
         let known = self.by_app.get(app);
         let current = known.map_or(self.marks.revision_floor, |(_, head)| head.revision);
         match current == base {
             true => Ok(()),
-            false => Err(current),
+            false => Err(CommitError::Conflict { current, cause: ConflictCause::Revision }),
         }
     }
 
-    /// Replaces the head if the application is at revision `base`; otherwise returns its revision.
+    /// Replaces the head if the application is at revision `base`; otherwise it is a conflict.
     /// Returns `None` if there is nothing to store: the application is unknown and stays so.
     pub(super) fn swap(
         &mut self,
@@ -95,26 +90,26 @@ impl Heads {
         base: Revision,
         head: Arc<Head>,
         tombstones_max: usize,
-    ) -> Result<Option<HeadStep>, Revision> {
+    ) -> Result<Option<HeadStep>, CommitError> {
         self.compare(app, base)?;
-        let is_told = head.revision != base;
+        let has_new_position = head.revision != base;
         let position = match self.by_app.get(app) {
-            _ if is_told => Position(self.marks.last.0 + 1),
+            _ if has_new_position => Position(self.marks.last.0 + 1),
             Some((position, _)) => *position,
             None => return Ok(None),
         };
+        self.put(app, position, &head);
         let change = self.mk_change(app.clone(), position, head);
-        self.put(&change);
         let mut forgotten = Vec::new();
         while tombstones_max < self.tombstones.len() {
             forgotten.extend(self.forget_oldest());
         }
-        Ok(Some(HeadStep { change, is_told, forgotten }))
+        Ok(Some(HeadStep { change, has_new_position, forgotten }))
     }
 
     /// Applies a step that [`swap`](Heads::swap) made on another copy.
     pub(super) fn apply(&mut self, step: &HeadStep) {
-        self.put(&step.change);
+        self.put(&step.change.app, step.change.position, &step.change.head);
         for _ in &step.forgotten {
             self.forget_oldest();
         }
@@ -138,19 +133,18 @@ impl Heads {
         })
     }
 
-    /// Takes over a change, which may be one that another process committed.
-    pub(super) fn put(&mut self, change: &Change) {
-        let Change { app, position, head, .. } = change;
-        let entry = (*position, head.clone());
-        if let Some((old, _)) = self.by_app.insert(app.clone(), entry) {
+    /// Takes over the position and head of an application, which another process may have
+    /// committed.
+    pub(super) fn put(&mut self, app: &AppName, position: Position, head: &Arc<Head>) {
+        if let Some((old, _)) = self.by_app.insert(app.clone(), (position, head.clone())) {
             self.order.remove(&old);
             self.tombstones.remove(&old);
         }
-        self.order.insert(*position, app.clone());
+        self.order.insert(position, app.clone());
         if head.deleted {
-            self.tombstones.insert(*position, app.clone());
+            self.tombstones.insert(position, app.clone());
         }
-        self.marks.last = self.marks.last.max(*position);
+        self.marks.last = self.marks.last.max(position);
     }
 
     fn forget_oldest(&mut self) -> Option<Change> {
@@ -163,7 +157,7 @@ impl Heads {
     }
 
     fn mk_change(&self, app: AppName, position: Position, head: Arc<Head>) -> Change {
-        Change { bucket: self.bucket, ..mk_change(app, position, head) }
+        Change { app, bucket: self.bucket, position, head, transition: None }
     }
 }
 
@@ -191,8 +185,8 @@ impl Observers {
     }
 
     /// Notifies all observers of one step.
-    pub(super) fn tell(&self, step: &HeadStep) {
-        if step.is_told {
+    pub(super) fn notify_of(&self, step: &HeadStep) {
+        if step.has_new_position {
             self.notify(|observer| observer.on_change(&step.change));
         }
         if let Some(last) = step.forgotten.last() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::domain::bytes::Bytes;
@@ -15,12 +15,13 @@ use crate::domain::status::set::Statuses;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Transition, Write};
 use crate::domain::unit::presence::ReplicaId;
+use crate::sync::lock;
 
 use super::clock::Clock;
 use super::heads::{Heads, Observers};
 use super::{
     Applied, Broadcast, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
-    REPLICA_FORGOTTEN_AFTER, ReadError, Retention, Space, Store, Version, random_store_id,
+    REPLICA_FORGOTTEN_AFTER, ReadError, Retention, Store, Version, random_store_id,
 };
 
 /// A store in the memory of this process: one handle on it.
@@ -36,11 +37,11 @@ struct Memory {
     retention: Retention,
     clock: Clock,
     epoch: Epoch,
-    kept: Mutex<Kept>,
+    contents: Mutex<Contents>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Contents {
     heads: Heads,
     observers: Observers,
     apps: HashMap<AppName, AppRecords>,
@@ -66,7 +67,7 @@ impl MemoryStore {
             retention,
             clock: Clock::starting_from(Timestamp::default()),
             epoch: Epoch { store_id: random_store_id(), losses: 0 },
-            kept: Mutex::default(),
+            contents: Mutex::default(),
         };
         MemoryStore::over(Arc::new(memory))
     }
@@ -88,10 +89,10 @@ impl MemoryStore {
         MemoryStore { is_shared: self.is_shared, ..MemoryStore::over(self.memory.clone()) }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
         // Only an observer can panic while the lock is held, and the store is consistent before it
         // calls one.
-        self.memory.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.memory.contents)
     }
 
     fn is_open(&self) -> Result<(), CommitError> {
@@ -110,24 +111,14 @@ impl Store for MemoryStore {
         self.memory.epoch
     }
 
-    fn epoch_floor(&self, _: &AppName) -> u64 {
-        0
-    }
-
-    fn buckets(&self) -> u16 {
-        1
-    }
-
     fn is_shared(&self) -> bool {
         self.is_shared
     }
 
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
-        let kept = self.kept();
-        let head = (*kept.heads.head(app)).clone();
-        let Some(records) = kept.apps.get(app) else {
-            return Ok(Records::of_head(head));
-        };
+        let memory = self.lock();
+        let head = (*memory.heads.head(app)).clone();
+        let Some(records) = memory.apps.get(app) else { return Ok(Records::of_head(head)) };
         let statuses = records.statuses.iter();
         let faults = records.faults.iter();
         Ok(Records {
@@ -143,16 +134,14 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn release(&self, _: &AppName) {}
-
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
-        let mut kept = self.kept();
+        let mut memory = self.lock();
         self.is_open()?;
         let (app, base) = (&transition.app, transition.base);
         if self.is_shared {
-            let known = kept.heads.head(app);
+            let known = memory.heads.head(app);
             Version::before(&transition).compare(&known)?;
-            if kept.apps.get(app).is_some_and(|records| records.has_answered(&transition)) {
+            if memory.apps.get(app).is_some_and(|records| records.has_answered(&transition)) {
                 let (current, cause) = (known.revision, ConflictCause::Request);
                 return Err(CommitError::Conflict { current, cause });
             }
@@ -160,35 +149,30 @@ impl Store for MemoryStore {
         let stepped = match transition.is_durable() {
             true => {
                 let head = transition.head.clone();
-                let tombstones_max = self.memory.retention.tombstones_max;
-                kept.heads.swap(app, base, head, tombstones_max)
+                memory.heads.swap(app, base, head, self.memory.retention.tombstones_max)?
             }
-            false => kept.heads.compare(app, base).map(|()| None),
+            false => memory.heads.compare(app, base).map(|()| None)?,
         };
-        let cause = ConflictCause::Revision;
-        let stepped = stepped.map_err(|current| CommitError::Conflict { current, cause })?;
-        let Some(mut step) = stepped else {
-            return Ok(());
-        };
+        let Some(mut step) = stepped else { return Ok(()) };
         step.change.transition = Some(transition.clone());
-        let records = kept.apps.entry(app.clone()).or_default();
+        let records = memory.apps.entry(app.clone()).or_default();
         records.write(&transition);
         records.trim(&self.memory.retention, transition.time);
         for gone in &step.forgotten {
-            kept.apps.remove(&gone.app);
+            memory.apps.remove(&gone.app);
         }
-        kept.observers.tell(&step);
+        memory.observers.notify_of(&step);
         Ok(())
     }
 
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
         self.is_open()?;
-        version.compare(&self.kept().heads.head(app))
+        version.compare(&self.lock().heads.head(app))
     }
 
     fn follow(&self, observer: Arc<dyn Observer>) {
-        let kept = &mut *self.kept();
-        kept.observers.add(observer, [&kept.heads]);
+        let memory = &mut *self.lock();
+        memory.observers.add(observer, [&memory.heads]);
     }
 
     async fn events(
@@ -198,8 +182,8 @@ impl Store for MemoryStore {
         count_max: usize,
     ) -> Result<Vec<NumberedEvent>, ReadError> {
         let now = self.now();
-        let kept = self.kept();
-        let events = kept.apps.get(app).into_iter().flat_map(|a| &a.events).rev();
+        let memory = self.lock();
+        let events = memory.apps.get(app).into_iter().flat_map(|a| &a.events).rev();
         let found = events
             .skip_while(|e| before.is_some_and(|before| before <= e.number))
             .take_while(|e| self.memory.retention.is_kept(e.event.time, now))
@@ -212,19 +196,15 @@ impl Store for MemoryStore {
     }
 
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
-        let (now, mut kept) = (self.now(), self.kept());
-        kept.beats.insert(self.replica, now);
-        kept.beats.retain(|_, at| now.since(*at) <= REPLICA_FORGOTTEN_AFTER);
-        Ok(kept.beats.clone())
+        let (now, mut memory) = (self.now(), self.lock());
+        memory.beats.insert(self.replica, now);
+        memory.beats.retain(|_, at| now.since(*at) <= REPLICA_FORGOTTEN_AFTER);
+        Ok(memory.beats.clone())
     }
 
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
-        self.kept().observers.notify(|observer| observer.on_broadcast(&notice));
+        self.lock().observers.notify(|observer| observer.on_broadcast(&notice));
         Ok(())
-    }
-
-    async fn space(&self) -> Option<Space> {
-        None
     }
 
     fn health(&self) -> Result<(), String> {
@@ -236,7 +216,7 @@ impl Store for MemoryStore {
 
     async fn close(&self) {
         // After the commits that hold the lock.
-        let _kept = self.kept();
+        let _memory = self.lock();
         self.closed.store(true, Ordering::SeqCst);
     }
 }
@@ -258,12 +238,8 @@ impl AppRecords {
 
     fn write(&mut self, transition: &Transition) {
         if transition.is_deletion() {
-            self.units.clear();
-            self.statuses = Statuses::default();
-            self.faults.clear();
-            self.operations.clear();
-            self.payloads.clear();
-            self.data.clear();
+            let AppRecords { requests, events, .. } = std::mem::take(self);
+            *self = AppRecords { requests, events, ..AppRecords::default() };
         }
         for write in &transition.writes {
             match write {
@@ -288,11 +264,9 @@ impl AppRecords {
 
     fn trim(&mut self, retention: &Retention, now: Timestamp) {
         let max = usize::try_from(retention.events_max).unwrap_or(usize::MAX);
-        let is_surplus = |events: &VecDeque<NumberedEvent>| {
-            let first = events.front();
-            max < events.len() || first.is_some_and(|e| !retention.is_kept(e.event.time, now))
-        };
-        while is_surplus(&self.events) {
+        while let Some(first) = self.events.front()
+            && (max < self.events.len() || !retention.is_kept(first.event.time, now))
+        {
             self.events.pop_front();
         }
     }

@@ -9,8 +9,9 @@ use rustix::fs::{Access, access, statvfs};
 
 use crate::store::doctor::{Finding, in_order};
 use crate::store::{OpenError, Space};
+use crate::sync::panic_text;
 
-use super::file::{Files, Location, panic_text};
+use super::file::{Files, Location};
 
 /// Free space below this is an error: it holds a database of a few applications.
 const SPACE_MIN: u64 = 64 << 20;
@@ -82,7 +83,7 @@ fn space(there: &Path) -> Option<Finding> {
 /// Reads the database as a server would, but repairs nothing.
 fn database(location: &Location) -> Finding {
     let opened = catch_unwind(AssertUnwindSafe(|| {
-        let database = Builder::new().open_read_only(location.file());
+        let database = Builder::new().open_read_only(&location.file);
         let database = match database {
             // The database was not closed. The next start repairs it.
             Err(DatabaseError::RepairAborted) => {
@@ -95,9 +96,9 @@ fn database(location: &Location) -> Finding {
             groups => format!("can be read; the next start adds {groups} syncs from the log"),
         })
     }));
-    let opened = opened.unwrap_or_else(|panic| Err(location.damaged(&panic_text(&*panic))));
+    let opened = opened.unwrap_or_else(|panic| Err(location.damaged(panic_text(&*panic))));
     match opened {
-        Ok(found) => Finding::ok("database", format!("{} {found}", location.file().display())),
+        Ok(found) => Finding::ok("database", format!("{} {found}", location.file.display())),
         // A running server has the file locked.
         Err(OpenError::InUse { .. }) => {
             let found = "another process uses it, so its content was not checked";

@@ -7,20 +7,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, StorageError};
+use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
 use crate::domain::time::Timestamp;
 use crate::store::codec::{FORMAT, Meta};
 use crate::store::heads::{Heads, Watermarks};
 use crate::store::key::{META, META_FORMAT};
 use crate::store::{Bucket, Epoch, OpenError, random_store_id};
+use crate::sync::panic_text;
 
-use super::header::{HEADER_BYTES, goes_back};
+use super::header::{HEADER_BYTES, is_newest_slot_damaged};
 use super::limits::Limits;
 use super::log::{Log, LogDir, LogFiles};
-use super::read::{Fault, read_heads, read_meta};
-use super::recover::{self, RecoverError};
-use super::tables::Tables;
+use super::read::{ReadFailure, read_heads, read_meta};
+use super::recover;
+use super::tables::{WITH_LOG, write_meta};
 
 /// The name of the file in the data directory.
 const FILE_NAME: &str = "bellwether.redb";
@@ -31,10 +32,6 @@ const CACHE_BYTES: usize = 16 << 20;
 /// Opens a database file. Tests replace it with a disk that fails.
 pub(super) type OpenFile =
     Arc<dyn Fn(&Builder, &Path) -> Result<Database, DatabaseError> + Send + Sync>;
-
-/// The format of a database with a log beside it has this bit. A version that does not know the log
-/// refuses such a database, because the log has commits that the database lacks.
-const WITH_LOG: u32 = 0x100;
 
 /// How the store reaches its files. Tests replace it with a disk that fails, and with small limits.
 #[derive(Clone)]
@@ -56,8 +53,9 @@ impl Files {
 #[derive(Clone)]
 pub(super) struct Location {
     dir: PathBuf,
-    file: PathBuf,
-    files: Files,
+    /// The path of the database.
+    pub(super) file: PathBuf,
+    pub(super) files: Files,
 }
 
 /// An opened database with the data that stays in memory.
@@ -76,15 +74,6 @@ impl Location {
         Location { dir: dir.to_path_buf(), file: dir.join(FILE_NAME), files }
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        self.files.limits
-    }
-
-    /// Returns the path of the file.
-    pub(super) fn file(&self) -> &Path {
-        &self.file
-    }
-
     /// Returns whether the file exists, even if it cannot be read.
     pub(super) fn is_there(&self) -> bool {
         !matches!(self.file.try_exists(), Ok(false))
@@ -93,8 +82,7 @@ impl Location {
     /// Creates the directory and the file if they do not exist.
     pub(super) fn create(&self) -> Result<(), OpenError> {
         let mut dir = DirBuilder::new();
-        let made = dir.recursive(true).mode(0o700).create(&self.dir);
-        made.map_err(|e| self.io(e))?;
+        dir.recursive(true).mode(0o700).create(&self.dir).map_err(|e| self.io(e))?;
         if self.file.try_exists().map_err(|e| self.io(e))? {
             return Ok(());
         }
@@ -102,13 +90,11 @@ impl Location {
         // final name is never half written.
         let store_id = random_store_id();
         let draft = self.dir.join(format!("{FILE_NAME}.{store_id:016x}"));
-        let created = self.draft(&draft, store_id).and_then(|()| {
-            let linked = fs::hard_link(&draft, &self.file);
-            match linked {
-                // Another process was faster. The lock on the file decides which process uses it.
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-                linked => linked.map_err(|e| self.io(e)),
-            }
+        let created = self.draft(&draft, store_id);
+        let created = created.and_then(|()| match fs::hard_link(&draft, &self.file) {
+            // Another process was faster. The lock on the file decides which process uses it.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            linked => linked.map_err(|e| self.io(e)),
         });
         let removed = fs::remove_file(&draft).or_else(|e| match e.kind() {
             io::ErrorKind::NotFound => Ok(()),
@@ -125,7 +111,7 @@ impl Location {
         let database = Builder::new().create(draft);
         let database = database.map_err(|e| self.database_error(e))?;
         let epoch = Epoch { store_id, losses: 0 };
-        let meta = Meta::new(epoch, Timestamp::default(), Watermarks::default());
+        let meta = Meta { epoch, clock: Timestamp::default(), marks: Watermarks::default() };
         write_meta(&database, &meta, 0, false).map_err(|e| self.error(e))
     }
 
@@ -133,11 +119,10 @@ impl Location {
     /// data that stays in memory.
     pub(super) fn open(&self) -> Result<Opened, OpenError> {
         // redb takes an empty file for a new database.
-        let found = fs::metadata(&self.file).map_err(|e| self.io(e))?;
-        if found.len() == 0 {
+        if fs::metadata(&self.file).map_err(|e| self.io(e))?.len() == 0 {
             return Err(self.damaged("it is empty"));
         }
-        if self.goes_back() {
+        if self.is_newest_slot_damaged() {
             let file = self.file.display();
             tracing::warn!(
                 %file,
@@ -151,24 +136,21 @@ impl Location {
             let database = (self.files.open_file)(&builder, &self.file);
             let database = database.map_err(|e| self.database_error(e))?;
             self.check_format(&database)?;
-            let recovered = recover::recover(
-                &database,
-                self.files.log.clone(),
-                self.files.limits.segment_bytes,
-            );
-            let (log, applied) = recovered.map_err(|e| self.recover_error(e))?;
+            let Files { log, limits, .. } = &self.files;
+            let recovered = recover::recover(&database, log.clone(), limits.segment_bytes);
+            let (log, applied) = recovered.map_err(|e| self.error(e))?;
             let (meta, heads) = self.read(&database)?;
             Ok(Opened { database, meta, heads, log, applied })
         }));
-        opened.unwrap_or_else(|panic| Err(self.damaged(&panic_text(&*panic))))
+        opened.unwrap_or_else(|panic| Err(self.damaged(panic_text(&*panic))))
     }
 
     /// Returns whether the header shows that redb will use the commit before the newest one. False
     /// if the header cannot be read: redb refuses such a file itself.
-    fn goes_back(&self) -> bool {
+    fn is_newest_slot_damaged(&self) -> bool {
         let mut header = [0; HEADER_BYTES];
         let read = File::open(&self.file).and_then(|mut file| file.read_exact(&mut header));
-        read.is_ok() && goes_back(&header)
+        read.is_ok() && is_newest_slot_damaged(&header)
     }
 
     /// Returns what other users of this machine can do with the directory and the file, a sentence
@@ -193,25 +175,24 @@ impl Location {
 
     /// Checks whether this version knows the format of the database.
     fn check_format(&self, database: &impl ReadableDatabase) -> Result<(), OpenError> {
-        let txn = database.begin_read().map_err(|e| self.error(e.into()))?;
-        let meta = txn.open_table(META).map_err(|e| self.error(e.into()))?;
-        let format = meta.get(META_FORMAT).map_err(|e| self.error(e.into()))?;
+        let txn = database.begin_read().map_err(|e| self.error(e))?;
+        let meta = txn.open_table(META).map_err(|e| self.error(e))?;
+        let format = meta.get(META_FORMAT).map_err(|e| self.error(e))?;
         let format = format.and_then(|f| Some(u32::from_le_bytes(f.value().try_into().ok()?)));
         match format.map(|format| format & !WITH_LOG) {
             None => Err(self.damaged("it has no format")),
             Some(found) if u32::from(FORMAT) < found => {
-                let path = self.file.clone();
-                Err(OpenError::TooNew { path, found, known: FORMAT.into() })
+                Err(OpenError::TooNew { path: self.file.clone(), found, known: FORMAT.into() })
             }
             Some(_) => Ok(()),
         }
     }
 
     fn read(&self, database: &impl ReadableDatabase) -> Result<(Meta, Heads), OpenError> {
-        let txn = database.begin_read().map_err(|e| self.error(e.into()))?;
-        let meta = read_meta(&txn).map_err(|e| self.fault(e))?;
-        let heads = read_heads(&txn).map_err(|e| self.fault(e))?;
-        Ok((meta, Heads::restore(Bucket::default(), heads, meta.marks())))
+        let txn = database.begin_read().map_err(|e| self.error(e))?;
+        let meta = read_meta(&txn).map_err(|e| self.error(e))?;
+        let heads = read_heads(&txn).map_err(|e| self.error(e))?;
+        Ok((meta, Heads::restore(Bucket::default(), heads, meta.marks)))
     }
 
     /// Checks the database and its log without changing anything. Returns the number of groups in
@@ -219,7 +200,7 @@ impl Location {
     pub(super) fn examine(&self, database: &impl ReadableDatabase) -> Result<u64, OpenError> {
         self.check_format(database)?;
         self.read(database)?;
-        recover::examine(database, self.files.log.clone()).map_err(|e| self.recover_error(e))
+        recover::examine(database, self.files.log.clone()).map_err(|e| self.error(e))
     }
 
     pub(super) fn damaged(&self, reason: &str) -> OpenError {
@@ -230,22 +211,20 @@ impl Location {
         OpenError::Io { path: self.dir.clone(), source }
     }
 
-    fn recover_error(&self, error: RecoverError) -> OpenError {
-        match error {
-            RecoverError::Database(fault) => self.fault(fault),
-            RecoverError::Io(source) => self.io(source),
-            RecoverError::Damaged { segment, reason } => {
-                OpenError::DamagedLog { path: segment, reason }
+    fn error(&self, error: impl Into<ReadFailure>) -> OpenError {
+        use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+        // Of these kinds is an error about the content of the file, not about reading it.
+        let is_content =
+            |error: &io::Error| matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof);
+        match error.into() {
+            ReadFailure::Database(redb::Error::Io(source)) if !is_content(&source) => {
+                self.io(source)
             }
-        }
-    }
-
-    fn fault(&self, fault: Fault) -> OpenError {
-        match fault {
-            Fault::Database(error) => self.error(error),
-            Fault::Record { record, reason } => {
+            ReadFailure::Database(error) => self.damaged(&error.to_string()),
+            ReadFailure::Record { record, reason } => {
                 self.damaged(&format!("{record} cannot be read: {reason}"))
             }
+            ReadFailure::Segment { path, reason } => OpenError::DamagedLog { path, reason },
         }
     }
 
@@ -254,49 +233,7 @@ impl Location {
             DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
                 OpenError::InUse { path: self.dir.clone() }
             }
-            DatabaseError::Storage(StorageError::Io(source)) if !is_content(&source) => {
-                self.io(source)
-            }
-            other => self.damaged(&other.to_string()),
+            other => self.error(other),
         }
     }
-
-    fn error(&self, error: redb::Error) -> OpenError {
-        match error {
-            redb::Error::Io(source) if !is_content(&source) => self.io(source),
-            other => self.damaged(&other.to_string()),
-        }
-    }
-}
-
-/// Returns whether the error is about the content of the file, not about reading it.
-fn is_content(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
-    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
-}
-
-/// Returns the message of a panic.
-pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "panic".to_string())
-}
-
-/// Writes the meta record and the format in a transaction of its own, which makes the file a
-/// Bellwether database. The database has all groups of the log up to `applied`.
-pub(super) fn write_meta(
-    database: &Database,
-    meta: &Meta,
-    applied: u64,
-    has_log: bool,
-) -> Result<(), redb::Error> {
-    let mut txn = database.begin_write()?;
-    txn.set_durability(Durability::Immediate)?;
-    {
-        let mut tables = Tables::open(&txn)?;
-        tables.write_meta(meta)?;
-        tables.write_format(u32::from(FORMAT) | if has_log { WITH_LOG } else { 0 })?;
-        tables.write_applied(applied)?;
-    }
-    Ok(txn.commit()?)
 }

@@ -24,7 +24,7 @@ pub(super) const HEADER_BYTES: usize = 320;
 /// Returns whether the file was not closed, the slot of the newest commit is damaged, and the other
 /// slot is intact. redb also uses the older commit if a page of the newest one is damaged; the
 /// header does not show that.
-pub(super) fn goes_back(header: &[u8; HEADER_BYTES]) -> bool {
+pub(super) fn is_newest_slot_damaged(header: &[u8; HEADER_BYTES]) -> bool {
     let flags = header[FLAGS];
     if !header.starts_with(&MAGIC) || flags & NOT_CLOSED == 0 {
         return false;

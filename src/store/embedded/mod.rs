@@ -34,14 +34,14 @@ use crate::sync::{self, lock};
 use super::clock::Clock;
 use super::heads::{Heads, Observers};
 use super::{
-    Applied, Broadcast, CommitError, ConflictCause, Epoch, NumberedEvent, Observer, OpenError,
-    ReadError, Retention, Space, Store, Version, random_store_id,
+    Applied, Broadcast, CommitError, Epoch, NumberedEvent, Observer, OpenError, ReadError,
+    Retention, Space, Store, Version, random_store_id,
 };
 
 use applier::SharedBacklog;
 use batch::Batch;
 use file::{Files, Location, Opened};
-use read::Fault;
+use read::ReadFailure;
 use writer::{Job, Writer};
 
 mod applier;
@@ -128,10 +128,10 @@ impl EmbeddedStore {
             retention: options.retention,
             retry_interval: options.retry_interval,
             clock: Clock::starting_from(meta.clock),
-            epoch: meta.epoch(),
+            epoch: meta.epoch,
             replica: ReplicaId(random_store_id()),
             database: RwLock::new(Ok(database)),
-            backlog: SharedBacklog::new(location.limits(), applied),
+            backlog: SharedBacklog::new(location.files.limits, applied),
             published: Mutex::new(Published { heads, observers: Observers::default() }),
         });
         let (queue, jobs) = mpsc::channel();
@@ -151,20 +151,15 @@ impl EmbeddedStore {
     /// Closes the queue. Returns the writer thread to the first caller, which joins it.
     fn stop(&self) -> Option<JoinHandle<()>> {
         self.room.close();
-        self.queue().take();
-        let mut writer = lock(&self.writer);
-        writer.take()
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Option<Sender<Job>>> {
-        lock(&self.queue)
+        lock(&self.queue).take();
+        lock(&self.writer).take()
     }
 
     /// Reads on a thread that may block on the disk.
     async fn read<T: Send + 'static>(
         &self,
         app: &AppName,
-        read: impl FnOnce(&Shared, &Database) -> Result<T, Fault> + Send + 'static,
+        read: impl FnOnce(&Shared, &Database) -> Result<T, ReadFailure> + Send + 'static,
     ) -> Result<T, ReadError> {
         let shared = self.shared.clone();
         let what = app.clone();
@@ -172,18 +167,14 @@ impl EmbeddedStore {
             shared.backlog.await_applied(&what);
             match &*shared.database() {
                 Ok(database) => {
-                    let found = read(&shared, database);
-                    found.map_err(|fault| fault.into_read_error(|| what.to_string()))
+                    read(&shared, database).map_err(|failure| failure.into_read_error(&what))
                 }
                 Err(reason) => Err(ReadError::Unavailable { reason: reason.clone() }),
             }
         });
-        match task.await {
-            Ok(found) => found,
-            Err(error) => {
-                Err(ReadError::Corrupt { record: app.to_string(), reason: error.to_string() })
-            }
-        }
+        task.await.unwrap_or_else(|error| {
+            Err(ReadError::Corrupt { record: app.to_string(), reason: error.to_string() })
+        })
     }
 }
 
@@ -197,18 +188,6 @@ impl Store for EmbeddedStore {
         self.shared.epoch
     }
 
-    fn epoch_floor(&self, _: &AppName) -> u64 {
-        0
-    }
-
-    fn buckets(&self) -> u16 {
-        1
-    }
-
-    fn is_shared(&self) -> bool {
-        false
-    }
-
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
         let name = app.clone();
         self.read(app, move |shared, database| {
@@ -219,22 +198,21 @@ impl Store for EmbeddedStore {
         .await
     }
 
-    async fn release(&self, _: &AppName) {}
-
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         if !transition.is_durable() {
-            return self.shared.compare(&transition);
+            // Without waiting for the group that is being written.
+            self.shared.check_usable()?;
+            return self.shared.published().heads.compare(&transition.app, transition.base);
         }
-        let batch = Batch::encode(&transition);
+        let batch = Batch::encode(transition);
         let gone = |applied| {
             let reason = self.shared.health().err();
             self.shared.unavailable(reason.unwrap_or_else(|| "store is closed".into()), applied)
         };
-        let room = self.room.clone().acquire_owned().await;
-        let room = room.map_err(|_| gone(Applied::No))?;
+        let room = self.room.clone().acquire_owned().await.map_err(|_| gone(Applied::No))?;
         let (answer, answered) = oneshot::channel();
         let job = Job { batch, answer, room };
-        let sent = self.queue().as_ref().is_some_and(|q| q.send(job).is_ok());
+        let sent = lock(&self.queue).as_ref().is_some_and(|q| q.send(job).is_ok());
         if !sent {
             return Err(gone(Applied::No));
         }
@@ -242,9 +220,8 @@ impl Store for EmbeddedStore {
     }
 
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
-        self.shared.health().map_err(|reason| self.shared.unavailable(reason, Applied::No))?;
-        let known = self.shared.published().heads.head(app);
-        version.compare(&known)
+        self.shared.check_usable()?;
+        version.compare(&self.shared.published().heads.head(app))
     }
 
     fn follow(&self, observer: Arc<dyn Observer>) {
@@ -260,8 +237,7 @@ impl Store for EmbeddedStore {
     ) -> Result<Vec<NumberedEvent>, ReadError> {
         let (name, now) = (app.clone(), self.now());
         self.read(app, move |shared, database| {
-            let retention = &shared.retention;
-            read::read_events(database, &name, before, count_max, retention, now)
+            read::read_events(database, &name, before, count_max, &shared.retention, now)
         })
         .await
     }
@@ -319,14 +295,8 @@ impl Shared {
         self.database().as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
-    /// Commits a transition that has nothing to write: compares it with the committed heads,
-    /// without waiting for the group that is being written.
-    fn compare(&self, transition: &Transition) -> Result<(), CommitError> {
-        self.health().map_err(|reason| self.unavailable(reason, Applied::No))?;
-        let Transition { app, base, .. } = transition;
-        let compared = self.published().heads.compare(app, *base);
-        let cause = ConflictCause::Revision;
-        compared.map_err(|current| CommitError::Conflict { current, cause })
+    fn check_usable(&self) -> Result<(), CommitError> {
+        self.health().map_err(|reason| self.unavailable(reason, Applied::No))
     }
 
     fn unavailable(&self, reason: String, applied: Applied) -> CommitError {

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::op::{Place, Trim};
+use super::op::{TableId, Trim};
 
 /// A key with its new value; `None` removes the key.
-type Value<'a> = (Place, &'a [u8], Option<&'a [u8]>);
+type Value<'a> = (TableId, &'a [u8], Option<&'a [u8]>);
 
 /// Values and trims to apply together. What clears a prefix is between two of these.
 #[derive(Default)]
@@ -22,8 +22,8 @@ pub(super) struct Newest<'a> {
 
 impl<'a> Newest<'a> {
     /// Sets or removes a key.
-    pub(super) fn put(&mut self, place: Place, key: &'a [u8], value: Option<&'a [u8]>) {
-        self.values.push((place, key, value));
+    pub(super) fn put(&mut self, table: TableId, key: &'a [u8], value: Option<&'a [u8]>) {
+        self.values.push((table, key, value));
     }
 
     /// Removes old events.
@@ -36,7 +36,7 @@ impl<'a> Newest<'a> {
     pub(super) fn into_parts(self) -> (Vec<Value<'a>>, impl Iterator<Item = Trim<'a>>) {
         let mut values = self.values;
         // A stable sort: the last one of equal keys is the newest.
-        values.sort_by_key(|(place, key, _)| (*place, *key));
+        values.sort_by_key(|(table, key, _)| (*table, *key));
         values.dedup_by(|next, kept| {
             let is_same = (next.0, next.1) == (kept.0, kept.1);
             if is_same {
@@ -58,22 +58,22 @@ mod tests {
     fn the_last_value_of_a_key_and_the_last_trim_of_an_application_are_applied() {
         let trim = |prefix, oldest| Trim { prefix, oldest, cutoff: Timestamp::new(7) };
         let mut newest = Newest::default();
-        newest.put(Place::Records, b"b", Some(b"1"));
-        newest.put(Place::Heads, b"b", Some(b"2"));
+        newest.put(TableId::Records, b"b", Some(b"1"));
+        newest.put(TableId::Heads, b"b", Some(b"2"));
         newest.trim(trim(b"web", 3));
-        newest.put(Place::Records, b"a", Some(b"3"));
-        newest.put(Place::Records, b"b", None);
+        newest.put(TableId::Records, b"a", Some(b"3"));
+        newest.put(TableId::Records, b"b", None);
         newest.trim(trim(b"db", 5));
-        newest.put(Place::Heads, b"b", Some(b"4"));
-        newest.put(Place::Records, b"c", None);
-        newest.put(Place::Records, b"c", Some(b"5"));
+        newest.put(TableId::Heads, b"b", Some(b"4"));
+        newest.put(TableId::Records, b"c", None);
+        newest.put(TableId::Records, b"c", Some(b"5"));
         newest.trim(trim(b"web", 9));
         let (values, trims) = newest.into_parts();
         let expected: [Value<'_>; 4] = [
-            (Place::Heads, b"b", Some(b"4")),
-            (Place::Records, b"a", Some(b"3")),
-            (Place::Records, b"b", None),
-            (Place::Records, b"c", Some(b"5")),
+            (TableId::Heads, b"b", Some(b"4")),
+            (TableId::Records, b"a", Some(b"3")),
+            (TableId::Records, b"b", None),
+            (TableId::Records, b"c", Some(b"5")),
         ];
         assert_eq!(values, expected);
         assert_eq!(trims.collect::<Vec<_>>(), [trim(b"db", 5), trim(b"web", 9)]);

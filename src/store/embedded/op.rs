@@ -7,22 +7,26 @@ use crate::domain::time::Timestamp;
 
 /// A table of the database. The numbers are on disk, so they must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum TableId {
     Meta = 0,
     Heads = 1,
     Records = 2,
     Events = 3,
 }
 
+impl TableId {
+    const ALL: [TableId; 4] = [TableId::Meta, TableId::Heads, TableId::Records, TableId::Events];
+}
+
 /// One change of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op<'a> {
     /// Sets the value of a key.
-    Put(Place, &'a [u8], &'a [u8]),
+    Put(TableId, &'a [u8], &'a [u8]),
     /// Removes a key.
-    Remove(Place, &'a [u8]),
+    Remove(TableId, &'a [u8]),
     /// Removes all keys of the application with this prefix.
-    Clear(Place, &'a [u8]),
+    Clear(TableId, &'a [u8]),
     /// Removes old events.
     Trim(Trim<'a>),
 }
@@ -47,32 +51,34 @@ impl Op<'_> {
     /// Appends the operation.
     pub(super) fn write(&self, bytes: &mut Vec<u8>) {
         match *self {
-            Op::Put(place, key, value) => write(bytes, PUT | place as u8, key, value),
-            Op::Remove(place, key) => write(bytes, REMOVE | place as u8, key, &[]),
-            Op::Clear(place, prefix) => write(bytes, CLEAR | place as u8, prefix, &[]),
+            Op::Put(table, key, value) => write(bytes, PUT | table as u8, key, value),
+            Op::Remove(table, key) => write(bytes, REMOVE | table as u8, key, &[]),
+            Op::Clear(table, prefix) => write(bytes, CLEAR | table as u8, prefix, &[]),
             Op::Trim(Trim { prefix, oldest, cutoff }) => {
-                let mut limits = [0; 16];
-                limits[..8].copy_from_slice(&oldest.to_le_bytes());
-                limits[8..].copy_from_slice(&cutoff.millis().to_le_bytes());
-                write(bytes, TRIM, prefix, &limits);
+                let limits = [oldest, cutoff.millis()].map(u64::to_le_bytes);
+                write(bytes, TRIM, prefix, limits.as_flattened());
             }
         }
     }
 }
 
-/// Appends an operation that sets a key to a value, which the functions append. If `value` returns
-/// `false`, the operation removes the key.
+/// Appends an operation that sets a key to a value. The key is a prefix with what `key` appends. If
+/// `value` returns `false`, the operation removes the key.
 pub(super) fn append(
     bytes: &mut Vec<u8>,
-    place: Place,
+    table: TableId,
+    prefix: &[u8],
     key: impl FnOnce(&mut Vec<u8>),
     value: impl FnOnce(&mut Vec<u8>) -> bool,
 ) {
     let start = bytes.len();
-    bytes.push(PUT | place as u8);
-    append_part(bytes, key);
+    bytes.push(PUT | table as u8);
+    append_part(bytes, |bytes| {
+        bytes.extend_from_slice(prefix);
+        key(bytes);
+    });
     if !append_part(bytes, value) {
-        bytes[start] = REMOVE | place as u8;
+        bytes[start] = REMOVE | table as u8;
     }
 }
 
@@ -118,17 +124,11 @@ impl<'a> Iterator for Ops<'a> {
         let (&tag, rest) = self.0.split_first()?;
         let (key, rest) = split_part(rest)?;
         let (value, rest) = split_part(rest)?;
-        let place = match tag & 0x0f {
-            0 => Place::Meta,
-            1 => Place::Heads,
-            2 => Place::Records,
-            3 => Place::Events,
-            _ => return None,
-        };
+        let table = *TableId::ALL.get(usize::from(tag & 0x0f))?;
         let op = match tag & 0xf0 {
-            PUT => Op::Put(place, key, value),
-            REMOVE => Op::Remove(place, key),
-            CLEAR => Op::Clear(place, key),
+            PUT => Op::Put(table, key, value),
+            REMOVE => Op::Remove(table, key),
+            CLEAR => Op::Clear(table, key),
             TRIM => {
                 let (limits, _) = value.as_chunks::<8>();
                 let &[oldest, cutoff] = limits else { return None };
@@ -153,26 +153,26 @@ mod tests {
 
     #[test]
     fn an_appended_operation_is_one_with_key_and_value() {
-        let key = |bytes: &mut Vec<u8>| bytes.extend_from_slice(b"key");
+        let key = |bytes: &mut Vec<u8>| bytes.extend_from_slice(b"ey");
         let mut bytes = b"before".to_vec();
-        append(&mut bytes, Place::Records, key, |bytes| {
+        append(&mut bytes, TableId::Records, b"k", key, |bytes| {
             bytes.extend_from_slice(b"value");
             true
         });
-        append(&mut bytes, Place::Events, key, |_| false);
+        append(&mut bytes, TableId::Events, b"k", key, |_| false);
         let read: Vec<Op<'_>> = Ops::new(&bytes[b"before".len()..]).collect();
-        let put = Op::Put(Place::Records, b"key", b"value");
-        assert_eq!(read, [put, Op::Remove(Place::Events, b"key")]);
+        let put = Op::Put(TableId::Records, b"key", b"value");
+        assert_eq!(read, [put, Op::Remove(TableId::Events, b"key")]);
     }
 
     #[test]
     fn operations_are_read_as_written() {
         let trim = Trim { prefix: b"ns\0web\0", oldest: 7, cutoff: Timestamp::new(u64::MAX) };
         let ops = [
-            Op::Put(Place::Meta, b"store", b"value"),
-            Op::Put(Place::Heads, b"", b""),
-            Op::Remove(Place::Records, b"key"),
-            Op::Clear(Place::Events, b"ns\0web\0"),
+            Op::Put(TableId::Meta, b"store", b"value"),
+            Op::Put(TableId::Heads, b"", b""),
+            Op::Remove(TableId::Records, b"key"),
+            Op::Clear(TableId::Events, b"ns\0web\0"),
             Op::Trim(trim),
         ];
         let mut bytes = Vec::new();

@@ -1,6 +1,6 @@
 //! Reads from the database, each time as of one commit.
 
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
@@ -11,56 +11,62 @@ use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::store::codec::{self, HeadRecord, Meta};
-use crate::store::heads::mk_change;
-use crate::store::key::{EVENTS, HEADS, Key, META, META_STORE, RECORDS, range_of};
-use crate::store::{Change, NumberedEvent, ReadError, Retention};
+use crate::store::key::{
+    EVENTS, HEADS, Key, META, META_STORE, RECORDS, app_of_head, append_event, event_number,
+    prefix_of, range_of,
+};
+use crate::store::{NumberedEvent, Position, ReadError, Retention};
 
-/// Why a read from the database failed.
-pub(super) enum Fault {
-    /// redb reports an error.
+/// Why a read of the database or of its log failed.
+#[derive(Debug)]
+pub(super) enum ReadFailure {
+    /// redb or the operating system reports an error.
     Database(redb::Error),
     /// A record is not valid.
     Record { record: String, reason: String },
+    /// A segment of the log is damaged, or does not continue the database.
+    Segment { path: PathBuf, reason: String },
 }
 
-impl<E: Into<redb::Error>> From<E> for Fault {
-    fn from(error: E) -> Fault {
-        Fault::Database(error.into())
+impl<E: Into<redb::Error>> From<E> for ReadFailure {
+    fn from(error: E) -> ReadFailure {
+        ReadFailure::Database(error.into())
     }
 }
 
-impl Fault {
-    /// Returns the error for the caller that reads `what`.
-    pub(super) fn into_read_error(self, what: impl FnOnce() -> String) -> ReadError {
+impl ReadFailure {
+    /// Returns the error for the caller that reads an application.
+    pub(super) fn into_read_error(self, app: &AppName) -> ReadError {
         match self {
-            Fault::Record { record, reason } => ReadError::Corrupt { record, reason },
-            Fault::Database(
+            ReadFailure::Record { record, reason } => ReadError::Corrupt { record, reason },
+            ReadFailure::Segment { path, reason } => {
+                ReadError::Corrupt { record: path.display().to_string(), reason }
+            }
+            ReadFailure::Database(
                 error @ (redb::Error::Corrupted(_) | redb::Error::TableTypeMismatch { .. }),
-            ) => ReadError::Corrupt { record: what(), reason: error.to_string() },
-            Fault::Database(error) => ReadError::Unavailable { reason: error.to_string() },
+            ) => ReadError::Corrupt { record: app.to_string(), reason: error.to_string() },
+            ReadFailure::Database(error) => ReadError::Unavailable { reason: error.to_string() },
         }
     }
 }
 
-pub(super) fn read_meta(txn: &ReadTransaction) -> Result<Meta, Fault> {
-    let record = || "store record".to_string();
-    let Some(bytes) = txn.open_table(META)?.get(META_STORE)? else {
-        let (record, reason) = (record(), "it is missing".to_string());
-        return Err(Fault::Record { record, reason });
-    };
-    codec::decode(bytes.value()).map_err(|reason| Fault::Record { record: record(), reason })
+pub(super) fn read_meta(txn: &ReadTransaction) -> Result<Meta, ReadFailure> {
+    let bad = |reason| ReadFailure::Record { record: "store record".to_string(), reason };
+    let bytes = txn.open_table(META)?.get(META_STORE)?;
+    let bytes = bytes.ok_or_else(|| bad("it is missing".to_string()))?;
+    codec::decode(bytes.value()).map_err(bad)
 }
 
-pub(super) fn read_heads(txn: &ReadTransaction) -> Result<Vec<Change>, Fault> {
+pub(super) fn read_heads(
+    txn: &ReadTransaction,
+) -> Result<Vec<(AppName, Position, Head)>, ReadFailure> {
     let mut heads = Vec::new();
     for entry in txn.open_table(HEADS)?.iter()? {
         let (key, record) = entry?;
-        let Some(Key::Head(app)) = Key::head_from_bytes(key.value()) else {
-            return Err(bad_key(key.value()));
-        };
+        let app = app_of_head(key.value()).ok_or_else(|| bad_key(key.value()))?;
         let (position, head) = HeadRecord::decode(record.value())
             .map_err(|reason| in_record(&Key::Head(app.clone()), reason))?;
-        heads.push(mk_change(app, position, Arc::new(head)));
+        heads.push((app, position, head));
     }
     Ok(heads)
 }
@@ -71,22 +77,21 @@ pub(super) fn read_app(
     database: &Database,
     app: &AppName,
     floor: impl FnOnce() -> Revision,
-) -> Result<Records, Fault> {
+) -> Result<Records, ReadFailure> {
     let txn = database.begin_read()?;
-    let head_key = Key::Head(app.clone());
-    let head = match txn.open_table(HEADS)?.get(&*head_key.to_bytes())? {
+    let head = match txn.open_table(HEADS)?.get(&*prefix_of(app))? {
         Some(bytes) => {
             let head = HeadRecord::decode(bytes.value());
-            head.map_err(|reason| in_record(&head_key, reason))?.1
+            head.map_err(|reason| in_record(&Key::Head(app.clone()), reason))?.1
         }
         None => Head::empty(floor()),
     };
     let mut records = Records::of_head(head);
     let whole = range_of(app);
-    let table = txn.open_table(RECORDS)?;
-    for entry in table.range(&*whole.start..&*whole.end)? {
+    for entry in txn.open_table(RECORDS)?.range(&*whole.start..&*whole.end)? {
         let (key, record) = entry?;
-        let key = Key::record_from_bytes(key.value()).ok_or_else(|| bad_key(key.value()))?;
+        let field = &key.value()[whole.start.len()..];
+        let key = Key::record_from_field(app, field).ok_or_else(|| bad_key(key.value()))?;
         let decoded = codec::decode_into(&mut records, &key, record.value());
         decoded.map_err(|reason| in_record(&key, reason))?;
     }
@@ -101,37 +106,34 @@ pub(super) fn read_events(
     count_max: usize,
     retention: &Retention,
     now: Timestamp,
-) -> Result<Vec<NumberedEvent>, Fault> {
+) -> Result<Vec<NumberedEvent>, ReadFailure> {
     let txn = database.begin_read()?;
     let mut range = range_of(app);
     if let Some(before) = before {
-        range.end = Key::Event(app.clone(), before).to_bytes();
+        range.end = prefix_of(app);
+        append_event(&mut range.end, before);
     }
     let mut events = Vec::new();
     let table = txn.open_table(EVENTS)?;
-    let entries = table.range(&*range.start..&*range.end)?;
-    for entry in entries.rev().take(count_max) {
+    for entry in table.range(&*range.start..&*range.end)?.rev().take(count_max) {
         let (key, record) = entry?;
-        let key = Key::event_from_bytes(key.value()).ok_or_else(|| bad_key(key.value()))?;
+        let number = event_number(key.value()).ok_or_else(|| bad_key(key.value()))?;
         let event = codec::decode::<StatusEvent>(record.value());
-        let event = event.map_err(|reason| in_record(&key, reason))?;
+        let event = event.map_err(|reason| in_record(&Key::Event(app.clone(), number), reason))?;
         if !retention.is_kept(event.time, now) {
             break;
         }
-        if let Key::Event(_, number) = key {
-            events.push(NumberedEvent { number, event });
-        }
+        events.push(NumberedEvent { number, event });
     }
     Ok(events)
 }
 
-fn in_record(key: &Key, reason: String) -> Fault {
-    let record = key.to_string();
-    Fault::Record { record, reason }
+fn in_record(key: &Key, reason: String) -> ReadFailure {
+    ReadFailure::Record { record: key.to_string(), reason }
 }
 
-fn bad_key(bytes: &[u8]) -> Fault {
-    Fault::Record {
+fn bad_key(bytes: &[u8]) -> ReadFailure {
+    ReadFailure::Record {
         record: bytes.escape_ascii().to_string(),
         reason: "its key is not known".to_string(),
     }

@@ -3,18 +3,23 @@
 use redb::{Database, Durability, ReadableTable, Table, WriteTransaction};
 
 use crate::domain::history::StatusEvent;
-use crate::store::codec::{self, Meta};
+use crate::store::codec::{self, FORMAT, Meta};
 use crate::store::key::{
-    EVENTS, HEADS, Key, META, META_APPLIED, META_FORMAT, META_STORE, RECORDS, range_of_prefix,
+    EVENTS, HEADS, META, META_APPLIED, META_FORMAT, META_STORE, RECORDS, event_number,
+    range_of_prefix,
 };
 
 use super::newest::Newest;
-use super::op::{Op, Ops, Place, Trim};
+use super::op::{Op, Ops, TableId, Trim};
+
+/// The format of a database with a log beside it has this bit. A version that does not know the log
+/// refuses such a database, because the log has commits that the database lacks.
+pub(super) const WITH_LOG: u32 = 0x100;
 
 type Bytes<'txn> = Table<'txn, &'static [u8], &'static [u8]>;
 
 /// The tables of one write transaction.
-pub(super) struct Tables<'txn> {
+struct Tables<'txn> {
     meta: Bytes<'txn>,
     heads: Bytes<'txn>,
     records: Bytes<'txn>,
@@ -23,7 +28,7 @@ pub(super) struct Tables<'txn> {
 
 impl<'txn> Tables<'txn> {
     /// Opens the tables, and creates missing ones.
-    pub(super) fn open(txn: &'txn WriteTransaction) -> Result<Tables<'txn>, redb::Error> {
+    fn open(txn: &'txn WriteTransaction) -> Result<Tables<'txn>, redb::Error> {
         Ok(Tables {
             meta: txn.open_table(META)?,
             heads: txn.open_table(HEADS)?,
@@ -33,22 +38,19 @@ impl<'txn> Tables<'txn> {
     }
 
     /// Applies the operations of groups, in order.
-    pub(super) fn apply<'a>(
-        &mut self,
-        groups: impl Iterator<Item = &'a [u8]>,
-    ) -> Result<(), redb::Error> {
+    fn apply<'a>(&mut self, groups: impl Iterator<Item = &'a [u8]>) -> Result<(), redb::Error> {
         let mut newest = Newest::default();
         for group in groups {
             let mut ops = Ops::new(group);
             for op in ops.by_ref() {
                 match op {
-                    Op::Put(place, key, value) => newest.put(place, key, Some(value)),
-                    Op::Remove(place, key) => newest.put(place, key, None),
+                    Op::Put(table, key, value) => newest.put(table, key, Some(value)),
+                    Op::Remove(table, key) => newest.put(table, key, None),
                     Op::Trim(trim) => newest.trim(trim),
-                    Op::Clear(place, prefix) => {
+                    Op::Clear(table, prefix) => {
                         self.write(std::mem::take(&mut newest))?;
                         let whole = range_of_prefix(prefix);
-                        self.table(place).retain_in(&*whole.start..&*whole.end, |_, _| false)?;
+                        self.table(table).retain_in(&*whole.start..&*whole.end, |_, _| false)?;
                     }
                 }
             }
@@ -63,44 +65,30 @@ impl<'txn> Tables<'txn> {
 
     fn write(&mut self, newest: Newest<'_>) -> Result<(), redb::Error> {
         let (values, mut trims) = newest.into_parts();
-        for (place, key, value) in values {
+        for (table, key, value) in values {
             match value {
-                Some(value) => drop(self.table(place).insert(key, value)?),
-                None => drop(self.table(place).remove(key)?),
+                Some(value) => drop(self.table(table).insert(key, value)?),
+                None => drop(self.table(table).remove(key)?),
             }
         }
         trims.try_for_each(|trim| self.trim(trim))
     }
 
-    /// Writes the record of the store as a whole.
-    pub(super) fn write_meta(&mut self, meta: &Meta) -> Result<(), redb::Error> {
-        self.meta.insert(META_STORE, &*codec::encode(meta))?;
-        Ok(())
-    }
-
-    /// Writes the format of the database.
-    pub(super) fn write_format(&mut self, format: u32) -> Result<(), redb::Error> {
-        self.meta.insert(META_FORMAT, &format.to_le_bytes()[..])?;
-        Ok(())
-    }
-
     /// Writes the sequence of the last applied group, with the checksum of the store record. A
     /// version that does not know the log changes the record alone.
-    pub(super) fn write_applied(&mut self, sequence: u64) -> Result<(), redb::Error> {
+    fn write_applied(&mut self, sequence: u64) -> Result<(), redb::Error> {
         let crc = self.meta.get(META_STORE)?.map(|store| crc32fast::hash(store.value()));
-        let mut mark = [0; 12];
-        mark[..8].copy_from_slice(&sequence.to_le_bytes());
-        mark[8..].copy_from_slice(&crc.unwrap_or_default().to_le_bytes());
-        self.meta.insert(META_APPLIED, &mark[..])?;
+        let crc = crc.unwrap_or_default().to_le_bytes();
+        self.meta.insert(META_APPLIED, &*[&sequence.to_le_bytes()[..], &crc].concat())?;
         Ok(())
     }
 
-    fn table(&mut self, place: Place) -> &mut Bytes<'txn> {
-        match place {
-            Place::Meta => &mut self.meta,
-            Place::Heads => &mut self.heads,
-            Place::Records => &mut self.records,
-            Place::Events => &mut self.events,
+    fn table(&mut self, table: TableId) -> &mut Bytes<'txn> {
+        match table {
+            TableId::Meta => &mut self.meta,
+            TableId::Heads => &mut self.heads,
+            TableId::Records => &mut self.records,
+            TableId::Events => &mut self.events,
         }
     }
 
@@ -109,10 +97,7 @@ impl<'txn> Tables<'txn> {
         let mut end = None;
         for entry in self.events.range(&*whole.start..&*whole.end)? {
             let (key, event) = entry?;
-            let number = match Key::event_from_bytes(key.value()) {
-                Some(Key::Event(_, number)) => number,
-                _ => break,
-            };
+            let Some(number) = event_number(key.value()) else { break };
             // An event that cannot be read stays until its number is below `oldest`.
             let is_old = || {
                 let event = codec::decode::<StatusEvent>(event.value());
@@ -140,12 +125,36 @@ pub(super) fn apply_groups<'a>(
     last: u64,
     is_durable: bool,
 ) -> Result<(), redb::Error> {
+    in_transaction(database, is_durable, |tables| {
+        tables.apply(groups)?;
+        tables.write_applied(last)
+    })
+}
+
+/// Writes the meta record and the format in a transaction of its own, which makes the file a
+/// Bellwether database. The database has all groups of the log up to `applied`.
+pub(super) fn write_meta(
+    database: &Database,
+    meta: &Meta,
+    applied: u64,
+    has_log: bool,
+) -> Result<(), redb::Error> {
+    let format = u32::from(FORMAT) | if has_log { WITH_LOG } else { 0 };
+    in_transaction(database, true, |tables| {
+        tables.meta.insert(META_STORE, &*codec::encode(meta))?;
+        tables.meta.insert(META_FORMAT, &format.to_le_bytes()[..])?;
+        tables.write_applied(applied)
+    })
+}
+
+/// Changes the tables in one transaction.
+fn in_transaction(
+    database: &Database,
+    is_durable: bool,
+    change: impl FnOnce(&mut Tables<'_>) -> Result<(), redb::Error>,
+) -> Result<(), redb::Error> {
     let mut txn = database.begin_write()?;
     txn.set_durability(if is_durable { Durability::Immediate } else { Durability::None })?;
-    {
-        let mut tables = Tables::open(&txn)?;
-        tables.apply(groups)?;
-        tables.write_applied(last)?;
-    }
+    change(&mut Tables::open(&txn)?)?;
     Ok(txn.commit()?)
 }

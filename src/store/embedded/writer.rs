@@ -10,17 +10,19 @@ use std::time::Instant;
 use redb::Database;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use crate::domain::transition::Transition;
 use crate::store::codec::{self, Meta};
 use crate::store::heads::{HeadStep, Heads};
 use crate::store::key::META_STORE;
-use crate::store::{Applied, Bucket, CommitError, ConflictCause};
-use crate::sync::write;
+use crate::store::{Applied, Bucket, CommitError};
+use crate::sync::{panic_text, write};
 
 use super::applier::Applier;
 use super::batch::Batch;
-use super::file::{Location, Opened, panic_text, write_meta};
-use super::log::{Group, Log};
-use super::op::{Op, Place};
+use super::file::{Location, Opened};
+use super::log::{Log, LogGroup};
+use super::op::{Op, TableId};
+use super::tables::write_meta;
 use super::{Published, Shared, group};
 
 /// A queued transition with the channel of its caller.
@@ -74,8 +76,7 @@ impl Writer {
 
     /// Writes until the queue is closed and empty.
     pub(super) fn run(mut self) {
-        let served = catch_unwind(AssertUnwindSafe(|| self.serve()));
-        if let Err(panic) = served {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.serve())) {
             // An observer or the writer panicked, so the data in memory may be inconsistent.
             let reason = format!("writer stopped by a panic: {}", panic_text(&*panic));
             tracing::error!(reason, "store has stopped, restart the process");
@@ -128,10 +129,7 @@ impl Writer {
             let outcome = step.map(|step| writes.extend(step.map(|step| (batch, step))));
             waiting.push((answer, outcome, room));
         }
-        let applied = match self.retry_at {
-            None => Applied::Maybe,
-            Some(_) => Applied::No,
-        };
+        let applied = if self.retry_at.is_none() { Applied::Maybe } else { Applied::No };
         let unavailable = match self.write(writes) {
             Ok(steps) => {
                 self.shared.publish(&steps);
@@ -150,11 +148,9 @@ impl Writer {
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Option<HeadStep>, CommitError> {
-        let head = batch.head.clone();
         let tombstones_max = self.shared.retention.tombstones_max;
-        let stepped = self.heads.swap(&batch.app, batch.base, head, tombstones_max);
-        let cause = ConflictCause::Revision;
-        stepped.map_err(|current| CommitError::Conflict { current, cause })
+        let Transition { app, base, head, .. } = &*batch.transition;
+        self.heads.swap(app, *base, head.clone(), tombstones_max)
     }
 
     /// Appends a group to the log, and syncs it. After an error the group may be on disk or not.
@@ -163,7 +159,7 @@ impl Writer {
             return self.shared.health().map(|()| Vec::new());
         }
         let written = catch_unwind(AssertUnwindSafe(|| self.append(writes)));
-        let written = written.unwrap_or_else(|panic| Err(panic_text(&*panic)));
+        let written = written.unwrap_or_else(|panic| Err(panic_text(&*panic).to_string()));
         if let (Err(reason), None) = (&written, self.retry_at) {
             tracing::error!(reason, "store cannot be used, will be opened again");
             self.shared.set_unusable(reason.clone());
@@ -181,12 +177,12 @@ impl Writer {
         let retention = &self.shared.retention;
         let size = writes.iter().map(|(batch, _)| batch.size()).sum();
         let mut steps = Vec::with_capacity(writes.len());
-        let mut group = Group::new(size, |bytes| {
+        let mut group = LogGroup::new(size, |bytes| {
             for (batch, step) in writes {
                 batch.write(&step, retention, bytes);
                 steps.push(step);
             }
-            Op::Put(Place::Meta, META_STORE, &meta).write(bytes);
+            Op::Put(TableId::Meta, META_STORE, &meta).write(bytes);
         });
         self.shared.backlog.await_room();
         let (sequence, asks) = self.log.append(&mut group).map_err(|error| error.to_string())?;
@@ -204,7 +200,7 @@ impl Writer {
     /// Marks the database as one with a log, and starts the thread that applies the log.
     fn start_applier(&mut self) -> Result<(), String> {
         self.write_meta(true)?;
-        let applier = Applier::new(self.shared.clone(), self.log.segments().clone());
+        let applier = Applier::new(self.shared.clone(), self.log.segments.clone());
         let thread = std::thread::Builder::new().name("store-applier".to_string());
         let thread = thread.spawn(move || applier.run());
         self.applier = Some(thread.map_err(|error| error.to_string())?);
@@ -215,8 +211,7 @@ impl Writer {
     fn write_meta(&self, has_log: bool) -> Result<(), String> {
         let database = self.shared.database();
         let database = database.as_ref().map_err(Clone::clone)?;
-        let written = write_meta(database, &self.meta(), self.last, has_log);
-        written.map_err(|error| error.to_string())
+        write_meta(database, &self.meta(), self.last, has_log).map_err(|error| error.to_string())
     }
 
     /// Waits until the applier has stopped.
@@ -229,7 +224,7 @@ impl Writer {
 
     fn meta(&self) -> Meta {
         let shared = &self.shared;
-        Meta::new(shared.epoch, shared.clock.latest(), self.heads.marks())
+        Meta { epoch: shared.epoch, clock: shared.clock.latest(), marks: self.heads.marks() }
     }
 
     /// Reopens the database after an error, and finds out whether it has the last group.
@@ -237,8 +232,7 @@ impl Writer {
         self.retry_at = Some(Instant::now() + self.shared.retry_interval);
         self.shared.backlog.stop();
         self.join_applier();
-        let opened = self.location.open();
-        let adopted = opened.map_err(|e| e.to_string()).and_then(|o| self.adopt(o));
+        let adopted = self.location.open().map_err(|e| e.to_string()).and_then(|o| self.adopt(o));
         match adopted {
             Ok(()) => {
                 tracing::info!("store can be used again");
@@ -250,12 +244,12 @@ impl Writer {
 
     fn adopt(&mut self, opened: Opened) -> Result<(), String> {
         let Opened { database, meta, heads, log, applied } = opened;
-        if meta.epoch() != self.shared.epoch {
+        if meta.epoch != self.shared.epoch {
             return Err("the file was replaced by another database; restart to use it".to_string());
         }
         // Reading may work where writing does not. Without this test write, the next commit would
         // fail immediately, again and again.
-        let probe = Meta::new(meta.epoch(), self.shared.clock.latest(), heads.marks());
+        let probe = Meta { clock: self.shared.clock.latest(), marks: heads.marks(), ..meta };
         write_meta(&database, &probe, applied, false).map_err(|e| e.to_string())?;
         let mut published = self.shared.published();
         let Published { heads: known, observers } = &mut *published;
@@ -273,7 +267,7 @@ impl Writer {
         }
         drop(published);
         (self.heads, self.log, self.last) = (heads, log, applied);
-        self.shared.backlog.reset(self.location.limits(), applied);
+        self.shared.backlog.reset(self.location.files.limits, applied);
         self.shared.set_database(Ok(database));
         Ok(())
     }
@@ -283,20 +277,18 @@ impl Writer {
         let had_log = self.applier.is_some();
         self.shared.backlog.end();
         self.join_applier();
-        if !self.shared.backlog.is_empty() || self.shared.health().is_err() {
-            // The next start applies the log.
-            self.shared.set_unusable("store is closed".to_string());
-            return;
-        }
-        match self.write_meta(false) {
-            // The database has everything, so a version that does not know the log can use it.
-            Ok(()) if had_log => {
-                if let Err(error) = self.log.segments().remove_all() {
-                    tracing::warn!(%error, "log is not removed, the next start removes it");
+        // Otherwise the next start applies the log.
+        if self.shared.backlog.is_empty() && self.shared.health().is_ok() {
+            match self.write_meta(false) {
+                // The database has everything, so a version that does not know the log can use it.
+                Ok(()) if had_log => {
+                    if let Err(error) = self.log.segments.remove_all() {
+                        tracing::warn!(%error, "log is not removed, the next start removes it");
+                    }
                 }
+                Ok(()) => {}
+                Err(error) => tracing::warn!(%error, "latest time is not stored"),
             }
-            Ok(()) => {}
-            Err(error) => tracing::warn!(%error, "latest time is not stored"),
         }
         self.shared.set_unusable("store is closed".to_string());
     }
@@ -309,7 +301,7 @@ impl Shared {
         let Published { heads, observers } = &mut *published;
         for step in steps {
             heads.apply(step);
-            observers.tell(step);
+            observers.notify_of(step);
         }
     }
 

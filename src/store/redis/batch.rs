@@ -22,7 +22,7 @@ use super::{block, script};
 
 /// The minimum number of changes that the log of a bucket keeps. A replica that is away for longer
 /// reads the heads.
-pub(super) const LOG_ENTRIES_MAX: u32 = 4096;
+pub(super) const LOG_ENTRIES: u32 = 4096;
 
 /// The number of arguments beside records and events: names of keys, numbers, the head.
 const ARGUMENTS: usize = 40;
@@ -109,8 +109,7 @@ impl Batch {
             }
         }
         let numbered = (transition.first_event()..).zip(events);
-        let encoded = numbered.map(|(number, e)| (number, e.time, codec::encode(e)));
-        batch.events = encoded.collect();
+        batch.events = numbered.map(|(number, e)| (number, e.time, codec::encode(e))).collect();
         if others.as_deref() != Some("") && transition.moves_revision() {
             let size = codec::RECORD_BYTES * (1 + writes.len() + events.len());
             let body = BodyRef(*base, writes, events, memory_only, *time);
@@ -189,7 +188,7 @@ impl Batch {
         call.arg(&*mark.writer).arg(mark.sequence);
         call.arg(head.revision.0).arg(codec::encode(&**head));
         call.arg(u8::from(self.clears)).arg(u8::from(head.deleted));
-        call.arg(&self.body).arg(LOG_ENTRIES_MAX);
+        call.arg(&self.body).arg(LOG_ENTRIES);
         call.arg(event_id(oldest)).arg(self.time.millis().saturating_sub(age_max));
         call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));
         call.arg(self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default());
@@ -251,8 +250,8 @@ pub(super) fn note_master(keys: &KeySpace, bucket: Bucket, known: Option<&Master
     call
 }
 
-/// Adds a data loss to the state and the log of a bucket; see `doubt.lua`.
-pub(super) fn doubt(
+/// Adds a data loss to the state and the log of a bucket; see `data_loss.lua`.
+pub(super) fn record_loss(
     keys: &KeySpace,
     bucket: Bucket,
     seen: u64,
@@ -260,8 +259,8 @@ pub(super) fn doubt(
     losses: u32,
 ) -> Cmd {
     let names = [Key::State(bucket), Key::Log(bucket)].map(|key| keys.name(key));
-    let mut call = script::call(&script::DOUBT, &names);
-    call.arg(seen).arg(floor.0).arg(losses).arg(LOG_ENTRIES_MAX);
+    let mut call = script::call(&script::DATA_LOSS, &names);
+    call.arg(seen).arg(floor.0).arg(losses).arg(LOG_ENTRIES);
     call
 }
 

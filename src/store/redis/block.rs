@@ -9,6 +9,8 @@ use std::collections::HashMap;
 
 use crate::store::key::is_status;
 
+use super::reply;
+
 /// The minimum number of statuses that a commit writes as a block. A smaller one writes a block
 /// only if its application has blocks.
 pub(super) const ENTRIES_MIN: usize = 16;
@@ -59,7 +61,7 @@ pub(super) struct Damaged {
 }
 
 impl Damaged {
-    fn new(field: &[u8], reason: impl Into<String>) -> Damaged {
+    pub(super) fn new(field: &[u8], reason: impl Into<String>) -> Damaged {
         Damaged { field: field.escape_ascii().to_string(), reason: reason.into() }
     }
 }
@@ -67,8 +69,8 @@ impl Damaged {
 impl Blocks {
     /// Parses the value of its field.
     pub(super) fn parse(text: &[u8]) -> Option<Blocks> {
-        let numbers = std::str::from_utf8(text).ok()?.split(' ').map(str::parse::<u64>);
-        let numbers: Vec<u64> = numbers.collect::<Result<_, _>>().ok()?;
+        let numbers = text.split(|byte| *byte == b' ').map(reply::parse);
+        let numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
         let [born, first, after, entries] = *numbers else { return None };
         Some(Blocks { born, first, after, entries })
     }
@@ -222,11 +224,11 @@ fn merge<'a>(blocks: &[(u64, &'a [u8])]) -> Result<(Newest<'a>, u64), Damaged> {
 fn split_entry(block: &[u8]) -> Option<(Written<'_>, &[u8])> {
     let (field_length, rest) = split_word(block)?;
     let (record_length, rest) = split_word(rest)?;
-    let (field, rest) = rest.split_at_checked(length(field_length)?)?;
+    let (field, rest) = rest.split_at_checked(reply::parse(field_length)?)?;
     if record_length == REMOVED {
         return Some(((field, None), rest));
     }
-    let (record, rest) = rest.split_at_checked(length(record_length)?)?;
+    let (record, rest) = rest.split_at_checked(reply::parse(record_length)?)?;
     Some(((field, Some(record)), rest))
 }
 
@@ -236,10 +238,6 @@ fn split_word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..end], &bytes[end + 1..]))
 }
 
-fn length(digits: &[u8]) -> Option<usize> {
-    std::str::from_utf8(digits).ok()?.parse().ok()
-}
-
 /// Returns the field of a block.
 fn name(number: u64) -> String {
     format!("{}{number}", char::from(BLOCK))
@@ -247,8 +245,7 @@ fn name(number: u64) -> String {
 
 /// Returns the number of a block from its field.
 fn number(field: &[u8]) -> Option<u64> {
-    let digits = field.strip_prefix(&[BLOCK])?;
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    reply::parse(field.strip_prefix(&[BLOCK])?)
 }
 
 #[cfg(test)]

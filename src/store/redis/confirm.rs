@@ -4,18 +4,19 @@
 use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use redis::{Cmd, Value};
+use redis::{Cmd, ServerError, Value};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 use crate::domain::name::AppName;
-use crate::store::{Applied, Bucket, CommitError, Version};
+use crate::domain::revision::Revision;
+use crate::store::{Applied, Bucket, CommitError, ConflictCause, Version};
 
+use super::attempts::{Attempts, GivenUp, passing_error};
 use super::durability::{Durability, Sender};
 use super::entry::EntryId;
 use super::key::Key;
-use super::link::{LinkError, is_unserved};
-use super::writer::{DEADLINE, IN_FLIGHT_MAX, PATIENCE, RETRY_PAUSE};
+use super::link::is_unserved;
+use super::writer::IN_FLIGHT_MAX;
 use super::{Shared, reply, script};
 
 /// The maximum number of applications in one question. Redis serves no other client meanwhile, for
@@ -44,45 +45,41 @@ pub(super) async fn run(shared: Arc<Shared>, tag: String, mut queue: mpsc::Recei
             count = queue.recv_many(&mut jobs, GROUP_MAX), if takes => open = count != 0,
         }
         if !jobs.is_empty() {
-            in_flight.push(ask(&shared, &sender, jobs));
+            in_flight.push(ask(&sender, jobs));
         }
     }
 }
 
-/// Asks until Redis answers or the deadline passes.
-async fn ask(shared: &Shared, sender: &Sender<'_>, jobs: Vec<Job>) {
-    let started = Instant::now();
-    let question = mk_question(shared, &jobs);
-    let mut was_sent = false;
-    let reason = loop {
-        let reason = match sender.run(&question).await {
-            Ok(answers) => match answers.first() {
-                Some(Value::Array(answers)) if answers.len() == jobs.len() => {
-                    return answer_all(shared, jobs, answers);
-                }
-                Some(Value::ServerError(error)) if error.code() == "NOSCRIPT" => {
-                    // The next attempt shows whether loading has worked.
-                    let _ = sender.run(&script::load_all()).await;
-                    "NOSCRIPT after loading it".to_string()
-                }
-                Some(unserved) if is_unserved(unserved) => format!("{unserved:?}"),
-                answer => break format!("unexpected answer to a confirmation: {answer:?}"),
-            },
-            Err(LinkError::Refused { reason }) => break reason,
-            Err(LinkError::Ambiguous { reason }) => {
-                was_sent = true;
-                reason
+async fn ask(sender: &Sender<'_>, jobs: Vec<Job>) {
+    let shared = sender.shared;
+    match ask_all(sender, &jobs).await {
+        Ok(answers) => answer_all(shared, jobs, &answers),
+        Err(GivenUp { reason, .. }) => {
+            for job in jobs {
+                let _ = job.answer.send(Err(shared.unavailable(reason.clone(), Applied::No)));
             }
-            Err(LinkError::Away { reason }) => reason,
-        };
-        let patience = if was_sent { DEADLINE } else { PATIENCE };
-        if patience <= started.elapsed() {
-            break reason;
         }
-        tokio::time::sleep(RETRY_PAUSE).await;
-    };
-    for job in jobs {
-        let _ = job.answer.send(Err(shared.unavailable(reason.clone(), Applied::No)));
+    }
+}
+
+/// Returns an answer for each version.
+async fn ask_all(sender: &Sender<'_>, jobs: &[Job]) -> Result<Vec<Value>, GivenUp> {
+    let question = mk_question(sender.shared, jobs);
+    let mut attempts = Attempts::new(sender);
+    loop {
+        let answer = attempts.send(&question).await?.pop().unwrap_or(Value::Nil);
+        let is_taken = |error: &&ServerError| error.code() == "NOSCRIPT" || is_unserved(&answer);
+        if let Some(error) = passing_error(&answer).filter(is_taken) {
+            attempts.prepare_next(error).await?;
+            continue;
+        }
+        match answer {
+            Value::Array(answers) if answers.len() == jobs.len() => return Ok(answers),
+            other => {
+                let reason = format!("unexpected answer to a confirmation: {other:?}");
+                return Err(GivenUp { reason, applied: Applied::No });
+            }
+        }
     }
 }
 
@@ -114,12 +111,34 @@ fn answer_all(shared: &Shared, jobs: Vec<Job>, answers: &[Value]) {
             None => match reply::text(answer).and_then(|id| id.parse().ok()) {
                 Some(last) => Ok(Some(last)),
                 None => {
-                    let reason = format!("unexpected version: {answer:?}");
-                    Err(shared.unavailable(reason, Applied::No))
+                    Err(shared.unavailable(format!("unexpected version: {answer:?}"), Applied::No))
                 }
             },
         };
         // The caller may have stopped waiting.
         let _ = job.answer.send(result);
+    }
+}
+
+impl Shared {
+    /// Reads a conflict in the answer of `commit.lua` or `confirm.lua`. If another master serves
+    /// than the one that the readers have compared, they compare again.
+    pub(super) fn read_conflict(&self, bucket: Bucket, answer: &[Value]) -> Option<CommitError> {
+        let [current, cause, number @ ..] = answer else { return None };
+        let cause = match reply::text(cause)? {
+            "master" => {
+                let number = number.first().and_then(reply::number);
+                if number != self.view.note(bucket).map(|note| note.epoch_floor) {
+                    self.suspicions.send_replace(());
+                }
+                ConflictCause::Master
+            }
+            "revision" => ConflictCause::Revision,
+            "quiet" => ConflictCause::QuietCommits,
+            "overtaken" => ConflictCause::Overtaken,
+            "request" => ConflictCause::Request,
+            _ => return None,
+        };
+        Some(CommitError::Conflict { current: Revision(reply::number(current)?), cause })
     }
 }

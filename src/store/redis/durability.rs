@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, ServerError, Value};
 use tokio::sync::Mutex;
 
 use crate::store::Bucket;
 
-use super::key::Tag;
+use super::key::tag;
 use super::link::{Dedicated, LinkError, is_unserved};
 use super::{Shared, reply};
 
@@ -35,27 +36,25 @@ pub enum Durability {
 }
 
 impl Durability {
-    fn patience(self) -> Duration {
+    /// Returns the number of replicas that a commit waits for, and the time to wait for them.
+    pub(super) fn waits_for(self) -> (u32, Duration) {
         match self {
-            Durability::Acknowledged => Duration::ZERO,
-            Durability::Replicated { patience, .. } | Durability::Synced { patience, .. } => {
-                patience
-            }
+            Durability::Acknowledged => (0, Duration::ZERO),
+            Durability::Replicated { replicas, patience }
+            | Durability::Synced { replicas, patience } => (replicas, patience),
         }
     }
 
     /// Appends the command that waits until the commits before it are durable.
     fn append_to(self, pipeline: &mut Pipeline) {
-        let patience = u64::try_from(self.patience().as_millis()).unwrap_or(u64::MAX);
+        let (replicas, patience) = self.waits_for();
         match self {
-            Durability::Acknowledged => {}
-            Durability::Replicated { replicas, .. } => {
-                pipeline.cmd("WAIT").arg(replicas).arg(patience);
-            }
-            Durability::Synced { replicas, .. } => {
-                pipeline.cmd("WAITAOF").arg(1).arg(replicas).arg(patience);
-            }
+            Durability::Acknowledged => return,
+            Durability::Replicated { .. } => pipeline.cmd("WAIT"),
+            Durability::Synced { .. } => pipeline.cmd("WAITAOF").arg(1),
         }
+        .arg(replicas)
+        .arg(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX));
     }
 
     /// Returns whether the answer reports the durability, and a sentence if not.
@@ -103,8 +102,7 @@ impl Shared {
         if !fails_over || self.durability != Durability::Acknowledged {
             return;
         }
-        let tag = Tag(Bucket(0)).to_string();
-        let Ok(info) = self.info(&tag, "replication").await else { return };
+        let Ok(info) = self.info(&tag(Bucket(0)), "replication").await else { return };
         if !info.text("slave0").is_empty() && info.text("min_slaves_good_slaves").is_empty() {
             tracing::warn!(
                 "during a failover two masters of Redis may acknowledge writes, and those of one \
@@ -116,7 +114,7 @@ impl Shared {
 
 /// Sends the pipelines of a lane.
 pub(super) struct Sender<'a> {
-    shared: &'a Shared,
+    pub(super) shared: &'a Shared,
     tag: &'a str,
     /// A connection of its own, because waiting for replicas blocks all other commands on a
     /// connection.
@@ -147,20 +145,8 @@ impl<'a> Sender<'a> {
     }
 
     async fn run_on_own(&self, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
-        let mut connection = {
-            let mut own = self.own.lock().await;
-            match &*own {
-                Some(dedicated) => dedicated.connection.clone(),
-                None => {
-                    let mut dedicated = self.shared.links.dedicated(self.tag).await?;
-                    let patience = self.shared.durability.patience();
-                    dedicated.connection.set_response_timeout(patience + Duration::from_secs(1));
-                    own.insert(dedicated).connection.clone()
-                }
-            }
-        };
-        let answered = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
-        match answered {
+        let mut connection = self.connection().await?;
+        match connection.send_packed_commands(pipeline, 0, pipeline.len()).await {
             Ok(answers) if !answers.iter().any(is_unserved) => Ok(answers),
             Ok(answers) => {
                 self.own.lock().await.take();
@@ -172,5 +158,17 @@ impl<'a> Sender<'a> {
                 Err(LinkError::Ambiguous { reason: error.to_string() })
             }
         }
+    }
+
+    /// Returns the own connection.
+    async fn connection(&self) -> Result<MultiplexedConnection, LinkError> {
+        let mut own = self.own.lock().await;
+        if let Some(dedicated) = &*own {
+            return Ok(dedicated.connection.clone());
+        }
+        let mut dedicated = self.shared.links.dedicated(self.tag).await?;
+        let timeout = self.shared.durability.waits_for().1 + Duration::from_secs(1);
+        dedicated.connection.set_response_timeout(timeout);
+        Ok(own.insert(dedicated).connection.clone())
     }
 }

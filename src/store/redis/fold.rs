@@ -15,7 +15,7 @@ use crate::store::{Bucket, ReadError};
 use crate::sync::lock;
 
 use super::block::{Blocks, Fold};
-use super::key::{Key, Tag};
+use super::key::{Key, tag};
 use super::link::LinkError;
 use super::view::MasterNote;
 use super::{Shared, batch, read, reply, script};
@@ -104,12 +104,10 @@ impl Shared {
             return Ok(());
         }
         let bucket = self.keys.bucket_of(app);
-        let tag = Tag(bucket).to_string();
         let ask = read::ask_blocks(&self.keys, bucket, app, index);
-        let values = self.links.run(&tag, &ask).await?;
+        let values = self.links.run(&tag(bucket), &ask).await?;
         let Some((note, fold)) = read::read_fold(app, index, &values)? else { return Ok(()) };
-        let answers = self.write_fold((bucket, app), (index, &note), &fold).await?;
-        Ok(reply::check(&answers)?)
+        Ok(reply::check(&self.write_fold((bucket, app), (index, &note), &fold).await?)?)
     }
 
     /// Calls the script on the master that was read; it does nothing on another one.
@@ -131,6 +129,6 @@ impl Shared {
         let mut pipeline = redis::pipe();
         pipeline.add_command(batch::check_master(&self.keys, std::iter::once(bucket)));
         pipeline.add_command(call);
-        self.links.run(&Tag(bucket).to_string(), &pipeline).await
+        self.links.run(&tag(bucket), &pipeline).await
     }
 }

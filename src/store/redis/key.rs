@@ -3,8 +3,6 @@
 //! All keys of a bucket have its hash tag (`{b07}`), so one script may touch them together, in a
 //! Cluster too. No key has a time to live: Redis never decides that something is over.
 
-use std::fmt;
-
 use crate::domain::name::AppName;
 use crate::store::Bucket;
 
@@ -66,10 +64,10 @@ impl KeySpace {
             Key::Meta => format!("{prefix}:meta"),
             Key::Replicas => format!("{prefix}:replicas"),
             Key::Clock => format!("{prefix}:clock"),
-            Key::Heads(b) => format!("{prefix}:{}:heads", Tag(b)),
-            Key::State(b) => format!("{prefix}:{}:state", Tag(b)),
-            Key::Log(b) => format!("{prefix}:{}:log", Tag(b)),
-            Key::Tombs(b) => format!("{prefix}:{}:tombs", Tag(b)),
+            Key::Heads(b) => format!("{prefix}:{}:heads", tag(b)),
+            Key::State(b) => format!("{prefix}:{}:state", tag(b)),
+            Key::Log(b) => format!("{prefix}:{}:log", tag(b)),
+            Key::Tombs(b) => format!("{prefix}:{}:tombs", tag(b)),
             Key::App(b, app) => format!("{}{app}", self.app_prefix(b)),
             Key::Events(b, app) => format!("{}{app}", self.events_prefix(b)),
         }
@@ -77,12 +75,12 @@ impl KeySpace {
 
     /// Returns the prefix of the keys of applications.
     pub(super) fn app_prefix(&self, bucket: Bucket) -> String {
-        format!("{}:{}:app:", self.prefix, Tag(bucket))
+        format!("{}:{}:app:", self.prefix, tag(bucket))
     }
 
     /// Returns the prefix of the keys of histories.
     pub(super) fn events_prefix(&self, bucket: Bucket) -> String {
-        format!("{}:{}:events:", self.prefix, Tag(bucket))
+        format!("{}:{}:events:", self.prefix, tag(bucket))
     }
 
     /// Returns the bucket of an application: CRC-32 of `<namespace>/<application>`, modulo the
@@ -94,13 +92,9 @@ impl KeySpace {
     }
 }
 
-/// The hash tag of a bucket with its braces.
-pub(super) struct Tag(pub(super) Bucket);
-
-impl fmt::Display for Tag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{{b{:02}}}", self.0.0)
-    }
+/// Returns the hash tag of a bucket with its braces.
+pub(super) fn tag(bucket: Bucket) -> String {
+    format!("{{b{:02}}}", bucket.0)
 }
 
 #[cfg(test)]

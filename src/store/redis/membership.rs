@@ -1,4 +1,5 @@
-//! Membership: the other processes that share the store, and the messages between them.
+//! Membership: the other processes that share the store, the messages between them, and which
+//! applications each follows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,13 +7,15 @@ use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 
+use crate::domain::name::AppName;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::ReplicaId;
 use crate::store::{Broadcast, Bucket, REPLICA_FORGOTTEN_AFTER, ReadError, codec};
+use crate::sync::lock;
 
-use super::batch::LOG_ENTRIES_MAX;
+use super::batch::LOG_ENTRIES;
 use super::key::{Key, KeySpace};
-use super::{reply, script};
+use super::{Shared, reply, script};
 
 /// A process that is silent for longer than this, by the store's clock, does not read the log. If
 /// it returns, it loads the application.
@@ -38,13 +41,6 @@ pub(super) fn read_beat(answer: &Value) -> Result<BTreeMap<ReplicaId, Timestamp>
     })
 }
 
-/// Returns the other processes that have sent a heartbeat lately: their ids, one after the other.
-fn others(living: &BTreeMap<ReplicaId, Timestamp>, own: ReplicaId) -> String {
-    let now = living.get(&own).copied().unwrap_or_default();
-    let others = living.iter().filter(|(id, at)| **id != own && now.since(**at) < PRESENT_MAX);
-    others.map(|(id, _)| format!("{:016x};", id.0)).collect()
-}
-
 /// Adds an entry to the log that announces a new process. An older version reads it as a message
 /// that it does not understand.
 pub(super) fn join(keys: &KeySpace, bucket: Bucket, own: ReplicaId) -> Cmd {
@@ -62,34 +58,22 @@ pub(super) fn broadcast(keys: &KeySpace, bucket: Bucket, notice: &Broadcast) -> 
 
 fn add_to_log(keys: &KeySpace, bucket: Bucket) -> Cmd {
     let mut add = cmd("XADD");
-    add.arg(keys.name(Key::Log(bucket))).arg("MAXLEN").arg("~").arg(LOG_ENTRIES_MAX).arg("*");
+    add.arg(keys.name(Key::Log(bucket))).arg("MAXLEN").arg("~").arg(LOG_ENTRIES).arg("*");
     add
 }
 
 /// The membership as this process knows it: which other processes follow the logs.
 #[derive(Default)]
 pub(super) struct Membership {
-    /// The ids of the others; `None` before the first answer, and after a process has joined.
-    others: Option<Arc<str>>,
-    /// The number of processes that joined since the start.
-    joined: u64,
+    /// The ids of the others, one after the other; `None` before the first answer, and after a
+    /// process has joined.
+    pub(super) others: Option<Arc<str>>,
+    /// The number of processes that joined since the start, to compare with
+    /// [`hear`](Membership::hear).
+    pub(super) joined: u64,
 }
 
 impl Membership {
-    pub(super) fn is_alone(&self) -> bool {
-        self.others.as_deref() == Some("")
-    }
-
-    /// Returns the ids of the other processes, one after the other; `None` if they are not known.
-    pub(super) fn others(&self) -> Option<Arc<str>> {
-        self.others.clone()
-    }
-
-    /// Returns a count to compare with [`hear`](Membership::hear): it changes when a process joins.
-    pub(super) fn joined(&self) -> u64 {
-        self.joined
-    }
-
     pub(super) fn join(&mut self) {
         self.joined += 1;
         self.others = None;
@@ -104,7 +88,36 @@ impl Membership {
         joined: u64,
     ) {
         if joined == self.joined {
-            self.others = Some(others(living, own).into());
+            let now = living.get(&own).copied().unwrap_or_default();
+            let is_present =
+                |(id, at): &(&ReplicaId, &Timestamp)| **id != own && now.since(**at) < PRESENT_MAX;
+            let others = living.iter().filter(is_present).map(|(id, _)| format!("{:016x};", id.0));
+            self.others = Some(others.collect::<String>().into());
+        }
+    }
+}
+
+/// Which applications this process follows, so that the other processes write the transitions of
+/// these into the log. They leave out those that no other process needs (`commit.lua`).
+///
+/// A mark only saves work: a process that finds no transition in an entry loads the application.
+impl Shared {
+    /// Marks that this process follows an application, unless no other process could read the mark.
+    /// A later commit has its transition in the log.
+    pub(super) async fn follow(&self, bucket: Bucket, app: &AppName) {
+        if lock(&self.membership).others.as_deref() != Some("") {
+            self.set_mark(bucket, app, true).await;
+        }
+    }
+
+    /// Adds or removes the mark of this process at an application.
+    pub(super) async fn set_mark(&self, bucket: Bucket, app: &AppName, follows: bool) {
+        let names = [Key::Heads(bucket), Key::App(bucket, app)].map(|key| self.keys.name(key));
+        let mut call = script::call(&script::FOLLOW, &names);
+        call.arg(app.to_string()).arg(&*self.writer).arg(u8::from(follows));
+        // Without the mark this process loads the application more often, which is correct too.
+        if let Err(error) = self.call(&names[1], &call).await {
+            tracing::debug!(%app, reason = error.reason(), "cannot mark what this process follows");
         }
     }
 }

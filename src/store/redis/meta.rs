@@ -97,9 +97,7 @@ pub(super) fn read(values: &[Value], keys: &KeySpace) -> Result<Option<Meta>, Op
         return Ok(None);
     }
     let read = || {
-        let [format, buckets, store_id, losses] = fields else {
-            return None;
-        };
+        let [format, buckets, store_id, losses] = fields else { return None };
         Some(Meta {
             format: reply::number(format)?.try_into().ok()?,
             buckets: reply::number(buckets)?.try_into().ok()?,

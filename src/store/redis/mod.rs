@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, Value};
+use redis::{Cmd, Value};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -32,31 +32,31 @@ use crate::domain::unit::presence::ReplicaId;
 use crate::sync::lock;
 
 use super::{
-    Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, OpenError, ReadError,
-    Retention, Space, Store, Version, random_store_id,
+    Applied, Broadcast, Bucket, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
+    OpenError, ReadError, Retention, Space, Store, Version, random_store_id,
 };
 
 use batch::{Batch, Mark};
 use fold::Folds;
 use info::InfoFields;
-use key::{Key, KeySpace, Tag};
+use key::{Key, KeySpace, tag};
 use link::{Kind, LinkError, Links, Target};
 use membership::Membership;
 use reader::Reader;
 use time::StoreClock;
+use unread::Confirmed;
 use view::{Own, View};
-use writer::{Committed, Job, Lane};
+use writer::{Committed, Job};
 
+mod attempts;
 mod batch;
 mod block;
 mod confirm;
-mod conflict;
 pub mod doctor;
 pub mod durability;
 mod entry;
 mod fold;
 mod info;
-mod interest;
 mod key;
 pub mod link;
 mod membership;
@@ -164,7 +164,7 @@ impl RedisStore {
     pub async fn open(target: Target, options: Options) -> Result<RedisStore, OpenError> {
         let Options { buckets, durability, retention, prefix, link } = options;
         let keys = KeySpace::new(&prefix, buckets.max(1));
-        let fails_over = target.kind() != Kind::Standalone;
+        let kind = target.kind();
         let links = Links::connect(target, link).await?;
         let epoch = meta::open(&links, &keys).await?;
         let clock = StoreClock::new(time::ask(&links, &keys, Timestamp::default()).await?.0);
@@ -191,25 +191,25 @@ impl RedisStore {
             readers: vec![tokio::spawn(time::follow(shared.clone()))],
             shared,
         };
-        for buckets in store.shared.groups().await? {
+        for buckets in store.shared.groups(kind) {
             store.start(buckets).await?;
         }
         store.join().await?;
-        store.shared.warn_of_two_masters(fails_over).await;
+        store.shared.warn_of_two_masters(kind != Kind::Standalone).await;
         Ok(store)
     }
 
     /// Reads the heads of some buckets, then starts the tasks that read and write them.
     async fn start(&mut self, buckets: Vec<Bucket>) -> Result<(), OpenError> {
-        let tag = Tag(buckets[0]).to_string();
+        let tag = tag(buckets[0]);
         let mut reader = Reader::new(self.shared.clone(), buckets);
         reader.catch_up().await?;
         self.readers.push(tokio::spawn(reader.run()));
         let (commits, jobs) = mpsc::channel(QUEUE_MAX);
-        let lane = Lane::new(self.shared.clone(), tag.clone(), jobs);
+        let commit = writer::run(self.shared.clone(), tag.clone(), jobs);
         let (confirmations, jobs) = mpsc::channel(QUEUE_MAX);
         let confirm = confirm::run(self.shared.clone(), tag, jobs);
-        lock(&self.writers).extend([tokio::spawn(lane.run()), tokio::spawn(confirm)]);
+        lock(&self.writers).extend([tokio::spawn(commit), tokio::spawn(confirm)]);
         lock(&self.lanes).push(Queues { commits, confirmations });
         Ok(())
     }
@@ -217,24 +217,18 @@ impl RedisStore {
     /// Notifies all other processes that this process reads their logs, before it serves a request.
     async fn join(&self) -> Result<(), OpenError> {
         let Shared { keys, replica, .. } = &*self.shared;
-        let mut answers = self
-            .shared
-            .call(&keys.name(Key::Replicas), &membership::beat(keys, *replica, self.now()))
-            .await?;
-        let mut pipeline = redis::pipe();
-        pipeline.add_command(membership::join(keys, Bucket(0), *replica));
-        answers.extend(self.shared.links.run(&keys.name(Key::Log(Bucket(0))), &pipeline).await?);
-        Ok(reply::check(&answers)?)
+        let beat = membership::beat(keys, *replica, self.now());
+        let beat = self.shared.call(&keys.name(Key::Replicas), &beat).await?;
+        let join = membership::join(keys, Bucket(0), *replica);
+        let join = self.shared.links.run_one(&tag(Bucket(0)), &join).await?;
+        Ok(reply::check(&[beat, join])?)
     }
 
-    fn lane(&self, bucket: Bucket) -> Option<Queues> {
+    fn lane(&self, bucket: Bucket) -> Result<Queues, CommitError> {
         let lanes = lock(&self.lanes);
         // There is one lane for all buckets, or one for each.
-        lanes.get(usize::from(bucket.0)).or_else(|| lanes.first()).cloned()
-    }
-
-    async fn read(&self, bucket: Bucket, pipeline: &Pipeline) -> Result<Vec<Value>, ReadError> {
-        Ok(self.shared.links.run(&Tag(bucket).to_string(), pipeline).await?)
+        let lane = lanes.get(usize::from(bucket.0)).or_else(|| lanes.first()).cloned();
+        lane.ok_or_else(|| self.shared.closed(Applied::No))
     }
 }
 
@@ -270,7 +264,7 @@ impl Store for RedisStore {
         loop {
             let mut noted = shared.view.follow_note(bucket);
             let seen = shared.view.revision(bucket, app);
-            let found = read::read_app(app, &self.read(bucket, &ask).await?)?;
+            let found = read::read_app(app, &shared.links.run(&tag(bucket), &ask).await?)?;
             shared.folds.note(app, found.has_blocks);
             // A transition based on this state would hide the data loss.
             let is_known = found.losses <= shared.view.cursor(bucket).2;
@@ -298,19 +292,18 @@ impl Store for RedisStore {
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         let shared = &self.shared;
         let bucket = shared.keys.bucket_of(&transition.app);
-        let gone = |applied| shared.unavailable("store is closed".to_string(), applied);
-        let lane = self.lane(bucket).ok_or_else(|| gone(Applied::No))?;
+        let lane = self.lane(bucket)?;
         let history = shared.view.history(bucket);
         let has_blocks = shared.folds.has_blocks(&transition.app);
-        let others = lock(&shared.membership).others();
+        let others = lock(&shared.membership).others.clone();
         let batch = Batch::encode(&transition, bucket, history, has_blocks, others);
         let (answer, answered) = oneshot::channel();
         let job = Job { batch, transition: transition.clone(), answer };
-        lane.commits.send(job).await.map_err(|_| gone(Applied::No))?;
+        lane.commits.send(job).await.map_err(|_| shared.closed(Applied::No))?;
         drop(lane);
         // The transition is kept until the observers have received it, so that the reader need not
         // decode it.
-        let (outcome, _kept) = answered.await.map_err(|_| gone(Applied::Maybe))?;
+        let (outcome, _kept) = answered.await.map_err(|_| shared.closed(Applied::Maybe))?;
         if let Err(CommitError::Conflict { current, .. }) = outcome {
             shared.await_missed(bucket, &transition.app, current).await;
         }
@@ -330,19 +323,21 @@ impl Store for RedisStore {
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
         let shared = &self.shared;
         let bucket = shared.keys.bucket_of(app);
-        let gone = |applied| shared.unavailable("store is closed".to_string(), applied);
-        let lane = self.lane(bucket).ok_or_else(|| gone(Applied::No))?;
+        let lane = self.lane(bucket)?;
         let (answer, answered) = oneshot::channel();
         let job = confirm::Job { app: app.clone(), bucket, version, answer };
-        lane.confirmations.send(job).await.map_err(|_| gone(Applied::No))?;
+        lane.confirmations.send(job).await.map_err(|_| shared.closed(Applied::No))?;
         drop(lane);
-        let confirmed = answered.await.map_err(|_| gone(Applied::No))?;
+        let confirmed = answered.await.map_err(|_| shared.closed(Applied::No))?;
         if let Err(CommitError::Conflict { current, .. }) = confirmed {
             shared.await_missed(bucket, app, current).await;
         }
-        match confirmed? {
-            Some(last) => shared.rely_on(bucket, app, version, last),
-            None => Ok(()),
+        let Some(entry) = confirmed? else { return Ok(()) };
+        let Version { revision, epoch_floor, .. } = version;
+        match shared.view.rely_on(bucket, app, Confirmed { revision, epoch_floor, entry }) {
+            true => Ok(()),
+            // As the next master would say.
+            false => Err(CommitError::Conflict { current: revision, cause: ConflictCause::Master }),
         }
     }
 
@@ -363,7 +358,7 @@ impl Store for RedisStore {
             return Ok(Vec::new());
         }
         let ask = read::ask_events(keys, bucket, app, before, count);
-        let values = self.read(bucket, &ask).await?;
+        let values = self.shared.links.run(&tag(bucket), &ask).await?;
         read::read_events(app, &values, retention, self.now())
     }
 
@@ -373,19 +368,18 @@ impl Store for RedisStore {
 
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
         let Shared { keys, replica, membership, .. } = &*self.shared;
-        let joined = lock(membership).joined();
+        let joined = lock(membership).joined;
         let call = membership::beat(keys, *replica, self.now());
-        let values = self.shared.call(&keys.name(Key::Replicas), &call).await?;
-        let living = membership::read_beat(values.last().unwrap_or(&Value::Nil))?;
+        let answer = self.shared.call(&keys.name(Key::Replicas), &call).await?;
+        let living = membership::read_beat(&answer)?;
         lock(membership).hear(&living, *replica, joined);
         Ok(living)
     }
 
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
         let bucket = self.shared.keys.bucket_of(&notice.app);
-        let mut pipeline = redis::pipe();
-        pipeline.add_command(membership::broadcast(&self.shared.keys, bucket, &notice));
-        self.read(bucket, &pipeline).await?;
+        let add = membership::broadcast(&self.shared.keys, bucket, &notice);
+        self.shared.links.run_one(&tag(bucket), &add).await?;
         Ok(())
     }
 
@@ -422,33 +416,29 @@ impl Drop for RedisStore {
 impl Shared {
     /// Groups the buckets that share a connection: all of them, or each alone in a Cluster, where
     /// one request must stay within one slot.
-    async fn groups(&self) -> Result<Vec<Vec<Bucket>>, OpenError> {
-        let all: Vec<Bucket> = (0..self.keys.buckets).map(Bucket).collect();
-        let info = self.info(&Tag(Bucket(0)).to_string(), "cluster").await?;
-        Ok(match info.text("cluster_enabled") {
-            "1" => all.into_iter().map(|bucket| vec![bucket]).collect(),
-            _ => vec![all],
-        })
+    fn groups(&self, kind: Kind) -> Vec<Vec<Bucket>> {
+        let all = (0..self.keys.buckets).map(Bucket);
+        match kind {
+            Kind::Cluster => all.map(|bucket| vec![bucket]).collect(),
+            Kind::Standalone | Kind::Sentinel => vec![all.collect()],
+        }
     }
 
     /// Returns a section of the answer to `INFO` of the master that holds a key.
     async fn info(&self, key: &str, section: &str) -> Result<InfoFields, LinkError> {
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("INFO").arg(section);
-        let values = self.links.run(key, &pipeline).await?;
-        Ok(InfoFields::of_lines(values.first().map(reply::info).unwrap_or_default()))
+        let answer = self.links.run_one(key, redis::cmd("INFO").arg(section)).await?;
+        Ok(InfoFields::of_lines(reply::info(&answer)))
     }
 
     /// Calls a script on the master that holds a key.
-    async fn call(&self, key: &str, call: &Cmd) -> Result<Vec<Value>, LinkError> {
+    async fn call(&self, key: &str, call: &Cmd) -> Result<Value, LinkError> {
         script::run(&self.links, key, call).await
     }
 
     /// Waits for a commit that this process has not seen yet. The log delivers it, so the caller
     /// need not load the application.
     async fn await_missed(&self, bucket: Bucket, app: &AppName, current: Revision) {
-        let notified = self.view.until_at(bucket, app, current);
-        let _ = tokio::time::timeout(MISSED_MAX, notified).await;
+        let _ = tokio::time::timeout(MISSED_MAX, self.view.until_at(bucket, app, current)).await;
     }
 
     fn next_mark(&self) -> Mark {
@@ -460,11 +450,15 @@ impl Shared {
             return Err("store is closed".to_string());
         }
         self.links.health()?;
-        lock(&self.troubles).values().next().cloned().map_or(Ok(()), Err)
+        lock(&self.troubles).values().next().map_or(Ok(()), |trouble| Err(trouble.clone()))
     }
 
     fn unavailable(&self, reason: String, applied: Applied) -> CommitError {
         CommitError::Unavailable { reason, applied, retry_after: RETRY_AFTER }
+    }
+
+    fn closed(&self, applied: Applied) -> CommitError {
+        self.unavailable("store is closed".to_string(), applied)
     }
 }
 

@@ -31,8 +31,7 @@ pub(super) fn ask_app(keys: &KeySpace, bucket: Bucket, app: &AppName) -> Pipelin
     pipeline.cmd("MULTI");
     pipeline.cmd("HGET").arg(keys.name(Key::Heads(bucket))).arg(app.to_string());
     let state = pipeline.cmd("HMGET").arg(keys.name(Key::State(bucket)));
-    state.arg("floor").arg("losses").arg("master");
-    state.arg("counts_above").arg("history");
+    state.arg(&["floor", "losses", "master", "counts_above", "history"]);
     pipeline.cmd("HGETALL").arg(keys.name(Key::App(bucket, app)));
     pipeline.cmd("INFO").arg("replication");
     pipeline.cmd("EXEC");
@@ -63,7 +62,11 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, Read
     });
     let (found, index) = block::newest(fields_of(fields)).map_err(|d| damaged(app, d))?;
     for (field, bytes) in found {
-        read_record(&mut records, app, field, bytes)?;
+        let key = Record::record_from_field(app, field);
+        let key = key.ok_or_else(|| Damaged::new(field, "its key is not known"));
+        let key = key.map_err(|d| damaged(app, d))?;
+        let bad = |reason| ReadError::Corrupt { record: key.to_string(), reason };
+        codec::decode_into(&mut records, &key, bytes).map_err(bad)?;
     }
     // The same order as in every other store.
     records.units.sort_by(|a, b| a.0.cmp(&b.0));
@@ -86,22 +89,6 @@ fn fields_of(hash: &Value) -> impl Iterator<Item = Field<'_>> {
 
 fn damaged(app: &AppName, Damaged { field, reason }: Damaged) -> ReadError {
     ReadError::Corrupt { record: format!("{field} of {app}"), reason }
-}
-
-/// Adds one record to those of its application.
-fn read_record(
-    records: &mut Records,
-    app: &AppName,
-    field: &[u8],
-    bytes: &[u8],
-) -> Result<(), ReadError> {
-    let key = Record::record_from_field(app.clone(), field);
-    let key = key.ok_or_else(|| ReadError::Corrupt {
-        record: format!("{} of {app}", field.escape_ascii()),
-        reason: "its key is not known".to_string(),
-    })?;
-    let bad = |reason| ReadError::Corrupt { record: key.to_string(), reason };
-    codec::decode_into(records, &key, bytes).map_err(bad)
 }
 
 /// Returns the commands that read the blocks of an index, and the single fields if statuses may be
@@ -161,8 +148,10 @@ fn read_noted(state: &[Value], replication: &Value) -> Option<MasterNote> {
 /// Parses the answer of `master.lua`.
 pub(super) fn read_note(values: &[Value]) -> Option<MasterNote> {
     let [epoch_floor, history] = values else { return None };
-    let epoch_floor = reply::number(epoch_floor)?;
-    Some(MasterNote { epoch_floor, history: reply::text(history)?.into() })
+    Some(MasterNote {
+        epoch_floor: reply::number(epoch_floor)?,
+        history: reply::text(history)?.into(),
+    })
 }
 
 /// Returns the command that reads the events of an application before a number, newest first.
@@ -225,7 +214,7 @@ pub(super) fn ask_bucket(keys: &KeySpace, bucket: Bucket) -> Pipeline {
 /// Parses the answer to [`ask_bucket`].
 pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView, ReadError> {
     let [heads, state, log] = reply::transaction(values)?;
-    let mut changes = Vec::new();
+    let mut found = Vec::new();
     for (name, record) in reply::pairs(heads) {
         let app = reply::text(name).and_then(app_from_text);
         let app = app.ok_or_else(|| ReadError::Corrupt {
@@ -233,14 +222,12 @@ pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView
             reason: "it is not a name".to_string(),
         })?;
         let (position, head) = read_head(&app, reply::bytes(record).unwrap_or_default())?;
-        let head = Arc::new(head);
-        changes.push(Change { app, bucket, position, head, transition: None });
+        found.push((app, position, head));
     }
     let state: Vec<u64> =
         reply::items(state).iter().map(|v| reply::number(v).unwrap_or_default()).collect();
     let &[last, floor, forgotten, losses] = &*state else {
-        let reason = "unexpected answer to HMGET".to_string();
-        return Err(ReadError::Unavailable { reason });
+        return Err(ReadError::Unavailable { reason: "unexpected answer to HMGET".to_string() });
     };
     let marks = Watermarks {
         last: Position(last),
@@ -249,7 +236,7 @@ pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView
     };
     let cursor = reply::items(log).first().and_then(read_entry);
     Ok(BucketView {
-        heads: Heads::restore(bucket, changes, marks),
+        heads: Heads::restore(bucket, found, marks),
         cursor: cursor.map(|(id, _)| id).unwrap_or_default(),
         losses: u32::try_from(losses).unwrap_or(u32::MAX),
         unread: Unread::default(),
@@ -261,7 +248,7 @@ pub(super) enum Logged {
     /// A change.
     Change(Box<LogEntry>),
     /// The bucket may have lost writes.
-    Doubt,
+    DataLoss,
     /// A process has joined.
     Joined(EntryId, Option<ReplicaId>),
     /// A message that a process broadcast; `None` if this version does not understand it.
@@ -281,7 +268,7 @@ pub(super) fn read_logged(
     };
     let (id, fields) = read_entry(entry).ok_or_else(|| bad("it has no id".to_string()))?;
     if field(&fields, b"d").is_some() {
-        return Ok(Logged::Doubt);
+        return Ok(Logged::DataLoss);
     }
     if let Some(who) = field(&fields, b"j") {
         let who = std::str::from_utf8(who).ok().and_then(|id| u64::from_str_radix(id, 16).ok());
@@ -293,7 +280,7 @@ pub(super) fn read_logged(
     }
     let missing = |what: &str| bad(format!("it has no {what}"));
     let text = |name: &[u8]| std::str::from_utf8(field(&fields, name)?).ok();
-    let number = |name: &[u8]| text(name)?.parse::<u64>().ok();
+    let number = |name: &[u8]| reply::parse(field(&fields, name)?);
     let app = text(b"a").and_then(app_from_text).ok_or_else(|| missing("application"))?;
     let position = Position(number(b"p").ok_or_else(|| missing("position"))?);
     let head = || {
@@ -322,8 +309,7 @@ pub(super) fn read_logged(
 /// Returns the id of a log entry, and the position of the change, if it is one.
 pub(super) fn read_place(entry: &Value) -> Option<(EntryId, Option<Position>)> {
     let (id, fields) = read_entry(entry)?;
-    let position = field(&fields, b"p").and_then(|p| std::str::from_utf8(p).ok()?.parse().ok());
-    Some((id, position.map(Position)))
+    Some((id, field(&fields, b"p").and_then(reply::parse).map(Position)))
 }
 
 type RawFields<'a> = Vec<(&'a Value, &'a Value)>;
@@ -348,8 +334,7 @@ fn read_head(app: &AppName, bytes: &[u8]) -> Result<(Position, Head), ReadError>
     let (Some(position), Some(head)) = (parts.next(), parts.next()) else {
         return Err(bad("it is cut off".to_string()));
     };
-    let position = std::str::from_utf8(position).ok().and_then(|text| text.parse().ok());
-    let position = position.ok_or_else(|| bad("it has no position".to_string()))?;
+    let position = reply::parse(position).ok_or_else(|| bad("it has no position".to_string()))?;
     Ok((Position(position), codec::decode(head).map_err(bad)?))
 }
 

@@ -5,17 +5,15 @@
 
 use std::time::Duration;
 
-use crate::domain::name::AppName;
 use crate::domain::transition::Transition;
-use crate::store::{Applied, Bucket, CommitError, ConflictCause, Store as _, Version};
+use crate::store::{Applied, Bucket, CommitError, Store as _, Version};
 
 use super::entry::EntryId;
-use super::unread::Confirmed;
 use super::{RedisStore, Shared};
 
 /// The time that a committed transition waits for the reader to notify the observers of this
 /// process.
-const TOLD_MAX: Duration = Duration::from_secs(5);
+const READ_BACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Shared {
     /// Waits until the observers have received a commit on the master with this floor. Fails if the
@@ -28,30 +26,13 @@ impl Shared {
         id: EntryId,
     ) -> Result<(), CommitError> {
         let received = self.view.until_notified(bucket, id);
-        if tokio::time::timeout(TOLD_MAX, received).await.is_err() {
+        if tokio::time::timeout(READ_BACK_TIMEOUT, received).await.is_err() {
             let reason = "the commit is applied, but not read back yet".to_string();
             return Err(self.unavailable(reason, Applied::Yes));
         }
-        match self.view.is_read_under(bucket, epoch_floor) {
+        match self.view.reader_floor(bucket) <= epoch_floor {
             true => Ok(()),
             false => Err(self.may_be_lost()),
-        }
-    }
-
-    /// Lets an answer rely on a version that Redis has confirmed when this was the last entry of
-    /// the log.
-    pub(super) fn rely_on(
-        &self,
-        bucket: Bucket,
-        app: &AppName,
-        version: Version,
-        entry: EntryId,
-    ) -> Result<(), CommitError> {
-        let Version { revision, epoch_floor, .. } = version;
-        match self.view.rely_on(bucket, app, Confirmed { revision, epoch_floor, entry }) {
-            true => Ok(()),
-            // As the next master would say.
-            false => Err(CommitError::Conflict { current: revision, cause: ConflictCause::Master }),
         }
     }
 
@@ -93,23 +74,23 @@ mod tests {
     fn no_answer_relies_on_a_former_master() {
         let (bucket, app) = (Bucket(0), AppName::new("test", "web").unwrap());
         let view = View::new(1, Epoch { store_id: 7, losses: 0 });
-        view.read_under(bucket, 0);
+        view.set_reader_floor(bucket, 0);
         let confirmed = |epoch_floor| {
             let entry = EntryId(9, 0);
             view.rely_on(bucket, &app, Confirmed { revision: Revision(1), epoch_floor, entry })
         };
         assert!(confirmed(0));
-        assert_eq!(view.unread(bucket, 0), None, "its master still serves");
-        view.read_under(bucket, 1);
-        assert_eq!(view.unread(bucket, 1), Some(EntryId(9, 0)));
+        assert_eq!(view.last_unread_entry(bucket, 0), None, "its master still serves");
+        view.set_reader_floor(bucket, 1);
+        assert_eq!(view.last_unread_entry(bucket, 1), Some(EntryId(9, 0)));
         assert!(!confirmed(0));
         // The next master has it, and the one after that does not.
-        view.has_unread(bucket, 1);
-        assert_eq!(view.unread(bucket, 1), None);
-        view.read_under(bucket, 2);
-        assert_eq!(view.unread(bucket, 2), Some(EntryId(9, 0)));
+        view.confirm_unread(bucket, 1);
+        assert_eq!(view.last_unread_entry(bucket, 1), None);
+        view.set_reader_floor(bucket, 2);
+        assert_eq!(view.last_unread_entry(bucket, 2), Some(EntryId(9, 0)));
         view.replace(bucket, view.bucket(bucket));
-        assert_eq!(view.unread(bucket, 2), None);
+        assert_eq!(view.last_unread_entry(bucket, 2), None);
     }
 
     /// The ids of entries are times, so those of the next master follow the id of a lost entry.
@@ -118,15 +99,14 @@ mod tests {
         let bucket = Bucket(0);
         let view = View::new(1, Epoch { store_id: 7, losses: 0 });
         let reads = |id| BucketView { cursor: EntryId(id, 0), ..view.bucket(bucket) };
-        view.read_under(bucket, 0);
+        view.set_reader_floor(bucket, 0);
         view.replace(bucket, reads(5));
         view.until_notified(bucket, EntryId(5, 0)).await;
-        assert!(view.is_read_under(bucket, 0));
+        assert_eq!(view.reader_floor(bucket), 0);
         // Entry 6 is lost with its master; the next one has entry 7.
-        view.read_under(bucket, 1 << 20);
+        view.set_reader_floor(bucket, 1 << 20);
         view.replace(bucket, reads(7));
         view.until_notified(bucket, EntryId(6, 0)).await;
-        assert!(!view.is_read_under(bucket, 0), "entry 6 was never read");
-        assert!(view.is_read_under(bucket, 1 << 20));
+        assert_eq!(view.reader_floor(bucket), 1 << 20, "entry 6 was never read");
     }
 }

@@ -10,15 +10,14 @@ use redis::{Cmd, Pipeline, Value, cmd};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::domain::revision::Revision;
 use crate::store::{Bucket, Epoch, OpenError, Position};
 use crate::sync::lock;
 
 use super::batch;
-use super::key::{Key, Tag};
+use super::key::{Key, tag};
 use super::link::{Dedicated, Master};
 use super::read::{self, Logged};
-use super::view::{Break, BucketView, MasterNote};
+use super::view::{Break, MasterNote};
 use super::{Shared, meta, repair, reply, script};
 
 /// How long Redis holds a read that waits for new entries. An answer that takes much longer never
@@ -57,13 +56,8 @@ impl Reader {
         self.suspicions.mark_unchanged();
         let mut dedicated = self.shared.links.dedicated(&self.tag()).await?;
         dedicated.connection.set_response_timeout(RESPONSE_MAX);
-        let mut session = LogSession {
-            shared: &self.shared,
-            connection: &mut dedicated.connection,
-            seen: self.epoch,
-            counted: false,
-            notes: BTreeMap::new(),
-        };
+        let connection = &mut dedicated.connection;
+        let mut session = LogSession::new(&self.shared, connection, self.epoch);
         reply::check(&session.ask(&script::load_all()).await?)?;
         session.check_meta().await?;
         session.note_master(&self.buckets).await?;
@@ -110,17 +104,11 @@ impl Reader {
     /// Reads the logs until the connection ends, or the link connects to another master.
     async fn follow(&mut self, mut dedicated: Dedicated) -> Result<(), OpenError> {
         let mut master = self.shared.links.master(&self.tag());
-        let read = &dedicated.master;
+        let Dedicated { connection, master: read } = &mut dedicated;
         let is_other = |now: &Option<Master>| now.as_ref().is_some_and(|now| !now.is_same(read));
-        let connection = &mut dedicated.connection;
         let view = &self.shared.view;
-        let mut session = LogSession {
-            shared: &self.shared,
-            connection,
-            seen: self.shared.view.epoch(),
-            counted: false,
-            notes: self.buckets.iter().filter_map(|&b| Some((b, view.note(b)?))).collect(),
-        };
+        let mut session = LogSession::new(&self.shared, connection, view.epoch());
+        session.notes = self.buckets.iter().filter_map(|&b| Some((b, view.note(b)?))).collect();
         loop {
             tokio::select! {
                 moved = master.wait_for(is_other) => {
@@ -136,7 +124,7 @@ impl Reader {
     }
 
     fn tag(&self) -> String {
-        Tag(self.buckets[0]).to_string()
+        tag(self.buckets[0])
     }
 }
 
@@ -152,18 +140,23 @@ struct LogSession<'a> {
     notes: BTreeMap<Bucket, MasterNote>,
 }
 
-impl LogSession<'_> {
+impl<'a> LogSession<'a> {
+    fn new(
+        shared: &'a Shared,
+        connection: &'a mut MultiplexedConnection,
+        seen: Epoch,
+    ) -> LogSession<'a> {
+        LogSession { shared, connection, seen, counted: false, notes: BTreeMap::new() }
+    }
+
     async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, OpenError> {
-        let answered = self.connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
-        answered.map_err(|error| unavailable(&error.to_string()))
+        self.connection.send_packed_commands(pipeline, 0, pipeline.len()).await.map_err(unavailable)
     }
 
     async fn ask_one(&mut self, command: &Cmd) -> Result<Value, OpenError> {
-        let answered = self.connection.send_packed_command(command).await;
-        match answered {
-            Ok(Value::ServerError(error)) => Err(unavailable(&error.to_string())),
-            Ok(value) => Ok(value),
-            Err(error) => Err(unavailable(&error.to_string())),
+        match self.connection.send_packed_command(command).await.map_err(unavailable)? {
+            Value::ServerError(error) => Err(unavailable(error)),
+            value => Ok(value),
         }
     }
 
@@ -172,16 +165,14 @@ impl LogSession<'_> {
     async fn check_meta(&mut self) -> Result<(), OpenError> {
         let keys = &self.shared.keys;
         let values = self.shared.links.run(&keys.name(Key::Meta), &meta::ask(keys)).await?;
-        match meta::read(&values, keys)? {
-            Some(meta) if meta.epoch.store_id == self.seen.store_id => {
-                if self.seen.losses <= meta.epoch.losses {
-                    self.shared.view.move_epoch(meta.epoch);
-                    Ok(())
-                } else {
-                    self.count_loss().await
-                }
+        let Epoch { store_id, losses } = self.seen;
+        match meta::read(&values, keys)?.map(|meta| meta.epoch) {
+            Some(epoch) if epoch.store_id == store_id && losses <= epoch.losses => {
+                self.shared.view.move_epoch(epoch);
+                Ok(())
             }
-            // The record is gone, or a process that did not know the store created it again.
+            // The record is older or gone, or a process that did not know the store created it
+            // again.
             _ => self.count_loss().await,
         }
     }
@@ -192,8 +183,8 @@ impl LogSession<'_> {
         }
         let shared = self.shared;
         let key = shared.keys.name(Key::Meta);
-        let values = shared.call(&key, &meta::count_loss(&shared.keys, self.seen)).await?;
-        let counted = meta::read(&values, &shared.keys)?;
+        let answer = shared.call(&key, &meta::count_loss(&shared.keys, self.seen)).await?;
+        let counted = meta::read(&[answer], &shared.keys)?;
         let counted = counted.ok_or_else(|| unavailable("the record is missing after a write"))?;
         shared.view.move_epoch(counted.epoch);
         self.counted = true;
@@ -211,8 +202,8 @@ impl LogSession<'_> {
         let values = self.ask(&pipeline).await?;
         for (&bucket, value) in buckets.iter().zip(&values) {
             let note = read::read_note(reply::items(value));
-            let note = note.ok_or_else(|| unavailable(&format!("{value:?}")))?;
-            view.read_under(bucket, note.epoch_floor);
+            let note = note.ok_or_else(|| unavailable(format!("{value:?}")))?;
+            view.set_reader_floor(bucket, note.epoch_floor);
             self.notes.insert(bucket, note);
         }
         Ok(())
@@ -232,7 +223,8 @@ impl LogSession<'_> {
             log.arg(cursor.to_string()).arg("+").arg("COUNT").arg(1);
             let state = shared.keys.name(Key::State(bucket));
             pipeline.cmd("HMGET").arg(state).arg("last").arg("losses");
-            let unread = shared.view.unread(bucket, self.floor(bucket)).unwrap_or(cursor);
+            let unread =
+                shared.view.last_unread_entry(bucket, self.floor(bucket)).unwrap_or(cursor);
             let range = pipeline.cmd("XRANGE").arg(shared.keys.name(Key::Log(bucket)));
             range.arg(unread.to_string()).arg(unread.to_string());
         }
@@ -242,13 +234,12 @@ impl LogSession<'_> {
             let (cursor, last, losses) = shared.view.cursor(bucket);
             let floor = self.floor(bucket);
             if !reply::items(unread).is_empty() {
-                shared.view.has_unread(bucket, floor);
+                shared.view.confirm_unread(bucket, floor);
             }
-            let state = reply::items(state).iter();
-            let state: Vec<u64> =
-                state.map(|value| reply::number(value).unwrap_or_default()).collect();
-            let goes_on = state.first().is_some_and(|found| last.0 <= *found)
-                && state.get(1) == Some(&u64::from(losses));
+            let mut state =
+                reply::items(state).iter().map(|value| reply::number(value).unwrap_or(0));
+            let goes_on = state.next().is_some_and(|found| last.0 <= found)
+                && state.next() == Some(u64::from(losses));
             // The id of an entry contains a time, so another history has other ids. An entry after
             // the last known one must have a later position.
             let next = reply::items(log).first().and_then(read::read_place);
@@ -258,7 +249,7 @@ impl LogSession<'_> {
             });
             let is_other = !is_there
                 && next.is_some_and(|(_, position)| position.is_some_and(|at| at <= last));
-            if !(is_there && goes_on) || shared.view.unread(bucket, floor).is_some() {
+            if !(is_there && goes_on) || shared.view.last_unread_entry(bucket, floor).is_some() {
                 let is_lost = Position(0) < last && (is_other || self.counted);
                 self.replace(bucket, is_lost).await?;
             }
@@ -276,19 +267,28 @@ impl LogSession<'_> {
             let time = self.shared.clock.now();
             let note = self.notes.get(&bucket).cloned().unwrap_or_default();
             let repairs = repair::compare(bucket, &seen, &found, &note, time);
-            if (repairs.lost || is_lost) && found.losses <= seen.losses {
+            let is_uncounted = (repairs.lost || is_lost) && found.losses <= seen.losses;
+            if is_uncounted {
                 self.count_loss().await?;
-                self.doubt(bucket, &seen, repairs.floor).await?;
-                continue;
             }
             let (was, is) = (seen.heads.marks(), found.heads.marks());
-            if is.last < was.last || is.revision_floor < repairs.floor {
-                self.doubt(bucket, &seen, repairs.floor).await?;
+            if is_uncounted || is.last < was.last || is.revision_floor < repairs.floor {
+                let (last, epoch) = (was.last.0, self.shared.view.epoch());
+                tracing::warn!(bucket = bucket.0, seen = last, %epoch, "bucket has lost writes");
+                let keys = &self.shared.keys;
+                let record = batch::record_loss(keys, bucket, last, repairs.floor, epoch.losses);
+                self.ask_one(&record).await?;
                 continue;
             }
             if repairs.batches.is_empty() {
-                self.believe(found.losses).await?;
-                self.shared.view.replace(bucket, found);
+                let view = &self.shared.view;
+                // Takes over an epoch that another process has counted.
+                if view.epoch().losses < found.losses {
+                    self.check_meta().await?;
+                    // On a Cluster the master that counts may have lost the count itself.
+                    view.move_epoch(Epoch { losses: found.losses, ..view.epoch() });
+                }
+                view.replace(bucket, found);
                 return Ok(());
             }
             for batch in repairs.batches {
@@ -298,30 +298,6 @@ impl LogSession<'_> {
             }
         }
         Err(unavailable("too many writes during the repair of a bucket"))
-    }
-
-    /// Takes over an epoch that another process has counted, before the observers are notified.
-    async fn believe(&mut self, losses: u32) -> Result<(), OpenError> {
-        let view = &self.shared.view;
-        if view.epoch().losses < losses {
-            self.check_meta().await?;
-            // On a Cluster the master that counts may have lost the count itself.
-            view.move_epoch(Epoch { losses, ..view.epoch() });
-        }
-        Ok(())
-    }
-
-    async fn doubt(
-        &mut self,
-        bucket: Bucket,
-        seen: &BucketView,
-        floor: Revision,
-    ) -> Result<(), OpenError> {
-        let (keys, epoch) = (&self.shared.keys, self.shared.view.epoch());
-        let last = seen.heads.marks().last.0;
-        tracing::warn!(bucket = bucket.0, seen = last, %epoch, "bucket has lost writes");
-        self.ask_one(&batch::doubt(keys, bucket, last, floor, epoch.losses)).await?;
-        Ok(())
     }
 
     /// Waits for new entries, and applies them.
@@ -371,7 +347,7 @@ impl LogSession<'_> {
                     shared.view.take_broadcast(bucket, id, None);
                     continue;
                 }
-                Logged::Doubt => self.check_meta().await?,
+                Logged::DataLoss => self.check_meta().await?,
             }
             // The heads already contain the remaining entries.
             return self.replace(bucket, false).await;
@@ -380,6 +356,6 @@ impl LogSession<'_> {
     }
 }
 
-fn unavailable(reason: &str) -> OpenError {
+fn unavailable(reason: impl ToString) -> OpenError {
     OpenError::Unavailable { reason: reason.to_string() }
 }

@@ -60,7 +60,19 @@ pub(super) fn compare(
                     repairs.lost = true;
                 }
             }
-            None => repairs.miss((bucket, note), app, (known.position, head), found),
+            None => {
+                // The application was deleted and pruned while this process did not follow the log.
+                let was_forgotten =
+                    known.position <= is.forgotten && head.revision <= is.revision_floor;
+                repairs.lost |= !was_forgotten;
+                if head.deleted {
+                    repairs.floor = repairs.floor.max(head.revision);
+                } else {
+                    let tombstone = Head::empty(is.revision_floor.max(head.revision).next());
+                    let base = (is.revision_floor, note);
+                    repairs.batches.push(Batch::of_head(app, bucket, base, tombstone));
+                }
+            }
         }
     }
     // Applications of another history, at positions that were given out before.
@@ -81,29 +93,6 @@ pub(super) fn compare(
         }
     }
     repairs
-}
-
-impl Repairs {
-    fn miss(
-        &mut self,
-        (bucket, note): (Bucket, &MasterNote),
-        app: &AppName,
-        (position, head): (Position, &Head),
-        found: &BucketView,
-    ) {
-        let marks = found.heads.marks();
-        // The application was deleted and pruned while this process did not follow the log.
-        let was_forgotten = position <= marks.forgotten && head.revision <= marks.revision_floor;
-        self.lost |= !was_forgotten;
-        if head.deleted {
-            self.floor = self.floor.max(head.revision);
-            return;
-        }
-        let revision = marks.revision_floor.max(head.revision).next();
-        let tombstone = Head::empty(revision);
-        let base = (marks.revision_floor, note);
-        self.batches.push(Batch::of_head(app, bucket, base, tombstone));
-    }
 }
 
 /// Returns whether two heads of one revision are the same. A quiet commit changes `next_due`, the

@@ -1,5 +1,7 @@
 //! Parses the answers of Redis. Both versions of its protocol give the same results.
 
+use std::str::FromStr;
+
 use redis::{ServerError, Value};
 
 use super::link::LinkError;
@@ -11,6 +13,11 @@ pub(super) fn bytes(value: &Value) -> Option<&[u8]> {
         Value::SimpleString(text) => Some(text.as_bytes()),
         _ => None,
     }
+}
+
+/// Parses a text.
+pub(super) fn parse<T: FromStr>(text: &[u8]) -> Option<T> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Returns a text.
@@ -30,7 +37,7 @@ pub(super) fn info(value: &Value) -> &str {
 pub(super) fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
-        value => text(value)?.parse().ok(),
+        value => parse(bytes(value)?),
     }
 }
 
@@ -58,11 +65,9 @@ pub(super) fn streams(value: &Value) -> Vec<(&Value, &[Value])> {
     match value {
         Value::Map(pairs) => pairs.iter().map(|(key, entries)| (key, items(entries))).collect(),
         value => {
-            let both = items(value).iter().filter_map(|stream| match items(stream) {
-                [key, entries] => Some((key, items(entries))),
-                _ => None,
-            });
-            both.collect()
+            let streams = items(value).iter().map(items);
+            let streams = streams.filter_map(|stream| stream.split_first_chunk::<2>());
+            streams.map(|([key, entries], _)| (key, items(entries))).collect()
         }
     }
 }

@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 use redis::{Cmd, Pipeline, Value};
 
 use super::link::{LinkError, Links};
-use super::reply;
 
 /// A script, with the digest by which Redis knows it.
 pub(super) struct Script {
@@ -23,7 +22,7 @@ pub(super) static FOLD: Script = Script::new(include_str!("fold.lua"));
 /// Compares versions.
 pub(super) static CONFIRM: Script = Script::new(include_str!("confirm.lua"));
 /// Records that a bucket may have lost writes.
-pub(super) static DOUBT: Script = Script::new(include_str!("doubt.lua"));
+pub(super) static DATA_LOSS: Script = Script::new(include_str!("data_loss.lua"));
 /// Notes which master serves a bucket.
 pub(super) static MASTER: Script = Script::new(include_str!("master.lua"));
 /// Marks what a process follows.
@@ -63,21 +62,20 @@ pub(super) fn call_sized(script: &Script, keys: &[String], (count, bytes): (usiz
 }
 
 /// Calls a script on the master that holds a key, and loads all scripts there if necessary.
-pub(super) async fn run(links: &Links, key: &str, call: &Cmd) -> Result<Vec<Value>, LinkError> {
-    let mut pipeline = redis::pipe();
-    pipeline.add_command(call.clone());
-    let answers = links.run(key, &pipeline).await?;
-    if reply::error(&answers).is_none_or(|error| error.code() != "NOSCRIPT") {
-        return Ok(answers);
+pub(super) async fn run(links: &Links, key: &str, call: &Cmd) -> Result<Value, LinkError> {
+    match links.run_one(key, call).await? {
+        Value::ServerError(error) if error.code() == "NOSCRIPT" => {
+            links.run(key, &load_all()).await?;
+            links.run_one(key, call).await
+        }
+        answer => Ok(answer),
     }
-    links.run(key, &load_all()).await?;
-    links.run(key, &pipeline).await
 }
 
 /// Returns the commands that load all scripts.
 pub(super) fn load_all() -> Pipeline {
     let mut pipeline = redis::pipe();
-    for script in [&COMMIT, &FOLD, &CONFIRM, &DOUBT, &MASTER, &FOLLOW, &EPOCH, &TIME, &BEAT] {
+    for script in [&COMMIT, &FOLD, &CONFIRM, &DATA_LOSS, &MASTER, &FOLLOW, &EPOCH, &TIME, &BEAT] {
         script.load(&mut pipeline);
     }
     pipeline

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Shared;
 use super::info::InfoFields;
-use super::key::Tag;
+use super::key::tag;
 use crate::store::{Bucket, Space};
 
 /// The use of `maxmemory`, in percent, above which an operator should act.
@@ -14,7 +14,7 @@ pub(super) const NEARLY_FULL_PERCENT: u64 = 75;
 pub(super) async fn space(shared: &Shared) -> Option<Space> {
     // One bucket of each master.
     let places = (0..shared.keys.buckets).filter_map(|bucket| {
-        let tag = Tag(Bucket(bucket)).to_string();
+        let tag = tag(Bucket(bucket));
         let master = shared.links.master(&tag).borrow().clone()?;
         Some((master.address, tag))
     });

@@ -42,12 +42,6 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Returns the sample of a request sent at one moment and answered at another.
-    pub(super) fn of_round_trip(micros: u64, asked: Instant, answered: Instant) -> Sample {
-        let error = answered.saturating_duration_since(asked) / 2;
-        Sample { micros, at: asked + error, error }
-    }
-
     fn micros_at(&self, now: Instant) -> u64 {
         let passed = now.saturating_duration_since(self.at).as_micros();
         self.micros.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
@@ -92,9 +86,7 @@ pub(super) async fn follow(shared: Arc<Shared>) {
         tokio::time::sleep(ASK_EVERY).await;
         // While Redis is unreachable, the time advances by the clock of this process.
         let asked = ask(&shared.links, &shared.keys, shared.clock.now()).await;
-        let Ok((sample, behind)) = asked else {
-            continue;
-        };
+        let Ok((sample, behind)) = asked else { continue };
         shared.clock.judge(sample);
         let is_behind = !behind.is_zero();
         if is_behind && !was_behind {
@@ -119,14 +111,14 @@ pub(super) async fn ask(
     let mut call = script::call(&script::TIME, std::slice::from_ref(&key));
     call.arg(known.millis().saturating_mul(1000));
     let asked = Instant::now();
-    let values = script::run(links, &key, &call).await?;
-    let answered = Instant::now();
-    match values.first().map(reply::items) {
-        Some([micros, behind]) if let Some(micros) = reply::number(micros) => {
+    let answer = script::run(links, &key, &call).await?;
+    let error = asked.elapsed() / 2;
+    match reply::items(&answer) {
+        [micros, behind] if let Some(micros) = reply::number(micros) => {
             let behind = Duration::from_micros(reply::number(behind).unwrap_or_default());
-            Ok((Sample::of_round_trip(micros, asked, answered), behind))
+            Ok((Sample { micros, at: asked + error, error }, behind))
         }
-        _ => Err(LinkError::Away { reason: format!("unexpected answer to TIME: {values:?}") }),
+        _ => Err(LinkError::Away { reason: format!("unexpected answer to TIME: {answer:?}") }),
     }
 }
 

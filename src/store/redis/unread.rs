@@ -32,7 +32,7 @@ impl Unread {
     }
 
     /// Removes the revision of an application that has been read at this one.
-    pub(super) fn has_read(&mut self, app: &AppName, revision: Revision) {
+    pub(super) fn remove_read(&mut self, app: &AppName, revision: Revision) {
         if self.0.get(app).is_some_and(|unread| unread.revision <= revision) {
             self.0.remove(app);
         }
@@ -40,10 +40,9 @@ impl Unread {
 
     /// Removes what has been read since, and what the master with this floor does not have.
     pub(super) fn settle(&mut self, epoch_floor: u64, read: &Heads) {
-        let is_open = |app: &AppName, unread: &Confirmed| {
+        self.0.retain(|app, unread| {
             epoch_floor <= unread.epoch_floor && read.head(app).revision < unread.revision
-        };
-        self.0.retain(|app, unread| is_open(app, unread));
+        });
     }
 
     /// Returns the last entry that the log of the master with this floor must have, if former

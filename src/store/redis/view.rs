@@ -19,15 +19,27 @@ use super::unread::{Confirmed, Unread};
 /// The heads of all buckets, the observers, and the progress of the readers.
 pub(super) struct View {
     known: Mutex<KnownBuckets>,
-    /// The last entry of each bucket's log that the observers have received.
-    delivered: Vec<watch::Sender<EntryId>>,
     epoch: Mutex<Epoch>,
-    /// The note of each bucket by the last master that was compared with this view; `None` before
-    /// the first comparison.
-    notes: Vec<watch::Sender<Option<MasterNote>>>,
-    /// The epoch floor of the master that the reader of each bucket met last. It is set before the
-    /// comparison, so that nothing of that master is received under the floor of the one before.
-    floors: Vec<AtomicU64>,
+    progress: Vec<ReaderProgress>,
+}
+
+/// The progress of the reader of one bucket.
+#[derive(Default)]
+struct ReaderProgress {
+    /// The last entry of the log that the observers have received.
+    delivered: watch::Sender<EntryId>,
+    /// The note by the last master that was compared with this view; `None` before the first
+    /// comparison.
+    note: watch::Sender<Option<MasterNote>>,
+    /// The epoch floor of the master that the reader met last. It is set before the comparison, so
+    /// that nothing of that master is received under the floor of the one before.
+    floor: AtomicU64,
+}
+
+impl ReaderProgress {
+    fn floor(&self) -> u64 {
+        self.floor.load(Ordering::SeqCst)
+    }
 }
 
 /// The note that a bucket has of its master; see `master.lua`.
@@ -76,17 +88,12 @@ pub(super) enum Break {
 
 impl View {
     pub(super) fn new(buckets: u16, epoch: Epoch) -> View {
-        let notes = (0..buckets).map(|_| watch::Sender::default()).collect();
-        let delivered = (0..buckets).map(|_| watch::Sender::default()).collect();
-        let floors = (0..buckets).map(|_| AtomicU64::default()).collect();
-        let buckets = (0..buckets)
-            .map(|n| BucketView {
-                heads: Heads::restore(Bucket(n), [], Default::default()),
-                ..BucketView::default()
-            })
-            .collect();
+        let progress = (0..buckets).map(|_| ReaderProgress::default()).collect();
+        let heads = |n| Heads::restore(Bucket(n), [], Default::default());
+        let buckets =
+            (0..buckets).map(|n| BucketView { heads: heads(n), ..BucketView::default() }).collect();
         let known = KnownBuckets { buckets, observers: Observers::default() };
-        View { known: Mutex::new(known), delivered, epoch: Mutex::new(epoch), notes, floors }
+        View { known: Mutex::new(known), epoch: Mutex::new(epoch), progress }
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -109,7 +116,7 @@ impl View {
 
     /// Returns the note of a bucket; `None` before the first master was compared.
     pub(super) fn note(&self, bucket: Bucket) -> Option<MasterNote> {
-        self.notes[usize::from(bucket.0)].borrow().clone()
+        self.progress(bucket).note.borrow().clone()
     }
 
     /// Returns the history of a bucket; empty before the first master was compared.
@@ -119,36 +126,31 @@ impl View {
 
     /// Returns the note of a bucket, with a notification of each later one.
     pub(super) fn follow_note(&self, bucket: Bucket) -> watch::Receiver<Option<MasterNote>> {
-        self.notes[usize::from(bucket.0)].subscribe()
+        self.progress(bucket).note.subscribe()
     }
 
     /// Takes over the note of a master that was compared. The epoch floor never falls.
     pub(super) fn take_note(&self, bucket: Bucket, note: MasterNote) {
         let number = note.epoch_floor;
         let KnownBuckets { observers, .. } = &*self.known();
-        let mut is_first = false;
-        let rose = self.notes[usize::from(bucket.0)].send_if_modified(|known| {
-            is_first = known.is_none();
-            let rises = known.as_ref().is_none_or(|known| known.epoch_floor < number);
-            if rises {
-                *known = Some(note);
+        let known = self.note(bucket).map(|known| known.epoch_floor);
+        if known.is_none_or(|known| known < number) {
+            self.progress(bucket).note.send_replace(Some(note));
+            if known.is_some() {
+                observers.notify(|observer| observer.on_epoch_floor(bucket, number));
             }
-            rises
-        });
-        if rose && !is_first {
-            observers.notify(|observer| observer.on_epoch_floor(bucket, number));
         }
     }
 
-    /// Records the floor of the master that a reader meets. Must precede everything that the reader
-    /// takes from that master.
-    pub(super) fn read_under(&self, bucket: Bucket, epoch_floor: u64) {
-        self.floors[usize::from(bucket.0)].fetch_max(epoch_floor, Ordering::SeqCst);
+    /// Records the epoch floor of the master that a reader meets. Must precede everything that the
+    /// reader takes from that master.
+    pub(super) fn set_reader_floor(&self, bucket: Bucket, epoch_floor: u64) {
+        self.progress(bucket).floor.fetch_max(epoch_floor, Ordering::SeqCst);
     }
 
-    /// Returns whether everything that was received of a bucket is from masters up to this floor.
-    pub(super) fn is_read_under(&self, bucket: Bucket, epoch_floor: u64) -> bool {
-        self.floors[usize::from(bucket.0)].load(Ordering::SeqCst) <= epoch_floor
+    /// Returns the epoch floor of the newest master that the reader of a bucket has met.
+    pub(super) fn reader_floor(&self, bucket: Bucket) -> u64 {
+        self.progress(bucket).floor()
     }
 
     /// Records that an answer relies on a revision that a master has confirmed. Returns false if
@@ -156,7 +158,7 @@ impl View {
     pub(super) fn rely_on(&self, bucket: Bucket, app: &AppName, confirmed: Confirmed) -> bool {
         let view = &mut self.known().buckets[usize::from(bucket.0)];
         // Under the lock: if the reader meets another master after this, it finds the record.
-        let is_of_master = self.is_read_under(bucket, confirmed.epoch_floor);
+        let is_of_master = self.reader_floor(bucket) <= confirmed.epoch_floor;
         if is_of_master {
             view.unread.rely_on(app, confirmed, &view.heads);
         }
@@ -165,12 +167,12 @@ impl View {
 
     /// Returns the last entry that the log of the master with this floor must have, because answers
     /// rely on what former masters have confirmed and the reader has not read.
-    pub(super) fn unread(&self, bucket: Bucket, epoch_floor: u64) -> Option<EntryId> {
+    pub(super) fn last_unread_entry(&self, bucket: Bucket, epoch_floor: u64) -> Option<EntryId> {
         self.known().buckets[usize::from(bucket.0)].unread.last_before(epoch_floor)
     }
 
     /// Records that the master with this floor has that entry.
-    pub(super) fn has_unread(&self, bucket: Bucket, epoch_floor: u64) {
+    pub(super) fn confirm_unread(&self, bucket: Bucket, epoch_floor: u64) {
         self.known().buckets[usize::from(bucket.0)].unread.confirm(epoch_floor);
     }
 
@@ -194,18 +196,17 @@ impl View {
     pub(super) fn follow(&self, observer: Arc<dyn Observer>) {
         let KnownBuckets { buckets, observers } = &mut *self.known();
         for bucket in (0..).map(Bucket).take(buckets.len()) {
-            match self.epoch_floor(bucket) {
-                0 => {}
-                epoch_floor => observer.on_epoch_floor(bucket, epoch_floor),
+            let epoch_floor = self.epoch_floor(bucket);
+            if epoch_floor != 0 {
+                observer.on_epoch_floor(bucket, epoch_floor);
             }
         }
         observers.add(observer.clone(), buckets.iter().map(|view| &view.heads));
         // The process that found the loss may have ended before it marked the units.
         let epoch = self.epoch();
         for (bucket, view) in (0..).map(Bucket).zip(buckets.iter()) {
-            match view.losses {
-                0 => {}
-                losses => observer.on_data_loss(bucket, Epoch { losses, ..epoch }),
+            if view.losses != 0 {
+                observer.on_data_loss(bucket, Epoch { losses: view.losses, ..epoch });
             }
         }
     }
@@ -213,9 +214,9 @@ impl View {
     /// Applies the next entry of a bucket's log, and notifies the observers.
     pub(super) fn take(&self, entry: &LogEntry) -> Result<(), Break> {
         let LogEntry { id, change, forgotten } = entry;
-        let place = usize::from(change.bucket.0);
+        let progress = self.progress(change.bucket);
         let KnownBuckets { buckets, observers } = &mut *self.known();
-        let view = &mut buckets[place];
+        let view = &mut buckets[usize::from(change.bucket.0)];
         let last = view.heads.marks().last;
         if last.0 + 1 < change.position.0 {
             return Err(Break::Gap);
@@ -223,57 +224,47 @@ impl View {
         if change.position <= last {
             return Err(Break::OtherHistory);
         }
-        view.heads.put(change);
-        view.unread.has_read(&change.app, change.head.revision);
+        view.heads.put(&change.app, change.position, &change.head);
+        view.unread.remove_read(&change.app, change.head.revision);
         observers.notify(|observer| observer.on_change(change));
         if let Some((up_to, floor)) = *forgotten {
             view.heads.forget_up_to(up_to, floor);
-            view.unread.settle(self.floors[place].load(Ordering::SeqCst), &view.heads);
+            view.unread.settle(progress.floor(), &view.heads);
             observers.notify(|observer| observer.on_prune(change.bucket, up_to));
         }
         view.cursor = *id;
-        self.delivered[place].send_replace(*id);
+        progress.delivered.send_replace(*id);
         Ok(())
     }
 
     /// Sends a message from a bucket's log to the observers.
     pub(super) fn take_broadcast(&self, bucket: Bucket, id: EntryId, notice: Option<&Broadcast>) {
-        let place = usize::from(bucket.0);
         let KnownBuckets { buckets, observers } = &mut *self.known();
         if let Some(notice) = notice {
             observers.notify(|observer| observer.on_broadcast(notice));
         }
-        buckets[place].cursor = id;
-        self.delivered[place].send_replace(id);
+        buckets[usize::from(bucket.0)].cursor = id;
+        self.progress(bucket).delivered.send_replace(id);
     }
 
     /// Replaces the head after a quiet commit of this process. No observer is notified.
     pub(super) fn refresh(&self, transition: &Transition, bucket: Bucket) {
-        let view = &mut self.known().buckets[usize::from(bucket.0)];
-        let found = view.heads.get(&transition.app);
-        let Some((position, _)) = found.filter(|(_, head)| head.revision == transition.base) else {
-            return;
-        };
-        let change = Change {
-            app: transition.app.clone(),
-            bucket,
-            position: *position,
-            head: transition.head.clone(),
-            transition: None,
-        };
-        view.heads.put(&change);
+        let heads = &mut self.known().buckets[usize::from(bucket.0)].heads;
+        let found = heads.get(&transition.app).filter(|(_, head)| head.revision == transition.base);
+        if let Some(&(position, _)) = found {
+            heads.put(&transition.app, position, &transition.head);
+        }
     }
 
     /// Replaces the view of a bucket, and notifies the observers of each difference. Newer heads
     /// have later positions: see [`repair`](super::repair).
     pub(super) fn replace(&self, bucket: Bucket, new: BucketView) {
-        let epoch = self.epoch();
-        let place = usize::from(bucket.0);
+        let (epoch, progress) = (self.epoch(), self.progress(bucket));
         let KnownBuckets { buckets, observers } = &mut *self.known();
-        let old = std::mem::replace(&mut buckets[place], new);
-        let view = &mut buckets[place];
+        let view = &mut buckets[usize::from(bucket.0)];
+        let old = std::mem::replace(view, new);
         view.unread = old.unread;
-        view.unread.settle(self.floors[place].load(Ordering::SeqCst), &view.heads);
+        view.unread.settle(progress.floor(), &view.heads);
         let (was, is) = (old.heads.marks(), view.heads.marks());
         for change in view.heads.changes_after(was.last) {
             observers.notify(|observer| observer.on_change(&change));
@@ -285,25 +276,27 @@ impl View {
             let epoch = Epoch { losses: view.losses, ..epoch };
             observers.notify(|observer| observer.on_data_loss(bucket, epoch));
         }
-        self.delivered[place].send_replace(view.cursor);
+        progress.delivered.send_replace(view.cursor);
     }
 
     /// Waits until all observers have received an entry of a bucket's log.
     pub(super) async fn until_notified(&self, bucket: Bucket, id: EntryId) {
-        let mut delivered = self.delivered[usize::from(bucket.0)].subscribe();
+        let mut delivered = self.progress(bucket).delivered.subscribe();
         // The sender lives as long as this view.
         let _ = delivered.wait_for(|delivered| id <= *delivered).await;
     }
 
     /// Waits until the observers have received an application at this revision or a later one.
     pub(super) async fn until_at(&self, bucket: Bucket, app: &AppName, revision: Revision) {
-        let place = usize::from(bucket.0);
-        let mut delivered = self.delivered[place].subscribe();
-        let found = || self.known().buckets[place].heads.head(app).revision;
-        while found() < revision {
+        let mut delivered = self.progress(bucket).delivered.subscribe();
+        while self.revision(bucket, app) < revision {
             // The sender lives as long as this view.
             let _ = delivered.changed().await;
         }
+    }
+
+    fn progress(&self, bucket: Bucket) -> &ReaderProgress {
+        &self.progress[usize::from(bucket.0)]
     }
 
     fn known(&self) -> MutexGuard<'_, KnownBuckets> {
@@ -327,10 +320,10 @@ impl Own {
     }
 
     /// Gives a commit a number, and keeps it until the returned guard is dropped.
-    pub(super) fn keep(self: &Arc<Own>, transition: Arc<Transition>) -> Kept {
+    pub(super) fn keep(self: &Arc<Own>, transition: Arc<Transition>) -> CommitGuard {
         let sequence = self.next_sequence();
         lock(&self.by_sequence).insert(sequence, transition);
-        Kept { own: self.clone(), sequence }
+        CommitGuard { own: self.clone(), sequence }
     }
 
     /// Returns the commit of that number, if it is one of the application.
@@ -341,12 +334,12 @@ impl Own {
 }
 
 /// A guard that keeps a commit; see [`Own::keep`].
-pub(super) struct Kept {
+pub(super) struct CommitGuard {
     own: Arc<Own>,
     pub(super) sequence: u64,
 }
 
-impl Drop for Kept {
+impl Drop for CommitGuard {
     fn drop(&mut self) {
         lock(&self.own.by_sequence).remove(&self.sequence);
     }

@@ -8,24 +8,22 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{ServerError, Value};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 use crate::domain::name::AppName;
 use crate::domain::transition::Transition;
 use crate::store::{Applied, Bucket, CommitError};
 
+use super::attempts::{Attempts, GivenUp, passing_error};
 use super::batch::{self, Batch, Mark};
 use super::block::Blocks;
 use super::durability::Sender;
 use super::entry::EntryId;
-use super::link::{LinkError, is_unserved};
-use super::view::Kept;
-use super::{Shared, reply, script};
+use super::view::CommitGuard;
+use super::{Shared, reply};
 
 /// The maximum number of commits in one pipeline, so that a commit does not wait long for those
 /// before it.
@@ -35,12 +33,6 @@ const GROUP_MAX: usize = 128;
 const DEFERRED_MAX: usize = 4096;
 /// The maximum number of pipelines in flight: Redis executes one while the next one travels.
 pub(super) const IN_FLIGHT_MAX: usize = 4;
-/// The deadline of a commit or a confirmation.
-pub(super) const DEADLINE: Duration = Duration::from_secs(2);
-/// The deadline of one that was never sent.
-pub(super) const PATIENCE: Duration = Duration::from_millis(500);
-/// The pause between two attempts.
-pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(25);
 
 /// The result of a commit.
 pub(super) type CommitOutcome = Result<Committed, CommitError>;
@@ -57,80 +49,70 @@ pub(super) struct Committed {
 pub(super) struct Job {
     pub(super) batch: Batch,
     pub(super) transition: Arc<Transition>,
-    pub(super) answer: oneshot::Sender<(CommitOutcome, Kept)>,
+    pub(super) answer: oneshot::Sender<(CommitOutcome, CommitGuard)>,
 }
 
 /// A commit with its number. The commits of one application are sent in the order of their numbers,
 /// so Redis can refuse a commit that was given up and arrives late.
-struct Numbered {
-    job: Job,
-    kept: Kept,
+type Numbered = (Job, CommitGuard);
+
+/// Answers the caller, which may have stopped waiting.
+fn answer((job, guard): Numbered, outcome: CommitOutcome) {
+    let _ = job.answer.send((outcome, guard));
 }
 
-impl Numbered {
-    /// Answers the caller, which may have stopped waiting.
-    fn answer(self, outcome: CommitOutcome) {
-        let _ = self.job.answer.send((outcome, self.kept));
-    }
-}
-
-/// Sends the commits of some buckets, all on one master.
-pub(super) struct Lane {
-    shared: Arc<Shared>,
-    tag: String,
-    queue: mpsc::Receiver<Job>,
+/// The commits that wait for the next pipelines.
+#[derive(Default)]
+struct Lane {
     deferred: VecDeque<Job>,
+    /// The applications with a commit in flight.
     busy: HashSet<AppName>,
 }
 
 type InFlight<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = HashSet<AppName>> + Send + 'a>>>;
 
-impl Lane {
-    pub(super) fn new(shared: Arc<Shared>, tag: String, queue: mpsc::Receiver<Job>) -> Lane {
-        Lane { shared, tag, queue, deferred: VecDeque::new(), busy: HashSet::new() }
-    }
-
-    /// Sends until the queue is closed and empty.
-    pub(super) async fn run(mut self) {
-        let (shared, tag) = (self.shared.clone(), self.tag.clone());
-        let sender = Sender::new(&shared, &tag);
-        let mut in_flight: InFlight<'_> = FuturesUnordered::new();
-        let mut open = true;
-        while open || !in_flight.is_empty() || !self.deferred.is_empty() {
-            let takes = open && self.deferred.len() < DEFERRED_MAX;
-            let sends = in_flight.len() < IN_FLIGHT_MAX;
-            tokio::select! {
-                Some(apps) = in_flight.next() => {
-                    self.busy.retain(|app| !apps.contains(app));
-                }
-                job = self.queue.recv(), if takes && sends => match job {
-                    Some(job) => self.deferred.push_back(job),
-                    None => open = false,
-                },
+/// Sends the commits of some buckets, all on one master, until the queue is closed and empty.
+pub(super) async fn run(shared: Arc<Shared>, tag: String, mut queue: mpsc::Receiver<Job>) {
+    let sender = Sender::new(&shared, &tag);
+    let mut lane = Lane::default();
+    let mut in_flight: InFlight<'_> = FuturesUnordered::new();
+    let mut open = true;
+    while open || !in_flight.is_empty() || !lane.deferred.is_empty() {
+        let takes = open && lane.deferred.len() < DEFERRED_MAX;
+        let sends = in_flight.len() < IN_FLIGHT_MAX;
+        tokio::select! {
+            Some(apps) = in_flight.next() => {
+                lane.busy.retain(|app| !apps.contains(app));
             }
-            while self.deferred.len() < DEFERRED_MAX
-                && let Ok(job) = self.queue.try_recv()
-            {
-                self.deferred.push_back(job);
+            job = queue.recv(), if takes && sends => match job {
+                Some(job) => lane.deferred.push_back(job),
+                None => open = false,
+            },
+        }
+        while lane.deferred.len() < DEFERRED_MAX
+            && let Ok(job) = queue.try_recv()
+        {
+            lane.deferred.push_back(job);
+        }
+        while in_flight.len() < IN_FLIGHT_MAX {
+            let group = lane.next_group(&shared);
+            if group.is_empty() {
+                break;
             }
-            while in_flight.len() < IN_FLIGHT_MAX {
-                let group = self.next_group();
-                if group.is_empty() {
-                    break;
-                }
-                in_flight.push(Box::pin(send(&shared, &sender, group)));
-            }
+            in_flight.push(Box::pin(send(&sender, group)));
         }
     }
+}
 
+impl Lane {
     /// Returns the commits to send now: one of each application that has none in flight.
-    fn next_group(&mut self) -> Vec<Numbered> {
+    fn next_group(&mut self, shared: &Shared) -> Vec<Numbered> {
         let mut group = Vec::new();
         let mut kept = VecDeque::new();
         while let Some(job) = self.deferred.pop_front() {
             if group.len() < GROUP_MAX && self.busy.insert(job.batch.app.clone()) {
-                let kept = self.shared.own.keep(job.transition.clone());
-                group.push(Numbered { job, kept });
+                let guard = shared.own.keep(job.transition.clone());
+                group.push((job, guard));
             } else {
                 kept.push_back(job);
             }
@@ -145,101 +127,64 @@ impl Lane {
 }
 
 /// Sends commits until each is answered. Returns their applications.
-async fn send(shared: &Shared, sender: &Sender<'_>, group: Vec<Numbered>) -> HashSet<AppName> {
-    let apps: HashSet<AppName> = group.iter().map(|n| n.job.batch.app.clone()).collect();
-    let started = Instant::now();
-    let mut left = group;
-    let mut was_sent = false;
+async fn send(sender: &Sender<'_>, mut group: Vec<Numbered>) -> HashSet<AppName> {
+    let apps: HashSet<AppName> = group.iter().map(|(job, _)| job.batch.app.clone()).collect();
+    if let Err(GivenUp { reason, applied }) = send_all(sender, &mut group).await {
+        for job in group {
+            answer(job, Err(sender.shared.unavailable(reason.clone(), applied)));
+        }
+    }
+    apps
+}
+
+/// Sends commits, and removes each that is answered.
+async fn send_all(sender: &Sender<'_>, left: &mut Vec<Numbered>) -> Result<(), GivenUp> {
+    let mut attempts = Attempts::new(sender);
     loop {
-        let reason = match sender.run(&mk_pipeline(shared, &left)).await {
-            Ok(answers) => {
-                was_sent = true;
-                let busy;
-                (left, busy) = answer_all(shared, left, answers);
-                match busy {
-                    _ if left.is_empty() => return apps,
-                    None => {
-                        // Its answer does not matter: the next attempt shows whether the script is
-                        // loaded.
-                        let _ = sender.run(&script::load_all()).await;
-                        "NOSCRIPT after loading it".to_string()
-                    }
-                    Some(reason) => {
-                        tokio::time::sleep(RETRY_PAUSE).await;
-                        reason
-                    }
-                }
-            }
-            Err(LinkError::Refused { reason }) => {
-                // Includes a commit that Redis made and the replicas or the disk did not confirm.
-                give_up(shared, left, &reason, Applied::Maybe);
-                return apps;
-            }
-            Err(LinkError::Ambiguous { reason }) => {
-                was_sent = true;
-                tokio::time::sleep(RETRY_PAUSE).await;
-                reason
-            }
-            Err(LinkError::Away { reason }) => {
-                tokio::time::sleep(RETRY_PAUSE).await;
-                reason
-            }
-        };
-        let patience = if was_sent { DEADLINE } else { PATIENCE };
-        if patience <= started.elapsed() {
-            let applied = if was_sent { Applied::Maybe } else { Applied::No };
-            give_up(shared, left, &reason, applied);
-            return apps;
+        let answers = attempts.send(&mk_pipeline(sender.shared, left)).await?;
+        match answer_all(sender.shared, left, &answers) {
+            Some(error) => attempts.prepare_next(error).await?,
+            None => return Ok(()),
         }
     }
 }
 
 fn mk_pipeline(shared: &Shared, jobs: &[Numbered]) -> redis::Pipeline {
     let mut pipeline = redis::Pipeline::with_capacity(1 + jobs.len());
-    let buckets: BTreeSet<Bucket> = jobs.iter().map(|numbered| numbered.job.batch.bucket).collect();
+    let buckets: BTreeSet<Bucket> = jobs.iter().map(|(job, _)| job.batch.bucket).collect();
     pipeline.add_command(batch::check_master(&shared.keys, buckets.into_iter()));
-    for Numbered { job, kept } in jobs {
-        let mark = Mark { writer: shared.writer.clone(), sequence: kept.sequence };
+    for (job, guard) in jobs {
+        let mark = Mark { writer: shared.writer.clone(), sequence: guard.sequence };
         pipeline.add_command(job.batch.call(&shared.keys, &shared.retention, &mark));
     }
     pipeline
 }
 
-/// Returns the commits that were not applied yet: this Redis server cannot write now, for the
-/// returned reason, or it does not know the script.
-fn answer_all(
+/// Answers commits. Leaves those that were not applied yet, and returns the error of one of them:
+/// this Redis server cannot write now, or it does not know the script.
+fn answer_all<'a>(
     shared: &Shared,
-    jobs: Vec<Numbered>,
-    answers: Vec<Value>,
-) -> (Vec<Numbered>, Option<String>) {
-    let (mut left, mut busy) = (Vec::new(), None);
+    jobs: &mut Vec<Numbered>,
+    answers: &'a [Value],
+) -> Option<&'a ServerError> {
+    let mut passing = None;
     // The first answer belongs to the check of the master, which fails where the commits fail.
-    for (job, answer) in jobs.into_iter().zip(answers.into_iter().skip(1)) {
-        let outcome = match &answer {
-            Value::ServerError(error) if error.code() == "NOSCRIPT" => {
-                left.push(job);
-                continue;
-            }
-            Value::ServerError(error) if is_passing(&answer) => {
-                left.push(job);
-                busy = Some(error.to_string());
-                continue;
-            }
+    for (job, reply) in std::mem::take(jobs).into_iter().zip(answers.iter().skip(1)) {
+        if let Some(error) = passing_error(reply) {
+            jobs.push(job);
+            passing = Some(error);
+            continue;
+        }
+        let outcome = match reply {
             Value::ServerError(error) => Err(shared.unavailable(error.to_string(), Applied::Maybe)),
-            answer => read_outcome(shared, job.job.batch.bucket, answer).unwrap_or_else(|| {
-                let reason = format!("unexpected answer to a commit: {answer:?}");
+            reply => read_outcome(shared, job.0.batch.bucket, reply).unwrap_or_else(|| {
+                let reason = format!("unexpected answer to a commit: {reply:?}");
                 Err(shared.unavailable(reason, Applied::Maybe))
             }),
         };
-        job.answer(outcome);
+        answer(job, outcome);
     }
-    (left, busy)
-}
-
-/// Returns whether nothing was applied, and another attempt may find another master or a ready one.
-fn is_passing(answer: &Value) -> bool {
-    let is_busy = |error: &ServerError| matches!(error.code(), "TRYAGAIN" | "BUSY");
-    is_unserved(answer) || matches!(answer, Value::ServerError(error) if is_busy(error))
+    passing
 }
 
 fn read_outcome(shared: &Shared, bucket: Bucket, answer: &Value) -> Option<CommitOutcome> {
@@ -254,11 +199,5 @@ fn read_outcome(shared: &Shared, bucket: Bucket, answer: &Value) -> Option<Commi
         }
         [_, conflict @ ..] => shared.read_conflict(bucket, conflict).map(Err),
         [] => None,
-    }
-}
-
-fn give_up(shared: &Shared, jobs: Vec<Numbered>, reason: &str, applied: Applied) {
-    for job in jobs {
-        job.answer(Err(shared.unavailable(reason.to_string(), applied)));
     }
 }

@@ -1,5 +1,5 @@
 //! The server of the model: what `commit.lua`, `confirm.lua`, `master.lua`, `epoch.lua` and
-//! `doubt.lua` do with one bucket that has one application.
+//! `data_loss.lua` do with one bucket that has one application.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};

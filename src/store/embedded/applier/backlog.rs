@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use crate::domain::name::AppName;
 use crate::store::embedded::limits::Limits;
-use crate::store::embedded::log::Group;
+use crate::store::embedded::log::LogGroup;
 
 /// The groups to apply, in order.
-pub(in crate::store::embedded) struct Backlog {
+#[derive(Default)]
+pub(crate) struct Backlog {
     limits: Limits,
-    groups: Vec<Group>,
+    groups: Vec<LogGroup>,
     bytes: usize,
     /// The last group with changes of each application that has unapplied changes.
     by_app: HashMap<AppName, u64>,
@@ -29,7 +30,7 @@ pub(in crate::store::embedded) struct Backlog {
 
 /// The next work of the applier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store::embedded) enum Due {
+pub(crate) enum Due {
     /// Apply all groups. With `is_durable` the database must be durable afterwards.
     Apply { is_durable: bool },
     /// Ask again at this time.
@@ -40,33 +41,23 @@ pub(in crate::store::embedded) enum Due {
 
 /// Groups to apply in one transaction; none if only the log has work.
 #[derive(Default)]
-pub(in crate::store::embedded) struct Work {
-    pub(in crate::store::embedded) groups: Vec<Group>,
+pub(crate) struct Work {
+    pub(crate) groups: Vec<LogGroup>,
     /// The sequence of the last group.
-    pub(in crate::store::embedded) last: u64,
-    pub(in crate::store::embedded) is_durable: bool,
+    pub(crate) last: u64,
+    pub(crate) is_durable: bool,
 }
 
 impl Backlog {
     /// Makes the backlog of a database that has all groups up to `applied`.
-    pub(in crate::store::embedded) fn new(limits: Limits, applied: u64) -> Backlog {
-        Backlog {
-            limits,
-            groups: Vec::new(),
-            bytes: 0,
-            by_app: HashMap::new(),
-            last: applied,
-            applied,
-            wanted: 0,
-            volatile_bytes: 0,
-            volatile_since: None,
-        }
+    pub(crate) fn new(limits: Limits, applied: u64) -> Backlog {
+        Backlog { limits, last: applied, applied, ..Backlog::default() }
     }
 
     /// Adds the next group of the log.
-    pub(in crate::store::embedded) fn push(
+    pub(crate) fn push(
         &mut self,
-        group: Group,
+        group: LogGroup,
         sequence: u64,
         apps: impl IntoIterator<Item = AppName>,
         now: Instant,
@@ -81,29 +72,29 @@ impl Backlog {
     }
 
     /// Returns whether the writer must wait before it adds a group.
-    pub(in crate::store::embedded) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.limits.bytes_max <= self.bytes
     }
 
     /// Returns the last group with unapplied changes of an application, and requests that the
     /// applier applies it. Returns `None` if the database has all changes of the application.
-    pub(in crate::store::embedded) fn want(&mut self, app: &AppName) -> Option<u64> {
+    pub(crate) fn want(&mut self, app: &AppName) -> Option<u64> {
         let sequence = *self.by_app.get(app)?;
         self.wanted = self.wanted.max(sequence);
         Some(sequence)
     }
 
     /// Returns whether the database has all groups.
-    pub(in crate::store::embedded) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.is_applied(self.last)
     }
 
-    pub(in crate::store::embedded) fn is_applied(&self, sequence: u64) -> bool {
+    pub(crate) fn is_applied(&self, sequence: u64) -> bool {
         sequence <= self.applied
     }
 
     /// Returns the next work. At the end of the store, everything must be durable.
-    pub(in crate::store::embedded) fn due(&self, now: Instant, is_end: bool) -> Due {
+    pub(crate) fn due(&self, now: Instant, is_end: bool) -> Due {
         let Some(since) = self.volatile_since else { return Due::Idle };
         let durable_at = since + self.limits.durable_after;
         let is_durable =
@@ -115,12 +106,12 @@ impl Backlog {
     }
 
     /// Takes all groups, to apply them.
-    pub(in crate::store::embedded) fn take(&mut self, is_durable: bool) -> Work {
+    pub(crate) fn take(&mut self, is_durable: bool) -> Work {
         Work { groups: std::mem::take(&mut self.groups), last: self.last, is_durable }
     }
 
     /// Notes that the database has the groups up to `last`.
-    pub(in crate::store::embedded) fn done(&mut self, last: u64, is_durable: bool) {
+    pub(crate) fn done(&mut self, last: u64, is_durable: bool) {
         self.applied = last;
         self.by_app.retain(|_, sequence| last < *sequence);
         self.bytes = self.groups.iter().map(|group| group.bytes().len()).sum();
@@ -147,7 +138,7 @@ mod tests {
     };
 
     fn push(backlog: &mut Backlog, app: &str, bytes: usize, now: Instant) {
-        let group = Group::new(bytes, |buffer| buffer.resize(bytes, 0));
+        let group = LogGroup::new(bytes, |buffer| buffer.resize(bytes, 0));
         let app = AppName::new("test", app).unwrap();
         backlog.push(group, backlog.last + 1, [app], now);
     }

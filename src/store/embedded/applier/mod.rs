@@ -10,12 +10,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use crate::domain::name::AppName;
-use crate::sync::lock;
+use crate::sync::{lock, panic_text};
 
 use super::Shared;
-use super::file::panic_text;
 use super::limits::Limits;
-use super::log::{Group, Segments};
+use super::log::{LogGroup, Segments};
 use super::tables;
 
 mod backlog;
@@ -36,18 +35,22 @@ struct State {
     is_stopped: bool,
 }
 
+impl State {
+    fn new(limits: Limits, applied: u64) -> State {
+        State { backlog: Backlog::new(limits, applied), is_end: false, is_stopped: false }
+    }
+}
+
 impl SharedBacklog {
     /// Makes the backlog of a database that has all groups up to `applied`.
     pub(super) fn new(limits: Limits, applied: u64) -> SharedBacklog {
-        let backlog = Backlog::new(limits, applied);
-        let state = State { backlog, is_end: false, is_stopped: false };
-        SharedBacklog { state: Mutex::new(state), changed: Condvar::new() }
+        let state = Mutex::new(State::new(limits, applied));
+        SharedBacklog { state, changed: Condvar::new() }
     }
 
     /// Begins anew with a database that was opened again.
     pub(super) fn reset(&self, limits: Limits, applied: u64) {
-        let backlog = Backlog::new(limits, applied);
-        *self.state() = State { backlog, is_end: false, is_stopped: false };
+        *self.state() = State::new(limits, applied);
     }
 
     /// Waits until the backlog has room for a group.
@@ -59,7 +62,7 @@ impl SharedBacklog {
     /// Adds the next group of the log.
     pub(super) fn push(
         &self,
-        group: Group,
+        group: LogGroup,
         sequence: u64,
         apps: impl IntoIterator<Item = AppName>,
     ) {
@@ -123,8 +126,7 @@ impl SharedBacklog {
                 Due::Idle => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
                 Due::At(at) => {
                     let patience = at.saturating_duration_since(now);
-                    let waited = self.changed.wait_timeout(state, patience);
-                    waited.unwrap_or_else(|e| e.into_inner()).0
+                    self.changed.wait_timeout(state, patience).unwrap_or_else(|e| e.into_inner()).0
                 }
             };
         }
@@ -166,7 +168,7 @@ impl Applier {
         let shared = self.shared.clone();
         while let Some(work) = shared.backlog.next(|| self.segments.is_spare_wanted()) {
             let applied = catch_unwind(AssertUnwindSafe(|| self.apply(work)));
-            let applied = applied.unwrap_or_else(|panic| Err(panic_text(&*panic)));
+            let applied = applied.unwrap_or_else(|panic| Err(panic_text(&*panic).to_string()));
             if let Err(reason) = applied {
                 tracing::error!(reason, "database cannot be written, will be opened again");
                 shared.set_unusable(reason);
@@ -193,11 +195,10 @@ impl Applier {
         Ok(())
     }
 
-    fn write(&self, groups: &[Group], last: u64, is_durable: bool) -> Result<(), String> {
+    fn write(&self, groups: &[LogGroup], last: u64, is_durable: bool) -> Result<(), String> {
         let database = self.shared.database();
         let database = database.as_ref().map_err(Clone::clone)?;
-        let groups = groups.iter().map(Group::ops);
-        let written = tables::apply_groups(database, groups, last, is_durable);
-        written.map_err(|error| error.to_string())
+        let groups = groups.iter().map(LogGroup::ops);
+        tables::apply_groups(database, groups, last, is_durable).map_err(|error| error.to_string())
     }
 }

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use super::group::Group;
-use super::segment::{HEADER_BYTES, SegmentFile};
+use super::group::LogGroup;
+use super::segment::{self, HEADER_BYTES, SegmentFile};
 use super::set::{Segment, Segments};
 
 /// The steps in which a segment grows that was not filled before. A sync of a write that does not
@@ -12,8 +12,8 @@ use super::set::{Segment, Segments};
 const GROWTH_BYTES: u64 = 256 << 10;
 
 /// The end of the log. After an error it must be discarded: the last group may be on disk or not.
-pub(in crate::store::embedded) struct Log {
-    segments: Arc<Segments>,
+pub(crate) struct Log {
+    pub(crate) segments: Arc<Segments>,
     end: Option<End>,
     /// The sequence of the next group.
     next: u64,
@@ -34,16 +34,9 @@ impl Log {
         Log { segments, end: None, next }
     }
 
-    pub(in crate::store::embedded) fn segments(&self) -> &Arc<Segments> {
-        &self.segments
-    }
-
     /// Appends a group and syncs it. Returns its sequence, and whether the next segment must be
     /// prepared now.
-    pub(in crate::store::embedded) fn append(
-        &mut self,
-        group: &mut Group,
-    ) -> io::Result<(u64, bool)> {
+    pub(crate) fn append(&mut self, group: &mut LogGroup) -> io::Result<(u64, bool)> {
         let (sequence, step) = (self.next, self.segments.segment_bytes / 2);
         let end = self.end_for(group)?;
         group.seal(end.generation, sequence);
@@ -58,16 +51,16 @@ impl Log {
     }
 
     /// Returns the place for a group: in the newest segment, or in the next one if that is full.
-    fn end_for(&mut self, group: &Group) -> io::Result<&mut End> {
+    fn end_for(&mut self, group: &LogGroup) -> io::Result<&mut End> {
         let last = self.next - 1;
         let next = match &self.end {
             None => Some(self.segments.first()?),
             Some(end) if end.has_room(group, self.segments.segment_bytes) => None,
             Some(end) => self.segments.exchange(end.generation, last),
         };
-        if let Some(segment) = next {
-            let header = self.segments.header(segment.generation);
-            self.end = Some(End::begin(segment, &header, self.segments.segment_bytes)?);
+        if let Some(next) = next {
+            let header = segment::header(self.segments.store_id, next.generation);
+            self.end = Some(End::begin(next, &header, self.segments.segment_bytes)?);
         }
         self.end.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -82,7 +75,7 @@ impl End {
         Ok(End { generation, file, place, allocated, ask_at })
     }
 
-    fn has_room(&self, group: &Group, segment_bytes: u64) -> bool {
+    fn has_room(&self, group: &LogGroup, segment_bytes: u64) -> bool {
         self.place + group.bytes().len() as u64 <= segment_bytes
     }
 

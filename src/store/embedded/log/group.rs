@@ -7,35 +7,34 @@
 //! Numbers are little endian. The checksum covers everything after itself, the final zeros aside.
 //! They make the size a multiple of 8.
 
+use std::ops::Range;
+
 const MAGIC: [u8; 4] = *b"bwlg";
-const CRC: std::ops::Range<usize> = 4..8;
-const LENGTH: std::ops::Range<usize> = 8..12;
-const GENERATION: std::ops::Range<usize> = 16..24;
-const SEQUENCE: std::ops::Range<usize> = 24..32;
+const CRC: Range<usize> = 4..8;
+const LENGTH: Range<usize> = 8..12;
+const GENERATION: Range<usize> = 16..24;
+const SEQUENCE: Range<usize> = 24..32;
 const HEADER_BYTES: usize = SEQUENCE.end;
 /// Groups begin at multiples of this.
 pub(super) const ALIGNMENT: usize = 8;
 
 /// A group that is being written, or waits to be applied.
-pub(in crate::store::embedded) struct Group {
+pub(crate) struct LogGroup {
     bytes: Vec<u8>,
     /// The end of the operations.
     end: usize,
 }
 
-impl Group {
+impl LogGroup {
     /// Makes a group whose operations `write` appends to the buffer.
-    pub(in crate::store::embedded) fn new(
-        capacity: usize,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) -> Group {
+    pub(crate) fn new(capacity: usize, write: impl FnOnce(&mut Vec<u8>)) -> LogGroup {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + capacity + ALIGNMENT);
         bytes.resize(HEADER_BYTES, 0);
         bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
         write(&mut bytes);
         let end = bytes.len();
         bytes.resize(end.next_multiple_of(ALIGNMENT), 0);
-        Group { bytes, end }
+        LogGroup { bytes, end }
     }
 
     /// Sets the place of the group in the log.
@@ -53,26 +52,27 @@ impl Group {
     }
 
     /// Returns the group as it is written.
-    pub(in crate::store::embedded) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    pub(in crate::store::embedded) fn ops(&self) -> &[u8] {
+    pub(crate) fn ops(&self) -> &[u8] {
         &self.bytes[HEADER_BYTES..self.end]
     }
 }
 
 /// A group that was found in a segment.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct FoundGroup<'a> {
+pub(super) struct FoundGroup {
     pub(super) sequence: u64,
-    pub(super) ops: &'a [u8],
+    /// The place of the operations in the group.
+    pub(super) ops: Range<usize>,
     /// The size of the group in the segment.
     pub(super) size: usize,
 }
 
 /// Returns the intact group of this generation at the start of the bytes.
-pub(super) fn parse(bytes: &[u8], generation: u64) -> Option<FoundGroup<'_>> {
+pub(super) fn parse(bytes: &[u8], generation: u64) -> Option<FoundGroup> {
     if !begins(bytes, generation) {
         return None;
     }
@@ -83,8 +83,7 @@ pub(super) fn parse(bytes: &[u8], generation: u64) -> Option<FoundGroup<'_>> {
         return None;
     }
     let sequence = u64::from_le_bytes(*bytes[SEQUENCE].as_array()?);
-    let ops = &bytes[HEADER_BYTES..end];
-    Some(FoundGroup { sequence, ops, size: end.next_multiple_of(ALIGNMENT) })
+    Some(FoundGroup { sequence, ops: HEADER_BYTES..end, size: end.next_multiple_of(ALIGNMENT) })
 }
 
 /// Returns whether the bytes start with a group of this generation, intact or not.
@@ -100,10 +99,11 @@ mod tests {
 
     #[test]
     fn a_damaged_or_older_group_is_not_parsed() {
-        let mut group = Group::new(0, |bytes| bytes.extend_from_slice(b"operations"));
+        let mut group = LogGroup::new(0, |bytes| bytes.extend_from_slice(b"operations"));
         group.seal(3, 17);
         let bytes = group.bytes().to_vec();
-        let found = FoundGroup { sequence: 17, ops: b"operations", size: bytes.len() };
+        let ops = HEADER_BYTES..HEADER_BYTES + b"operations".len();
+        let found = FoundGroup { sequence: 17, ops, size: bytes.len() };
         assert_eq!(parse(&bytes, 3), Some(found));
         assert_eq!(parse(&bytes, 4), None);
         let is_padding = |place| HEADER_BYTES + b"operations".len() <= place;

@@ -20,8 +20,8 @@ mod set;
 mod tests;
 
 pub(super) use append::Log;
-pub(super) use group::Group;
-pub(super) use scan::{Scan, ScanError};
+pub(super) use group::LogGroup;
+pub(super) use scan::Scan;
 #[cfg(test)]
 pub(super) use segment::SegmentFile;
 pub(super) use segment::{LogDir, LogFiles};

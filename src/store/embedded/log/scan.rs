@@ -5,28 +5,15 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::store::embedded::read::ReadFailure;
+
 use super::append::Log;
 use super::group::{self, ALIGNMENT};
 use super::segment::{self, HEADER_BYTES, LogFiles, Usage};
 use super::set::Segments;
 
-/// Why the log cannot be used.
-#[derive(Debug)]
-pub(in crate::store::embedded) enum ScanError {
-    /// The operating system refused.
-    Io(io::Error),
-    /// A segment is damaged.
-    Damaged { segment: PathBuf, reason: String },
-}
-
-impl From<io::Error> for ScanError {
-    fn from(error: io::Error) -> ScanError {
-        ScanError::Io(error)
-    }
-}
-
 /// The log of a database that was not closed.
-pub(in crate::store::embedded) struct Scan {
+pub(crate) struct Scan {
     files: Arc<dyn LogFiles>,
     store_id: u64,
     /// The generations of all segments.
@@ -38,37 +25,30 @@ pub(in crate::store::embedded) struct Scan {
 }
 
 /// The groups of one segment that the database does not have.
-pub(in crate::store::embedded) struct FoundGroups {
+pub(crate) struct FoundGroups {
     /// The path of the segment, for messages.
-    pub(in crate::store::embedded) segment: PathBuf,
+    pub(crate) segment: PathBuf,
     bytes: Vec<u8>,
     ops: Vec<Range<usize>>,
     /// The sequence of the last group.
-    pub(in crate::store::embedded) last: u64,
+    pub(crate) last: u64,
 }
 
 impl FoundGroups {
     /// Returns the operations of each group, in order.
-    pub(in crate::store::embedded) fn ops(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn ops(&self) -> impl Iterator<Item = &[u8]> {
         self.ops.iter().map(|range| &self.bytes[range.clone()])
     }
 }
 
 impl Scan {
     /// Starts with the group after `applied`, the last one that the database has.
-    pub(in crate::store::embedded) fn new(
-        files: Arc<dyn LogFiles>,
-        store_id: u64,
-        applied: u64,
-    ) -> io::Result<Scan> {
-        let generations = files.list()?;
-        Ok(Scan { files, store_id, generations, read: 0, next: applied + 1 })
+    pub(crate) fn new(files: Arc<dyn LogFiles>, store_id: u64, applied: u64) -> io::Result<Scan> {
+        Ok(Scan { generations: files.list()?, files, store_id, read: 0, next: applied + 1 })
     }
 
     /// Returns the groups of the next segment that has any.
-    pub(in crate::store::embedded) fn next_groups(
-        &mut self,
-    ) -> Result<Option<FoundGroups>, ScanError> {
+    pub(crate) fn next_groups(&mut self) -> Result<Option<FoundGroups>, ReadFailure> {
         while let Some(&generation) = self.generations.get(self.read) {
             self.read += 1;
             let bytes = self.files.read(generation)?;
@@ -88,7 +68,11 @@ impl Scan {
         Ok(None)
     }
 
-    fn read_segment(&mut self, generation: u64, bytes: Vec<u8>) -> Result<FoundGroups, ScanError> {
+    fn read_segment(
+        &mut self,
+        generation: u64,
+        bytes: Vec<u8>,
+    ) -> Result<FoundGroups, ReadFailure> {
         let mut ops = Vec::new();
         let mut place = HEADER_BYTES;
         while let Some(found) = group::parse(bytes.get(place..).unwrap_or_default(), generation) {
@@ -98,10 +82,7 @@ impl Scan {
                 return Err(self.damaged(generation, reason));
             }
             if self.next == found.sequence {
-                let end = place + found.size;
-                let start = place + (found.size - found.ops.len().next_multiple_of(ALIGNMENT));
-                ops.push(start..start + found.ops.len());
-                debug_assert!(ops.last().is_some_and(|range| range.end <= end));
+                ops.push(place + found.ops.start..place + found.ops.end);
                 self.next += 1;
             }
             place += found.size;
@@ -113,7 +94,7 @@ impl Scan {
 
     /// Checks what follows the last intact group. Each group was synced before the next one was
     /// written, so a loss of power damages the last one alone.
-    fn check_rest(&self, generation: u64, bytes: &[u8], place: usize) -> Result<(), ScanError> {
+    fn check_rest(&self, generation: u64, bytes: &[u8], place: usize) -> Result<(), ReadFailure> {
         let is_later = |place: &usize| {
             let found = group::parse(&bytes[*place..], generation);
             found.is_some_and(|found| self.next <= found.sequence)
@@ -135,13 +116,13 @@ impl Scan {
         Ok(())
     }
 
-    fn damaged(&self, generation: u64, reason: String) -> ScanError {
-        ScanError::Damaged { segment: self.files.path(generation), reason }
+    fn damaged(&self, generation: u64, reason: String) -> ReadFailure {
+        ReadFailure::Segment { path: self.files.path(generation), reason }
     }
 
     /// Returns the log that continues after the last group, without its former segments: the
     /// database has all groups.
-    pub(in crate::store::embedded) fn begin(self, segment_bytes: u64) -> io::Result<Log> {
+    pub(crate) fn begin(self, segment_bytes: u64) -> io::Result<Log> {
         for &generation in &self.generations {
             self.files.remove(generation)?;
         }

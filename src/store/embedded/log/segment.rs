@@ -18,7 +18,7 @@ pub(super) const HEADER_BYTES: usize = 32;
 
 /// The directory of the log. The log reaches the disk only through this trait, so that tests can
 /// replace the disk.
-pub(in crate::store::embedded) trait LogFiles: Send + Sync {
+pub(crate) trait LogFiles: Send + Sync {
     /// Returns the generations of all segments, ascending.
     fn list(&self) -> io::Result<Vec<u64>>;
 
@@ -39,7 +39,7 @@ pub(in crate::store::embedded) trait LogFiles: Send + Sync {
 }
 
 /// An open segment.
-pub(in crate::store::embedded) trait SegmentFile: Send {
+pub(crate) trait SegmentFile: Send {
     /// Returns the size in bytes.
     fn size(&self) -> io::Result<u64>;
 
@@ -51,10 +51,10 @@ pub(in crate::store::embedded) trait SegmentFile: Send {
 }
 
 /// The log in a directory of the file system.
-pub(in crate::store::embedded) struct LogDir(PathBuf);
+pub(crate) struct LogDir(PathBuf);
 
 impl LogDir {
-    pub(in crate::store::embedded) fn new(dir: &Path) -> LogDir {
+    pub(crate) fn new(dir: &Path) -> LogDir {
         LogDir(dir.to_path_buf())
     }
 

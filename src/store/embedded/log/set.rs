@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::sync::lock;
 
-use super::segment::{self, LogFiles, SegmentFile};
+use super::segment::{LogFiles, SegmentFile};
 
 /// The size of the writes that fill a new segment with zeros.
 const BLOCK_BYTES: u64 = 4096;
@@ -22,14 +22,15 @@ pub(super) struct Segment {
 }
 
 /// The segments of a log. The writer and the applier share them.
-pub(in crate::store::embedded) struct Segments {
+pub(crate) struct Segments {
     files: Arc<dyn LogFiles>,
-    store_id: u64,
+    pub(super) store_id: u64,
     /// The size after which the writer takes the next segment.
     pub(super) segment_bytes: u64,
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     /// The generation of the next segment.
     next: u64,
@@ -49,18 +50,8 @@ impl Segments {
         newest: u64,
         segment_bytes: u64,
     ) -> Segments {
-        let state = State {
-            next: newest + 1,
-            current: None,
-            full: VecDeque::new(),
-            spare: None,
-            is_spare_wanted: false,
-        };
+        let state = State { next: newest + 1, ..State::default() };
         Segments { files, store_id, segment_bytes, state: Mutex::new(state) }
-    }
-
-    pub(super) fn header(&self, generation: u64) -> [u8; segment::HEADER_BYTES] {
-        segment::header(self.store_id, generation)
     }
 
     /// Returns the first segment.
@@ -88,12 +79,12 @@ impl Segments {
     }
 
     /// Returns whether the writer waits for [`prepare`](Segments::prepare).
-    pub(in crate::store::embedded) fn is_spare_wanted(&self) -> bool {
+    pub(crate) fn is_spare_wanted(&self) -> bool {
         self.state().is_spare_wanted
     }
 
     /// Prepares a segment that the writer has asked for.
-    pub(in crate::store::embedded) fn prepare(&self) -> io::Result<()> {
+    pub(crate) fn prepare(&self) -> io::Result<()> {
         if !self.is_spare_wanted() {
             return Ok(());
         }
@@ -124,7 +115,7 @@ impl Segments {
 
     /// Frees the full segments up to a group that will not be read again. One of them becomes the
     /// prepared segment.
-    pub(in crate::store::embedded) fn free_up_to(&self, sequence: u64) -> io::Result<()> {
+    pub(crate) fn free_up_to(&self, sequence: u64) -> io::Result<()> {
         loop {
             let mut state = self.state();
             let oldest = state.full.front().filter(|(_, last)| *last <= sequence);
@@ -134,8 +125,10 @@ impl Segments {
             drop(state);
             if is_needed {
                 let new = self.next_generation();
-                let file = self.files.rename(generation, new)?;
-                self.put_spare(Segment { generation: new, file });
+                self.put_spare(Segment {
+                    generation: new,
+                    file: self.files.rename(generation, new)?,
+                });
             } else {
                 self.files.remove(generation)?;
             }
@@ -143,13 +136,11 @@ impl Segments {
     }
 
     /// Removes all segments. The database has all their groups.
-    pub(in crate::store::embedded) fn remove_all(&self) -> io::Result<()> {
-        let mut state = self.state();
-        let full = state.full.drain(..).map(|(generation, _)| generation).collect::<Vec<_>>();
-        let rest = state.current.take().into_iter().chain(state.spare.take().map(|s| s.generation));
-        let rest = rest.collect::<Vec<_>>();
-        drop(state);
-        full.into_iter().chain(rest).try_for_each(|generation| self.files.remove(generation))
+    pub(crate) fn remove_all(&self) -> io::Result<()> {
+        let State { current, full, spare, .. } = &mut *self.state();
+        let full = full.drain(..).map(|(generation, _)| generation);
+        let rest = current.take().into_iter().chain(spare.take().map(|spare| spare.generation));
+        full.chain(rest).try_for_each(|generation| self.files.remove(generation))
     }
 
     fn put_spare(&self, spare: Segment) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::store::embedded::read::ReadFailure;
 use crate::store::embedded::tests::disk::{Disk, ENOSPC};
 
 use super::group::ALIGNMENT;
@@ -24,13 +25,13 @@ impl Rig {
     }
 
     fn append(&mut self, text: &str) -> u64 {
-        let mut group = Group::new(text.len(), |bytes| bytes.extend_from_slice(text.as_bytes()));
+        let mut group = LogGroup::new(text.len(), |bytes| bytes.extend_from_slice(text.as_bytes()));
         self.log.append(&mut group).unwrap().0
     }
 }
 
 /// Reads the groups after `applied`, and returns them with the log that continues.
-fn begin(disk: &Disk, applied: u64) -> Result<(Vec<(u64, String)>, Log), ScanError> {
+fn begin(disk: &Disk, applied: u64) -> Result<(Vec<(u64, String)>, Log), ReadFailure> {
     let files: Arc<dyn LogFiles> = Arc::new(disk.clone());
     let mut scan = Scan::new(files, STORE, applied)?;
     let mut all = Vec::new();
@@ -46,10 +47,10 @@ fn expected(range: std::ops::RangeInclusive<u64>) -> Vec<(u64, String)> {
     range.map(|n| (n, format!("group {n}"))).collect()
 }
 
-fn reason(result: Result<(Vec<(u64, String)>, Log), ScanError>) -> String {
+fn reason(result: Result<(Vec<(u64, String)>, Log), ReadFailure>) -> String {
     match result {
-        Err(ScanError::Damaged { reason, .. }) => reason,
-        Err(ScanError::Io(error)) => panic!("{error}"),
+        Err(ReadFailure::Segment { reason, .. }) => reason,
+        Err(other) => panic!("{other:?}"),
         Ok((groups, _)) => panic!("read as {groups:?}"),
     }
 }
@@ -65,7 +66,7 @@ fn groups_that_the_database_lacks_are_read_in_order() {
         let (groups, mut log) = begin(&image, applied).unwrap();
         assert_eq!(groups, expected(applied + 1..=5));
         assert!(image.list().unwrap().is_empty());
-        let mut next = Group::new(0, |bytes| bytes.extend_from_slice(b"group 6"));
+        let mut next = LogGroup::new(0, |bytes| bytes.extend_from_slice(b"group 6"));
         assert_eq!(log.append(&mut next).unwrap().0, 6);
         assert_eq!(begin(&image, 5).unwrap().0, expected(6..=6));
     }
@@ -81,7 +82,7 @@ fn a_power_loss_damages_the_group_that_was_not_synced() {
         rig.append("group 2");
         let segment = rig.disk.list().unwrap()[0];
         let before = rig.disk.read(segment).unwrap();
-        let mut group = Group::new(0, |bytes| bytes.extend_from_slice(long.as_bytes()));
+        let mut group = LogGroup::new(0, |bytes| bytes.extend_from_slice(long.as_bytes()));
         rig.disk.refuse_syncs(true);
         rig.log.append(&mut group).unwrap_err();
         let mut sector = 0;
@@ -111,7 +112,7 @@ fn damage_before_an_intact_group_is_refused() {
     }
     let segment = rig.disk.list().unwrap()[0];
     let bytes = rig.disk.read(segment).unwrap();
-    let size = Group::new(0, |bytes| bytes.extend_from_slice(b"group 1")).bytes().len();
+    let size = LogGroup::new(0, |bytes| bytes.extend_from_slice(b"group 1")).bytes().len();
     let groups_at = super::segment::HEADER_BYTES;
     for place in groups_at..groups_at + 3 * size {
         let disk = Disk::of(&rig.disk.after_power_loss(|| true));
@@ -124,10 +125,10 @@ fn damage_before_an_intact_group_is_refused() {
                 assert!(last, "byte {place}");
                 assert_eq!(groups, expected(1..=2));
             }
-            Err(ScanError::Damaged { reason, .. }) => {
+            Err(ReadFailure::Segment { reason, .. }) => {
                 assert!(!last && reason.contains("is intact"), "byte {place}: {reason}");
             }
-            Err(ScanError::Io(error)) => panic!("{error}"),
+            Err(other) => panic!("{other:?}"),
         }
         // Groups that the database has are not needed.
         assert!(begin(&disk, 3).is_ok() || !disk.list().unwrap().is_empty());
@@ -148,7 +149,7 @@ fn a_log_that_does_not_continue_the_database_is_refused() {
     assert_eq!(said, "it goes on with group 3, and group 1 is missing");
     let files: Arc<dyn LogFiles> = Arc::new(rig.disk.clone());
     let mut other = Scan::new(files, STORE + 1, 2).unwrap();
-    let Err(ScanError::Damaged { reason, .. }) = other.next_groups() else { panic!("read") };
+    let Err(ReadFailure::Segment { reason, .. }) = other.next_groups() else { panic!("read") };
     assert_eq!(reason, "it belongs to another database");
     assert_eq!(begin(&rig.disk, 2).unwrap().0, expected(3..=3));
 }
@@ -162,9 +163,9 @@ fn full_segments_are_used_again() {
     let text = |rig: &mut Rig, n: u64| rig.append(&format!("{n} {long}"));
     for n in 1..=100 {
         assert_eq!(text(&mut rig, n), n);
-        rig.log.segments().prepare().unwrap();
+        rig.log.segments.prepare().unwrap();
         // Durable with a delay of some groups.
-        rig.log.segments().free_up_to(n.saturating_sub(10)).unwrap();
+        rig.log.segments.free_up_to(n.saturating_sub(10)).unwrap();
         let list = rig.disk.list().unwrap();
         assert!(list.len() <= 4, "{} segments", list.len());
         generations.extend(list);
@@ -187,13 +188,13 @@ fn a_full_disk_delays_the_next_segment() {
         rig.append(&long);
     }
     rig.disk.fail(Some(ENOSPC));
-    rig.log.segments().prepare().unwrap_err();
+    rig.log.segments.prepare().unwrap_err();
     rig.disk.fail(None);
     for _ in 12..20 {
         rig.append(&long);
     }
     assert_eq!(rig.disk.list().unwrap().len(), 1);
-    rig.log.segments().prepare().unwrap();
+    rig.log.segments.prepare().unwrap();
     rig.append("the next segment");
     assert_eq!(rig.disk.list().unwrap().len(), 2);
     assert_eq!(begin(&rig.disk, 0).unwrap().0.len(), 21);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::domain::name::UnitName;
 use crate::domain::revision::Revision;
 use crate::domain::status::StatusKey;
+use crate::store::ConflictCause;
 use crate::store::conformance::driver::mk_app;
 
 use crate::store::embedded::limits::Limits;

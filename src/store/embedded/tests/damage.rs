@@ -124,8 +124,8 @@ async fn mk_crashed(dir: &Path) -> (Image, usize) {
     (image, newest)
 }
 
-fn goes_back(image: &[u8]) -> bool {
-    super::super::header::goes_back(image[..320].try_into().unwrap())
+fn is_newest_slot_damaged(image: &[u8]) -> bool {
+    super::super::header::is_newest_slot_damaged(image[..320].try_into().unwrap())
 }
 
 /// redb uses the transaction before the newest one, and does not report it. The log has the commits
@@ -134,14 +134,17 @@ fn goes_back(image: &[u8]) -> bool {
 async fn a_damaged_newest_transaction_is_foreseen_and_loses_nothing() {
     let dir = TempDir::new().unwrap();
     let (image, newest) = mk_crashed(dir.path()).await;
-    assert!(!goes_back(&image.database), "a crash alone loses nothing");
+    assert!(!is_newest_slot_damaged(&image.database), "a crash alone loses nothing");
     let mut count = 0;
-    assert!(!goes_back(&std::fs::read(file_in(dir.path())).unwrap()), "nor does a close");
+    assert!(
+        !is_newest_slot_damaged(&std::fs::read(file_in(dir.path())).unwrap()),
+        "nor does a close"
+    );
     for place in 0..128 {
         for (slot, start) in SLOTS.into_iter().enumerate() {
             let mut database = image.database.clone();
             database[start + place] ^= 0x55;
-            let foreseen = goes_back(&database);
+            let foreseen = is_newest_slot_damaged(&database);
             assert!(!foreseen || slot == newest);
             count += usize::from(foreseen);
             let dir = TempDir::new().unwrap();

@@ -12,7 +12,7 @@ use crate::store::embedded::limits::Limits;
 use crate::store::embedded::log::{LogDir, LogFiles, SegmentFile};
 
 /// The error number of a full disk.
-pub(in crate::store::embedded) const ENOSPC: i32 = 28;
+pub(crate) const ENOSPC: i32 = 28;
 /// The error number of a failing disk.
 const EIO: i32 = 5;
 /// The unit that a disk writes as a whole.
@@ -20,7 +20,7 @@ const SECTOR_BYTES: usize = 512;
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
-pub(in crate::store::embedded) struct Disk(Arc<(Mutex<Content>, Condvar)>);
+pub(crate) struct Disk(Arc<(Mutex<Content>, Condvar)>);
 
 #[derive(Debug, Default)]
 struct Content {
@@ -106,7 +106,7 @@ impl FileContent {
 }
 
 /// The files after a power loss.
-pub(in crate::store::embedded) struct Image {
+pub(crate) struct Image {
     pub(super) database: Vec<u8>,
     pub(super) segments: BTreeMap<u64, Vec<u8>>,
 }
@@ -133,7 +133,7 @@ impl Image {
 
 impl Disk {
     /// Returns a disk with the segments of an image.
-    pub(in crate::store::embedded) fn of(image: &Image) -> Disk {
+    pub(crate) fn of(image: &Image) -> Disk {
         let disk = Disk::default();
         let segments = image.segments.iter();
         disk.content().segments = segments
@@ -146,12 +146,12 @@ impl Disk {
     }
 
     /// Changes a byte of a segment.
-    pub(in crate::store::embedded) fn damage(&self, segment: u64, place: usize) {
+    pub(crate) fn damage(&self, segment: u64, place: usize) {
         self.content().segments.get_mut(&segment).unwrap().seen[place] ^= 0x55;
     }
 
     /// Makes syncs fail, but no writes.
-    pub(in crate::store::embedded) fn refuse_syncs(&self, refuses: bool) {
+    pub(crate) fn refuse_syncs(&self, refuses: bool) {
         self.content().refuses_syncs = refuses;
     }
 
@@ -205,7 +205,7 @@ impl Disk {
     }
 
     /// Makes every write fail with this error number; `None` ends that.
-    pub(in crate::store::embedded) fn fail(&self, errno: Option<i32>) {
+    pub(crate) fn fail(&self, errno: Option<i32>) {
         self.content().failing = errno;
     }
 
@@ -237,10 +237,7 @@ impl Disk {
 
     /// Returns the files after a power loss: all synced writes, and each sector of unsynced writes
     /// for which `keeps` returns true.
-    pub(in crate::store::embedded) fn after_power_loss(
-        &self,
-        keeps: impl FnMut() -> bool,
-    ) -> Image {
+    pub(crate) fn after_power_loss(&self, keeps: impl FnMut() -> bool) -> Image {
         let content = self.content();
         mk_image(&content.database, &content.segments, keeps)
     }

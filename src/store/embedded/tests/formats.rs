@@ -105,7 +105,7 @@ async fn a_database_changed_without_its_log_is_refused() {
 /// Returns the record of the store with a later time.
 fn store_record(database: &Database) -> Vec<u8> {
     let meta = read_meta(&database.begin_read().unwrap()).ok().unwrap();
-    codec::encode(&Meta::new(meta.epoch(), Timestamp::new(meta.clock.millis() + 1), meta.marks()))
+    codec::encode(&Meta { clock: Timestamp::new(meta.clock.millis() + 1), ..meta })
 }
 
 /// Writes the fixture with a log, once: `cargo test --lib write_log_fixture -- --ignored`.

@@ -3,6 +3,7 @@
 use tokio::task::JoinHandle;
 
 use crate::domain::revision::Revision;
+use crate::store::ConflictCause;
 
 use super::disk::Disk;
 use super::*;

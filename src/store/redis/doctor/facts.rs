@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::store::redis::durability::Durability;
 use crate::store::redis::info::InfoFields;
-use crate::store::redis::link::{Kind, LinkError, Reading};
+use crate::store::redis::link::{Kind, LinkError, Reading, Target};
 
 /// All facts.
 #[derive(Debug, Clone)]
@@ -13,10 +13,7 @@ pub(super) struct Facts {
     pub(super) durability: Durability,
     /// How the masters are found.
     pub(super) kind: Kind,
-    pub(super) has_tls: bool,
-    pub(super) has_password: bool,
-    /// The user of the connections.
-    pub(super) user: String,
+    pub(super) target: Target,
     pub(super) sentinels: Vec<Reading<Sentinel>>,
     /// The nodes of a Cluster that the URL names and that do not answer, with the reason.
     pub(super) lost_seeds: Vec<(String, LinkError)>,
@@ -112,13 +109,13 @@ impl Server {
 }
 
 impl Facts {
+    /// Returns the user of the connections.
+    pub(super) fn user(&self) -> &str {
+        self.target.user().unwrap_or("default")
+    }
+
     /// Returns the number of replicas that each commit waits for.
     pub(super) fn replicas_needed(&self) -> usize {
-        match self.durability {
-            Durability::Acknowledged => 0,
-            Durability::Replicated { replicas, .. } | Durability::Synced { replicas, .. } => {
-                usize::try_from(replicas).unwrap_or(usize::MAX)
-            }
-        }
+        usize::try_from(self.durability.waits_for().0).unwrap_or(usize::MAX)
     }
 }

@@ -1,11 +1,10 @@
 //! Gathers the facts of a set-up. It writes nothing, and the one script that it loads cannot write.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, RedisError, Value, from_redis_value};
+use redis::{Pipeline, RedisResult, Value, from_redis_value};
 
 use crate::store::redis::durability::Durability;
 use crate::store::redis::info::InfoFields;
@@ -43,16 +42,15 @@ pub(super) async fn gather(target: &Target, durability: Durability, patience: Du
     let kind = target.kind();
     let name = target.master_name().unwrap_or_default();
     let sentinels = survey.sentinels.into_iter();
-    let sentinels = sentinels.map(|place| tell(place, |server| ask_sentinel(server, name)));
+    let sentinels = sentinels.map(|reading| query(reading, |server| ask_sentinel(server, name)));
     let masters = survey.masters.into_iter();
-    let masters = masters.map(|place| tell(place, |server| ask_server(server, durability, kind)));
+    let masters =
+        masters.map(|reading| query(reading, |server| ask_server(server, durability, kind)));
     let (sentinels, masters) = tokio::join!(join_all(sentinels), join_all(masters));
     Facts {
         durability,
         kind,
-        has_tls: target.has_tls(),
-        has_password: target.has_password(),
-        user: target.user().unwrap_or("default").to_string(),
+        target: target.clone(),
         sentinels,
         lost_seeds: survey.lost_seeds,
         masters,
@@ -60,9 +58,9 @@ pub(super) async fn gather(target: &Target, durability: Durability, patience: Du
 }
 
 /// Asks a server, if there is a connection to it.
-async fn tell<T>(
+async fn query<T>(
     Reading { address, is_local, found }: Reading<MultiplexedConnection>,
-    ask: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, RedisError>,
+    ask: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
 ) -> Reading<T> {
     let found = match found {
         Ok(connection) => ask(connection).await.map_err(|error| {
@@ -81,7 +79,7 @@ async fn ask_server(
     mut connection: MultiplexedConnection,
     durability: Durability,
     kind: Kind,
-) -> Result<Server, RedisError> {
+) -> RedisResult<Server> {
     let mut pipeline = redis::pipe();
     pipeline.cmd("INFO").cmd("CLUSTER").arg("INFO");
     let answers = send(&mut connection, &pipeline).await?;
@@ -102,10 +100,7 @@ async fn ask_server(
     })
 }
 
-async fn ask_sentinel(
-    mut connection: MultiplexedConnection,
-    name: &str,
-) -> Result<Sentinel, RedisError> {
+async fn ask_sentinel(mut connection: MultiplexedConnection, name: &str) -> RedisResult<Sentinel> {
     let mut pipeline = redis::pipe();
     for question in ["MASTER", "REPLICAS", "CKQUORUM"] {
         pipeline.cmd("SENTINEL").arg(question).arg(name);
@@ -127,7 +122,7 @@ async fn ask_sentinel(
 /// Returns the settings that can be read, and the error in place of any other.
 async fn ask_config(
     connection: &mut MultiplexedConnection,
-) -> Result<(InfoFields, Option<String>), RedisError> {
+) -> RedisResult<(InfoFields, Option<String>)> {
     let mut pipeline = redis::pipe();
     for name in SETTINGS {
         pipeline.cmd("CONFIG").arg("GET").arg(name);
@@ -135,11 +130,10 @@ async fn ask_config(
     let answers = send(connection, &pipeline).await?;
     let refusal = reply::error(&answers)
         .map(|error| error.details().map_or_else(|| error.to_string(), str::to_string));
-    let known = answers.iter().flat_map(|answer| fields(answer).0);
-    Ok((InfoFields(known.collect()), refusal))
+    Ok((InfoFields(answers.iter().flat_map(|answer| fields(answer).0).collect()), refusal))
 }
 
-async fn ping(connection: &mut MultiplexedConnection) -> Result<Vec<Duration>, RedisError> {
+async fn ping(connection: &mut MultiplexedConnection) -> RedisResult<Vec<Duration>> {
     let mut pings = Vec::with_capacity(PINGS);
     let mut pipeline = redis::pipe();
     pipeline.cmd("PING");
@@ -156,7 +150,7 @@ async fn ping(connection: &mut MultiplexedConnection) -> Result<Vec<Duration>, R
 async fn ask_clock(
     connection: &mut MultiplexedConnection,
     keys: &KeySpace,
-) -> Result<Option<Clock>, RedisError> {
+) -> RedisResult<Option<Clock>> {
     let mut pipeline = redis::pipe();
     pipeline.cmd("TIME").cmd("HGET").arg(keys.name(Key::Clock)).arg("behind");
     let (ours, asked) = (SystemTime::now(), Instant::now());
@@ -178,7 +172,7 @@ async fn ask_clock(
 async fn ask_store(
     connection: &mut MultiplexedConnection,
     keys: &KeySpace,
-) -> Result<Option<Result<String, String>>, RedisError> {
+) -> RedisResult<Option<Result<String, String>>> {
     let answers = send(connection, &meta::ask(keys)).await?;
     let is_elsewhere = |code: &str| matches!(code, "MOVED" | "ASK" | "CLUSTERDOWN");
     // The finding on rights reports what may not be read.
@@ -196,12 +190,11 @@ async fn ask_store(
 async fn send(
     connection: &mut MultiplexedConnection,
     pipeline: &Pipeline,
-) -> Result<Vec<Value>, RedisError> {
+) -> RedisResult<Vec<Value>> {
     connection.send_packed_commands(pipeline, 0, pipeline.len()).await
 }
 
 /// Returns the fields in pairs; empty if the answer is an error.
 fn fields(answer: &Value) -> InfoFields {
-    let pairs: Option<BTreeMap<String, String>> = from_redis_value(answer.clone()).ok();
-    InfoFields(pairs.unwrap_or_default())
+    InfoFields(from_redis_value(answer.clone()).unwrap_or_default())
 }

@@ -121,7 +121,7 @@ async fn a_version_from_before_blocks_is_refused() {
     for field in ["b", "g0"] {
         let app = web.state.name.clone();
         assert!(found.contains_key(field));
-        assert_eq!(Record::record_from_field(app, field.as_bytes()), None);
+        assert_eq!(Record::record_from_field(&app, field.as_bytes()), None);
     }
     // This version compares the number.
     assert_eq!(web.confirm().await, Ok(()));
@@ -171,8 +171,8 @@ async fn a_conflict_or_a_repeated_commit_writes_no_block() {
     let call = batch.call(&shared.keys, &shared.retention, &shared.next_mark());
     let mut answers = Vec::new();
     for _ in 0..2 {
-        let answer = shared.call(&Tag(bucket).to_string(), &call).await.unwrap();
-        answers.push(reply::items(&answer[0])[..2].to_vec());
+        let answer = shared.call(&tag(bucket), &call).await.unwrap();
+        answers.push(reply::items(&answer)[..2].to_vec());
     }
     assert_eq!(answers[0], answers[1]);
     web.state.replay(&first);
@@ -203,7 +203,7 @@ async fn a_late_fold_changes_nothing() {
     let bucket = own.shared.keys.bucket_of(&app);
     let index = Blocks::parse(&fields(&server, "web").await["b"]).unwrap();
     let ask = read::ask_blocks(&own.shared.keys, bucket, &app, &index);
-    let read = own.read(bucket, &ask).await.unwrap();
+    let read = own.shared.links.run(&tag(bucket), &ask).await.unwrap();
     let (note, late) = read::read_fold(&app, &index, &read).unwrap().unwrap();
     let try_again = async || {
         let before = fields(&server, "web").await;

@@ -141,7 +141,7 @@ async fn epochs_rise_above_those_given_with_any_clock_of_redis() {
     let store = open(&server.url()).await;
     let mut web = has(&store).await;
     let far = (1_u64 << 40) * COUNTS_PER_MASTER;
-    let state = format!("bw:{}:state", Tag(mk_keys().bucket_of(&web.state.name)));
+    let state = format!("bw:{}:state", tag(mk_keys().bucket_of(&web.state.name)));
     server.call::<()>(&["HSET", &state, "counts_above", &far.to_string()]).await.unwrap();
     web.commit(web.draft(claim("web/0"))).await.unwrap_err();
     let mut web = Driver::new(&store, "web").await;

@@ -14,7 +14,7 @@ fn bucket_of_web() -> Bucket {
 
 /// Returns whether the last entry of a log has the transition.
 async fn last_has_transition(server: &RedisServer, bucket: Bucket) -> bool {
-    let log = format!("bw:{}:log", Tag(bucket));
+    let log = format!("bw:{}:log", tag(bucket));
     let last: Value = server.call(&["XREVRANGE", &log, "+", "-", "COUNT", "1"]).await.unwrap();
     format!("{last:?}").contains("bulk-string('\"t\"')")
 }
@@ -86,7 +86,7 @@ async fn a_lone_process_removes_its_marks() {
     let store = open(&server.url()).await;
     store.beat().await.unwrap();
     insist(&store, "web", "alone").await;
-    let key = format!("bw:{}:app:{}", Tag(bucket_of_web()), web());
+    let key = format!("bw:{}:app:{}", tag(bucket_of_web()), web());
     let marks = async || server.call::<Option<String>>(&["HGET", &key, "w"]).await.unwrap();
     assert!(marks().await.is_some());
     store.release(&web()).await;
@@ -99,7 +99,7 @@ async fn a_mark_changes_no_record() {
     let Some(server) = RedisServer::start().await else { return };
     let (one, other) = (open(&server.url()).await, open(&server.url()).await);
     other.load(&web()).await.unwrap();
-    let key = format!("bw:{}:app:{}", Tag(bucket_of_web()), web());
+    let key = format!("bw:{}:app:{}", tag(bucket_of_web()), web());
     let exists: u64 = server.call(&["EXISTS", &key]).await.unwrap();
     assert_eq!(exists, 0);
     insist(&one, "web", "first").await;

@@ -10,12 +10,14 @@ const VERSION_MIN: (u32, u32) = (6, 2);
 const VERSION_SYNCED: (u32, u32) = (7, 2);
 
 pub(super) fn encryption(facts: &Facts, is_local: bool) -> Option<Finding> {
-    let found = match (facts.has_tls, is_local) {
+    let found = match (facts.target.has_tls(), is_local) {
         (true, _) => return Some(Finding::ok("encryption", "TLS")),
         (false, true) => {
             return Some(Finding::ok("encryption", "none, and none is needed on loopback"));
         }
-        (false, false) if facts.has_password => "the password crosses the network as plain text",
+        (false, false) if facts.target.has_password() => {
+            "the password crosses the network as plain text"
+        }
         (false, false) => "neither TLS nor a password, on an address of the network",
     };
     let why = "anyone who can read the network, or reach the port, can change every status";
@@ -45,11 +47,11 @@ pub(super) fn version(facts: &Facts, server: &Server) -> Option<Finding> {
 }
 
 pub(super) fn permissions(facts: &Facts, server: &Server) -> Option<Finding> {
-    let (rights, user) = (&server.rights, &facts.user);
+    let (rights, user) = (&server.rights, facts.user());
     // The finding on the version reports the commands of a newer one.
-    let is_told = |name: &str| name == "waitaof" && server.info.version() < VERSION_SYNCED;
+    let is_newer = |name: &str| name == "waitaof" && server.info.version() < VERSION_SYNCED;
     let missing: Vec<&str> =
-        rights.missing.iter().map(String::as_str).filter(|name| !is_told(name)).collect();
+        rights.missing.iter().map(String::as_str).filter(|name| !is_newer(name)).collect();
     if !rights.denied.is_empty() {
         let grants: Vec<String> = rights.denied.iter().map(|name| format!("+{name}")).collect();
         let found = format!("user {user} may not call: {}", rights.denied.join(", "));
@@ -86,7 +88,7 @@ pub(super) fn settings(facts: &Facts, server: &Server) -> Option<Finding> {
         true => finding.advise("check them where this Redis is configured"),
         false => finding
             .advise("grant it for this check, or use a user that has it; - revokes it")
-            .command(format!("ACL SETUSER {} +config|get", facts.user)),
+            .command(format!("ACL SETUSER {} +config|get", facts.user())),
     })
 }
 

@@ -60,9 +60,9 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
             Err(reason) => Some(unreachable(reason).on(&master.address)),
         });
     }
-    let notified =
+    let answering =
         facts.masters.iter().filter_map(|master| Some((master, master.found.as_ref().ok()?)));
-    for (master, server) in notified {
+    for (master, server) in answering {
         let found = CHECKS.iter().filter_map(|check| check(facts, server));
         findings.extend(found.map(|finding| finding.on(&master.address)));
     }

@@ -80,8 +80,7 @@ pub(super) fn disk(_: &Facts, server: &Server) -> Option<Finding> {
     } else {
         return Some(Finding::ok("disk", "the last writes succeeded"));
     };
-    let look = "check the space on its disk, the rights of its directory, and its log";
-    Some(finding.advise(look))
+    Some(finding.advise("check the space on its disk, the rights of its directory, and its log"))
 }
 
 pub(super) fn fork(_: &Facts, server: &Server) -> Option<Finding> {

@@ -6,7 +6,7 @@ use crate::store::doctor::Level;
 use crate::store::redis::Durability;
 use crate::store::redis::doctor::facts::{Clock, Facts, Rights, Sentinel, Server};
 use crate::store::redis::info::InfoFields;
-use crate::store::redis::link::{Kind, LinkError, Reading};
+use crate::store::redis::link::{Kind, LinkError, Reading, Target, TlsFiles};
 
 use super::*;
 
@@ -20,12 +20,16 @@ const GOOD_CONFIG: &str = "appendfsync:everysec\nsave:3600 1\nmin-replicas-to-wr
 const GOOD_SENTINEL: &str = "name:flock\nip:a\nport:1\nnum-other-sentinels:2\n\
     down-after-milliseconds:5000";
 
-fn notified<T>(address: &str, found: T) -> Reading<T> {
+fn answering<T>(address: &str, found: T) -> Reading<T> {
     Reading { address: address.to_string(), is_local: true, found: Ok(found) }
 }
 
 fn mk_clock(ahead_ms: i64) -> Clock {
     Clock { ahead_ms, error: Duration::from_millis(2), behind: Duration::ZERO }
+}
+
+fn mk_target(url: &str) -> Target {
+    Target::parse(url, TlsFiles::default()).unwrap()
 }
 
 /// Facts of one master, without a problem.
@@ -42,12 +46,10 @@ fn mk_facts() -> Facts {
     Facts {
         durability: Durability::Acknowledged,
         kind: Kind::Standalone,
-        has_tls: false,
-        has_password: true,
-        user: "default".to_string(),
+        target: mk_target("redis://:secret@a"),
         sentinels: Vec::new(),
         lost_seeds: Vec::new(),
-        masters: vec![notified("a:1", server)],
+        masters: vec![answering("a:1", server)],
     }
 }
 
@@ -82,7 +84,7 @@ fn sentinel(lines: &str) -> Facts {
         master.0.extend(InfoFields::of_lines(lines).0);
         let replicas = vec![InfoFields::of_lines("slave-priority:100")];
         let quorum = Some(Ok("OK 3 usable Sentinels".to_string()));
-        notified("s:1", Sentinel { master, replicas, quorum })
+        answering("s:1", Sentinel { master, replicas, quorum })
     };
     Facts { kind: Kind::Sentinel, sentinels: vec![mk(), mk(), mk()], ..mk_facts() }
 }
@@ -106,9 +108,9 @@ fn said(check: &str, facts: &Facts) -> Option<(Level, String)> {
 
 #[track_caller]
 fn assert_said(check: &str, facts: &Facts, level: Level, text: &str) {
-    let (found, notified) = said(check, facts).unwrap_or_else(|| panic!("{check} says nothing"));
-    assert_eq!(found, level, "{check}: {notified}");
-    assert!(notified.contains(text), "{check}: {notified}");
+    let (found, words) = said(check, facts).unwrap_or_else(|| panic!("{check} says nothing"));
+    assert_eq!(found, level, "{check}: {words}");
+    assert!(words.contains(text), "{check}: {words}");
 }
 
 #[test]
@@ -170,9 +172,9 @@ fn access_is_judged() {
     let mut remote = mk_facts();
     remote.masters[0].is_local = false;
     assert_said("encryption", &remote, Warning, "the password crosses");
-    let open = Facts { has_password: false, ..remote.clone() };
+    let open = Facts { target: mk_target("redis://a"), ..remote.clone() };
     assert_said("encryption", &open, Warning, "neither TLS nor a password");
-    assert_said("encryption", &Facts { has_tls: true, ..remote }, Ok, "TLS");
+    assert_said("encryption", &Facts { target: mk_target("rediss://a"), ..remote }, Ok, "TLS");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     checks.iter().filter_map(|check| check(facts)).collect()
 }
 
-fn notified(facts: &Facts) -> Vec<&Sentinel> {
+fn answering(facts: &Facts) -> Vec<&Sentinel> {
     facts.sentinels.iter().filter_map(|sentinel| sentinel.found.as_ref().ok()).collect()
 }
 
@@ -42,17 +42,17 @@ fn sentinels(facts: &Facts) -> Option<Finding> {
                 .advise("bring it back, or take it out of --store"),
         );
     }
-    let notified = notified(facts);
+    let answering = answering(facts);
     let address = |s: &&Sentinel| format!("{}:{}", s.master.text("ip"), s.master.text("port"));
-    let masters: BTreeSet<String> = notified.iter().map(address).collect();
+    let masters: BTreeSet<String> = answering.iter().map(address).collect();
     if 1 < masters.len() {
         let found = format!("they name several masters: {}", Vec::from_iter(masters).join(", "));
         let why = "normal for a moment during a failover; if it stays, two may accept writes";
         return Some(Finding::warning("sentinels", found, why).advise("check again in a minute"));
     }
-    let others = notified.iter().filter_map(|s| s.master.number("num-other-sentinels")).max()?;
+    let others = answering.iter().filter_map(|s| s.master.number("num-other-sentinels")).max()?;
     let known = usize::try_from(others).unwrap_or(usize::MAX).saturating_add(1);
-    let found = format!("{} answer, {known} watch the master", notified.len());
+    let found = format!("{} answer, {known} watch the master", answering.len());
     Some(match known {
         0..VOTERS_MIN => {
             let why = "a failover needs most of them: with two, it fails once one is lost";
@@ -63,7 +63,7 @@ fn sentinels(facts: &Facts) -> Option<Finding> {
 }
 
 fn quorum(facts: &Facts) -> Option<Finding> {
-    let answers: Vec<_> = notified(facts).into_iter().filter_map(|s| s.quorum.as_ref()).collect();
+    let answers: Vec<_> = answering(facts).into_iter().filter_map(|s| s.quorum.as_ref()).collect();
     let refused = answers.iter().find_map(|answer| answer.as_ref().err());
     Some(match (refused, answers.first()) {
         (Some(reason), _) => {
@@ -77,9 +77,9 @@ fn quorum(facts: &Facts) -> Option<Finding> {
 }
 
 fn failover_delay(facts: &Facts) -> Option<Finding> {
-    let notified = notified(facts);
+    let answering = answering(facts);
     let millis =
-        notified.iter().filter_map(|s| s.master.number("down-after-milliseconds")).max()?;
+        answering.iter().filter_map(|s| s.master.number("down-after-milliseconds")).max()?;
     let found = format!("a master is given up after {millis} ms");
     let why = match millis {
         0..DOWN_AFTER_MIN => {
@@ -88,15 +88,15 @@ fn failover_delay(facts: &Facts) -> Option<Finding> {
         DOWN_AFTER_MIN..=DOWN_AFTER_MAX => return Some(Finding::ok("failover-delay", found)),
         _ => "until then every report is answered with STORE_UNAVAILABLE",
     };
-    let name = notified.first().map_or("", |s| s.master.text("name"));
+    let name = answering.first().map_or("", |s| s.master.text("name"));
     let command = format!("SENTINEL SET {name} down-after-milliseconds 5000");
     let finding = Finding::warning("failover-delay", found, why);
     Some(finding.advise("on each Sentinel:").command(command))
 }
 
 fn failover_candidates(facts: &Facts) -> Option<Finding> {
-    let notified = notified(facts);
-    let replicas = notified.iter().map(|s| &s.replicas).find(|replicas| !replicas.is_empty())?;
+    let answering = answering(facts);
+    let replicas = answering.iter().map(|s| &s.replicas).find(|replicas| !replicas.is_empty())?;
     let never = replicas.iter().filter(|replica| replica.text("slave-priority") == "0").count();
     let found = format!("{} of {} replicas may take over", replicas.len() - never, replicas.len());
     Some(match never == replicas.len() {
