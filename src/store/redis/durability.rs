@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, ServerError, Value};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::store::Bucket;
 
 use super::key::tag;
-use super::link::{Dedicated, LinkError, is_unserved};
+use super::link::{Dedicated, LinkError, Master, is_unserved};
 use super::{Shared, reply};
 
 /// The servers and disks that must have a commit before it is acknowledged.
@@ -116,6 +116,8 @@ impl Shared {
 pub(super) struct Sender<'a> {
     pub(super) shared: &'a Shared,
     tag: &'a str,
+    /// The master that serves now.
+    serving: watch::Receiver<Option<Master>>,
     /// A connection of its own, because waiting for replicas blocks all other commands on a
     /// connection.
     own: Mutex<Option<Dedicated>>,
@@ -123,7 +125,7 @@ pub(super) struct Sender<'a> {
 
 impl<'a> Sender<'a> {
     pub(super) fn new(shared: &'a Shared, tag: &'a str) -> Sender<'a> {
-        Sender { shared, tag, own: Mutex::default() }
+        Sender { shared, tag, serving: shared.links.master(tag), own: Mutex::default() }
     }
 
     /// Sends commits, and waits until they are as durable as configured. If they are not, it
@@ -160,10 +162,15 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Returns the own connection.
+    /// Returns the own connection. A former master may still be reachable, so a connection to
+    /// another server than the link has is replaced.
     async fn connection(&self) -> Result<MultiplexedConnection, LinkError> {
         let mut own = self.own.lock().await;
-        if let Some(dedicated) = &*own {
+        let is_serving = |dedicated: &Dedicated| {
+            let serving = self.serving.borrow();
+            serving.as_ref().is_some_and(|serving| serving.is_same(&dedicated.master))
+        };
+        if let Some(dedicated) = own.as_ref().filter(|dedicated| is_serving(dedicated)) {
             return Ok(dedicated.connection.clone());
         }
         let mut dedicated = self.shared.links.dedicated(self.tag).await?;

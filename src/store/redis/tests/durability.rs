@@ -100,3 +100,36 @@ async fn commits_of(server: &RedisServer) -> u64 {
     }
     count
 }
+
+/// As in a failover by Sentinel, until the former master learns of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_leave_a_former_master_that_can_be_reached() {
+    let Some(former) = RedisServer::start().await else { return };
+    let port = former.port.to_string();
+    let Some(next) = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]).await else {
+        return;
+    };
+    let proxy = Proxy::to(&former.address()).await;
+    let durability = Durability::Replicated { replicas: 0, patience: PATIENCE };
+    let store = try_open(&proxy.url(), Options { durability, ..mk_options() }).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    insist(&store, "web", "before").await;
+    let replicated = async || {
+        let offsets = async |server: &RedisServer| server.info("master_repl_offset").await;
+        next.info("master_link_status").await == "up"
+            && offsets(&former).await == offsets(&next).await
+    };
+    until("the next master has it", replicated).await;
+    next.call::<()>(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
+    proxy.lead_to(&next.address());
+    // All connections but that of the commits, as the link leaves a master that Sentinels replaced.
+    let clients: String = former.call(&["CLIENT", "LIST"]).await.unwrap();
+    for client in clients.lines().filter(|client| !client.contains(" cmd=wait ")) {
+        let id = client.split([' ', '=']).nth(1).unwrap();
+        // The connection that has asked is gone already.
+        let _ = former.call::<i64>(&["CLIENT", "KILL", "ID", id]).await;
+    }
+    insist(&store, "web", "after").await;
+    let direct = open(&next.url()).await;
+    assert_eq!(Driver::new(&direct, "web").await.revision(), Revision(2));
+}
