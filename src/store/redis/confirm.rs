@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use redis::{Cmd, ServerError, Value};
+use redis::{Cmd, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::domain::name::AppName;
@@ -15,7 +15,6 @@ use super::attempts::{Attempts, GivenUp, passing_error};
 use super::durability::{Durability, Sender};
 use super::entry::EntryId;
 use super::key::Key;
-use super::link::is_unserved;
 use super::writer::IN_FLIGHT_MAX;
 use super::{Shared, reply, script};
 
@@ -68,8 +67,7 @@ async fn ask_all(sender: &Sender<'_>, jobs: &[Job]) -> Result<Vec<Value>, GivenU
     let mut attempts = Attempts::new(sender);
     loop {
         let answer = attempts.send(&question).await?.pop().unwrap_or(Value::Nil);
-        let is_taken = |error: &&ServerError| error.code() == "NOSCRIPT" || is_unserved(&answer);
-        if let Some(error) = passing_error(&answer).filter(is_taken) {
+        if let Some(error) = passing_error(&answer) {
             attempts.prepare_next(error).await?;
             continue;
         }

@@ -133,3 +133,33 @@ async fn commits_leave_a_former_master_that_can_be_reached() {
     let direct = open(&next.url()).await;
     assert_eq!(Driver::new(&direct, "web").await.revision(), Revision(2));
 }
+
+/// A script that runs longer than `lua-time-limit` makes Redis answer BUSY.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_confirmation_outlasts_a_busy_server() {
+    let Some(server) = RedisServer::start_with(&["--lua-time-limit", "1"]).await else { return };
+    let store = open(&server.url()).await;
+    let web = insist(&store, "web", "up").await;
+    let refused = async || {
+        let stats: String = server.call(&["INFO", "commandstats"]).await.unwrap();
+        let scripts = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).unwrap();
+        !scripts.contains("rejected_calls=0")
+    };
+    until("a confirmation was refused", async || {
+        let mut connection = server.connection().await;
+        let busy = tokio::spawn(async move {
+            redis::cmd("EVAL")
+                .arg("while true do end")
+                .arg(0)
+                .query_async::<()>(&mut connection)
+                .await
+        });
+        until("a call is refused", async || server.call::<()>(&["PING"]).await.is_err()).await;
+        let kill = async || server.call::<()>(&["SCRIPT", "KILL"]).await.unwrap();
+        let (confirmed, ()) = tokio::join!(web.confirm(), kill());
+        assert_eq!(confirmed, Ok(()));
+        busy.await.unwrap().unwrap_err();
+        refused().await
+    })
+    .await;
+}
