@@ -2,16 +2,18 @@
 //! whether Redis still has what this process has seen.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, Value, cmd};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::store::{Bucket, Epoch, OpenError, Position};
-use crate::sync::lock;
+use crate::sync::{lock, panic_text};
 
 use super::batch;
 use super::key::{Key, tag};
@@ -70,8 +72,19 @@ impl Reader {
         Ok(())
     }
 
-    /// Follows the logs for as long as the store is open.
-    pub(super) async fn run(mut self) {
+    /// Follows the logs for as long as the store is open. An observer that panics ends it, because
+    /// the data in memory may be inconsistent.
+    pub(super) async fn run(self) {
+        let (shared, first) = (self.shared.clone(), self.buckets[0]);
+        if let Err(panic) = AssertUnwindSafe(self.follow_on()).catch_unwind().await {
+            let reason = format!("reader of the logs stopped by a panic: {}", panic_text(&*panic));
+            tracing::error!(reason, "store has stopped, restart the process");
+            lock(&shared.troubles).insert(first, reason);
+        }
+    }
+
+    /// Follows the logs, and connects again after each error.
+    async fn follow_on(mut self) {
         let mut pause = RETRY_MIN;
         loop {
             let started = Instant::now();

@@ -226,13 +226,16 @@ impl View {
         }
         view.heads.put(&change.app, change.position, &change.head);
         view.unread.remove_read(&change.app, change.head.revision);
-        observers.notify(|observer| observer.on_change(change));
         if let Some((up_to, floor)) = *forgotten {
             view.heads.forget_up_to(up_to, floor);
             view.unread.settle(progress.floor(), &view.heads);
+        }
+        // Before the observers, which may panic: the view stays consistent.
+        view.cursor = *id;
+        observers.notify(|observer| observer.on_change(change));
+        if let Some((up_to, _)) = *forgotten {
             observers.notify(|observer| observer.on_prune(change.bucket, up_to));
         }
-        view.cursor = *id;
         progress.delivered.send_replace(*id);
         Ok(())
     }
@@ -240,10 +243,10 @@ impl View {
     /// Sends a message from a bucket's log to the observers.
     pub(super) fn take_broadcast(&self, bucket: Bucket, id: EntryId, notice: Option<&Broadcast>) {
         let KnownBuckets { buckets, observers } = &mut *self.known();
+        buckets[usize::from(bucket.0)].cursor = id;
         if let Some(notice) = notice {
             observers.notify(|observer| observer.on_broadcast(notice));
         }
-        buckets[usize::from(bucket.0)].cursor = id;
         self.progress(bucket).delivered.send_replace(id);
     }
 
@@ -342,5 +345,35 @@ pub(super) struct CommitGuard {
 impl Drop for CommitGuard {
     fn drop(&mut self) {
         lock(&self.own.by_sequence).remove(&self.sequence);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use crate::domain::app::Head;
+    use crate::store::BroadcastKind;
+    use crate::store::redis::tests::PanickingObserver;
+
+    use super::*;
+
+    /// A reader that starts again after a panic must not take an entry for one of another history.
+    #[test]
+    fn a_panic_of_an_observer_leaves_a_consistent_view() {
+        let (bucket, app) = (Bucket(0), AppName::new("test", "web").unwrap());
+        let view = View::new(1, Epoch { store_id: 7, losses: 0 });
+        view.follow(Arc::new(PanickingObserver));
+        let head = Arc::new(Head::empty(Revision(1)));
+        let position = Position(1);
+        let change = Change { app: app.clone(), bucket, position, head, transition: None };
+        let entry = LogEntry { id: EntryId(3, 0), change, forgotten: None };
+        assert!(catch_unwind(AssertUnwindSafe(|| view.take(&entry))).is_err());
+        assert_eq!(view.cursor(bucket), (EntryId(3, 0), Position(1), 0));
+        let word = BroadcastKind::Collected { id: 1, to: Default::default(), units: vec![] };
+        let notice = Broadcast { app, from: Default::default(), word };
+        let take = || view.take_broadcast(bucket, EntryId(4, 0), Some(&notice));
+        assert!(catch_unwind(AssertUnwindSafe(take)).is_err());
+        assert_eq!(view.cursor(bucket), (EntryId(4, 0), Position(1), 0));
     }
 }

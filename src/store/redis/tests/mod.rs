@@ -1,6 +1,7 @@
 //! Tests against real servers.
 
 use crate::store::conformance::driver::{Driver, Recorder, insist, mk_report};
+use crate::store::{Change, Position};
 
 use super::testing::{Cluster, Proxy, RedisServer, Sentinels, until};
 use super::*;
@@ -15,6 +16,23 @@ mod open;
 mod replicas;
 mod resend;
 mod servers;
+
+/// An observer that panics at each change and message.
+pub(super) struct PanickingObserver;
+
+impl Observer for PanickingObserver {
+    fn on_change(&self, _: &Change) {
+        panic!("as the test wants");
+    }
+
+    fn on_broadcast(&self, _: &Broadcast) {
+        panic!("as the test wants");
+    }
+
+    fn on_prune(&self, _: Bucket, _: Position) {}
+
+    fn on_data_loss(&self, _: Bucket, _: Epoch) {}
+}
 
 fn mk_options() -> Options {
     Options { buckets: 4, ..Options::default() }

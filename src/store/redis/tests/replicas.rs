@@ -187,3 +187,17 @@ async fn a_replica_behind_the_trimmed_log_reads_the_heads() {
     insist(&far, "web", "again").await;
     assert_eq!(recorder.last("web"), Some((12, false)));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_an_observer_shows_in_health() {
+    let Some(server) = RedisServer::start().await else { return };
+    let (store, other) = (open(&server.url()).await, open(&server.url()).await);
+    store.follow(Arc::new(PanickingObserver));
+    insist(&other, "web", "a change").await;
+    until("health names the panic", async || {
+        let health = store.health();
+        health.is_err_and(|reason| reason.contains("stopped by a panic: as the test wants"))
+    })
+    .await;
+    other.health().unwrap();
+}
