@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::domain::transition::Transition;
-use crate::store::{Applied, Bucket, CommitError, Store as _, Version};
+use crate::store::{Applied, Bucket, CommitError, ConflictCause, Store as _, Version};
 
 use super::entry::EntryId;
 use super::{RedisStore, Shared};
@@ -36,6 +36,11 @@ impl Shared {
         }
     }
 
+    fn not_read_back(&self, why: &str) -> CommitError {
+        let reason = format!("the commit is applied, but what it is based on is not read: {why}");
+        self.unavailable(reason, Applied::Yes)
+    }
+
     fn may_be_lost(&self) -> CommitError {
         let reason = "another master has taken over, and may lack the commit".to_string();
         self.unavailable(reason, Applied::Maybe)
@@ -56,7 +61,14 @@ impl RedisStore {
         }
         let quiet_commits = if transition.is_durable() { head.quiet_commits } else { *base_quiet };
         let version = Version { revision: *base, quiet_commits, epoch_floor: *epoch_floor };
-        self.confirm(app, version).await.map_err(|_| self.shared.may_be_lost())
+        let Err(error) = self.confirm(app, version).await else { return Ok(()) };
+        Err(match error {
+            // Nothing was written, so the caller decides again.
+            error if !transition.is_durable() => error,
+            CommitError::Conflict { cause: ConflictCause::Master, .. } => self.shared.may_be_lost(),
+            CommitError::Conflict { cause, .. } => self.shared.not_read_back(&cause.to_string()),
+            CommitError::Unavailable { reason, .. } => self.shared.not_read_back(&reason),
+        })
     }
 }
 

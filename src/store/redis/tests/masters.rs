@@ -3,6 +3,7 @@
 use crate::domain::command::Command;
 use crate::domain::name::UnitName;
 use crate::domain::status::StatusKey;
+use crate::domain::transition::Write;
 use crate::store::ConflictCause;
 use crate::store::conformance::driver::mk_reporter;
 use crate::store::redis::reader::Reader;
@@ -219,6 +220,32 @@ async fn a_confirmed_revision_that_was_not_read_is_lost_with_its_master() {
     // Counted once.
     read_again(&late).await.abort();
     assert_eq!(store.epoch().losses, 1);
+}
+
+/// A process commits without an entry of the log, on a state that it has not read from the log and
+/// that another process has changed meanwhile. No other master serves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_base_that_is_not_confirmed_is_reported_with_its_cause() {
+    let Some(server) = start().await else { return };
+    let ((late, store), (_writer, other)) =
+        (open_one_bucket(&server).await, open_one_bucket(&server).await);
+    let mut web = has(&other).await;
+    stop_reading(&late).await;
+    web.report("web/0", "not read").await;
+    let empty = Driver::new(&store, "web").await.draft_all([]);
+    let mut quiet = empty.clone();
+    quiet.writes.push(Write::Data("key".into(), None));
+    web.report("web/0", "meanwhile").await;
+    let (current, cause) = (web.revision(), ConflictCause::Revision);
+    let conflict = Err(CommitError::Conflict { current, cause });
+    assert_eq!(late.rely_on_base(&empty, Bucket(0)).await, conflict);
+    let Err(CommitError::Unavailable { reason, applied, .. }) =
+        late.rely_on_base(&quiet, Bucket(0)).await
+    else {
+        panic!("the base is read");
+    };
+    assert!(reason.ends_with("the state has another one"), "{reason}");
+    assert_eq!(applied, Applied::Yes);
 }
 
 /// Two processes lose different applications. The one that has read a deletion compares last, when
