@@ -50,7 +50,7 @@ impl Drop for Running {
     }
 }
 
-/// A folder with a hook that writes a line for each ring, and then does `body`.
+/// A folder with a hook that writes a line for each notification, and then does `body`.
 struct Hook {
     dir: TempDir,
 }
@@ -61,7 +61,7 @@ impl Hook {
         let script = format!(
             "#!/bin/sh\ncd {}\n\
              echo \"$BELLWETHER_EVENT|$BELLWETHER_COMPONENT|$BELLWETHER_TARGET|\
-             $BELLWETHER_REASON|$BELLWETHER_LEADER|$BELLWETHER_IS_LEADER\" >> rings\n{body}\n",
+             $BELLWETHER_REASON|$BELLWETHER_LEADER|$BELLWETHER_IS_LEADER\" >> log\n{body}\n",
             dir.path().display()
         );
         let path = dir.path().join("hook");
@@ -75,14 +75,14 @@ impl Hook {
     }
 
     /// Returns the lines so far.
-    fn rings(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(self.dir.path().join("rings")).unwrap_or_default();
+    fn notifications(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
         text.lines().map(str::to_string).collect()
     }
 
     async fn rang(&self, line: &str) {
-        let what = async || self.rings().iter().any(|ring| ring == line);
-        holds(&format!("the ring {line:?}"), what).await;
+        let what = async || self.notifications().iter().any(|found| found == line);
+        holds(&format!("the notification {line:?}"), what).await;
     }
 }
 
@@ -113,7 +113,7 @@ async fn collect(server: &Server, recompute: bool) -> v1::CollectApplicationResp
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_is_rung_for_whatever_it_waits_for() {
+async fn a_hook_is_notified_of_whatever_it_waits_for() {
     let server = Server::ephemeral();
     let hook = Hook::new("");
     ok(&server, &["report", "web/0", "--level", "active"]);
@@ -138,7 +138,7 @@ async fn a_hook_is_rung_for_whatever_it_waits_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_overwrites_nothing_and_a_new_set_is_rung_for() {
+async fn a_question_overwrites_nothing_and_a_new_set_has_its_notification() {
     let server = Server::ephemeral();
     let set = r#"echo '[{"level": "waiting", "message": "checked"}]' > set
         $BELLWETHER_BINARY replace web/0 --file set"#;
@@ -157,13 +157,13 @@ async fn a_question_overwrites_nothing_and_a_new_set_is_rung_for() {
         statuses.map(|s| s.report.unwrap().message).collect::<Vec<_>>()
     };
     assert_eq!(said(&answer), ["old"]);
-    assert_eq!(hook.rings(), Vec::<String>::new());
+    assert_eq!(hook.notifications(), Vec::<String>::new());
     // The session continues the incarnation of the hooks.
     assert_eq!(unit(&server).await.unwrap().incarnation, 1);
     let answer = collect(&server, true).await;
     assert_eq!((answer.asked_count, answer.answered_count), (1, 1));
     assert_eq!(said(&answer), ["checked"]);
-    assert_eq!(hook.rings(), ["collect|||||"]);
+    assert_eq!(hook.notifications(), ["collect|||||"]);
     // A hook begins a new incarnation, as after its stop: the session follows, and what is left of
     // the old one is current again.
     ok(&server, &["register", "web/0"]);
@@ -178,13 +178,13 @@ async fn a_question_overwrites_nothing_and_a_new_set_is_rung_for() {
     assert!(unit(&server).await.is_none());
 }
 
-/// A hook that fails is rung again; what arrives meanwhile waits, the newest of each.
+/// A hook that fails is notified again; what arrives meanwhile waits, the newest of each.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_at_a_time_the_newest_and_again_after_a_failure() {
     let server = Server::ephemeral();
-    // Two at once would see each other's file. The first ring fails.
+    // Two at once would see each other's file. The first notification fails.
     let hook = Hook::new(
-        "mkdir busy || echo two-at-once >> rings; while [ -e wait ]; do sleep 0.01; done\n\
+        "mkdir busy || echo two-at-once >> log; while [ -e wait ]; do sleep 0.01; done\n\
          rmdir busy; [ -e failed ] || { touch failed; exit 1; }",
     );
     std::fs::write(hook.dir.path().join("wait"), "").unwrap();
@@ -199,11 +199,11 @@ async fn one_at_a_time_the_newest_and_again_after_a_failure() {
     collect(&server, false).await;
     std::fs::remove_file(hook.dir.path().join("wait")).unwrap();
     hook.rang("leadership||||web/3|false").await;
-    let again = async || hook.rings().iter().filter(|r| r.starts_with("data")).count() == 2;
+    let again = async || hook.notifications().iter().filter(|r| r.starts_with("data")).count() == 2;
     holds("another attempt", again).await;
-    let rings = hook.rings();
+    let notifications = hook.notifications();
     let expected = ["data-changed|||||", "leadership||||web/3|false", "data-changed|||||"];
-    assert_eq!(rings, expected);
+    assert_eq!(notifications, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,7 +217,7 @@ async fn juju_dispatches_an_event_of_the_charm() {
         hook.dir.path().display()
     );
     std::fs::write(&exec, script).unwrap();
-    let dispatch = "#!/bin/sh\nexec >> rings; echo \"$JUJU_DISPATCH_PATH $BELLWETHER_EVENT\"\n";
+    let dispatch = "#!/bin/sh\nexec >> log; echo \"$JUJU_DISPATCH_PATH $BELLWETHER_EVENT\"\n";
     std::fs::write(hook.dir.path().join("dispatch"), dispatch).unwrap();
     for name in ["juju-exec", "dispatch"] {
         let path = hook.dir.path().join(name);

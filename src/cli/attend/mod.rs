@@ -1,8 +1,8 @@
-//! `bellwether attend APP/UNIT`: holds the session of a unit whose hooks come and go, and rings
-//! when there is something for a hook to do.
+//! `bellwether attend APP/UNIT`: holds the session of a unit whose hooks come and go, and sends a
+//! notification when there is something for a hook to do.
 //!
 //! ```text
-//!         --retry due, released, leader, data-->        --one ring at a time--> command,
+//!         --retry due, released, leader, data-->        --notifications, one by one--> command,
 //!  server --collect---------------------------> attend                         Pebble or Juju
 //!         <--unchanged, heartbeat--------------                                      |
 //!         <--sets, errors, data------------------------------------------------- hook
@@ -11,9 +11,9 @@
 //! The hooks report by calls of their own, so `attend` has no set: it answers each question with
 //! "unchanged", and could not overwrite what a hook reported meanwhile.
 
-mod bell;
+mod notification;
 mod pebble;
-mod ring;
+mod recipient;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,27 +23,28 @@ use bellwether_client::worker::{self, CollectAnswer, Event, Events, Options};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::cli::attend::bell::Bell;
-use crate::cli::attend::ring::{Ring, Rings};
+use crate::cli::attend::notification::{Notification, Notifications};
+use crate::cli::attend::recipient::Recipient;
 use crate::cli::context::{Context, say};
 use crate::cli::exit::UsageError;
 use crate::cli::span;
 use crate::cli::target::UnitTarget;
 use crate::cli::unit::UnitArgs;
 
-/// Questions for a new set that wait for their ring. The server asks for one component at a time.
+/// Questions for a new set that wait for their notification. The server asks for one component at a
+/// time.
 const QUESTIONS_MAX: usize = 16;
 /// The pause before a session with the incarnation that a hook has begun.
 const REPLACED_PAUSE: Duration = Duration::from_millis(500);
 
-/// Hold the session of a unit whose hooks come and go, and ring when a hook has something to do
+/// Hold the session of a unit whose hooks come and go, and notify when a hook has something to do
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("bell").required(true).args(["exec", "pebble", "juju_exec"])))]
+#[command(group(clap::ArgGroup::new("to").required(true).args(["exec", "pebble", "juju_exec"])))]
 pub struct Args {
     #[command(flatten)]
     unit: UnitArgs,
-    /// Run the command after -- for each ring, with BELLWETHER_EVENT and the facts of the event in
-    /// its environment: retry-due, hold-released, leadership, data-changed or collect
+    /// Run the command after -- for each notification, with BELLWETHER_EVENT and the facts of the
+    /// event in its environment: retry-due, hold-released, leadership, data-changed or collect
     #[arg(long, requires = "command")]
     exec: bool,
     /// Send a notice to the Pebble at this socket, with the key bellwether.dev/EVENT
@@ -55,18 +56,24 @@ pub struct Args {
     /// The event that --juju-exec dispatches
     #[arg(long, value_name = "EVENT", default_value = "update-status", requires = "juju_exec")]
     juju_event: String,
-    /// How long one ring may take before it counts as failed
-    #[arg(long, value_name = "SPAN", value_parser = span::parse, default_value = "10m")]
-    ring_timeout: Duration,
+    /// How long one notification may take before it counts as failed
+    #[arg(
+        long,
+        alias = "ring-timeout",
+        value_name = "SPAN",
+        value_parser = span::parse,
+        default_value = "10m"
+    )]
+    notify_timeout: Duration,
     /// The command that --exec runs
     #[arg(last = true, value_name = "CMD", requires = "exec")]
     command: Vec<String>,
 }
 
 impl Args {
-    fn bell(&self, target: &UnitTarget, context: &Context) -> Result<Bell, UsageError> {
+    fn recipient(&self, target: &UnitTarget, context: &Context) -> Result<Recipient, UsageError> {
         if let Some(socket) = &self.pebble {
-            return Ok(Bell::Pebble(socket.clone()));
+            return Ok(Recipient::Pebble(socket.clone()));
         }
         if self.juju_exec {
             let is_event = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
@@ -74,13 +81,13 @@ impl Args {
                 return Err(UsageError(format!("`{}` is no event of a charm", self.juju_event)));
             }
             let (unit, event) = (target.unit.clone(), self.juju_event.clone());
-            return Ok(Bell::Juju { unit, event });
+            return Ok(Recipient::Juju { unit, event });
         }
         let mut variables = context.variables();
         variables.push(("BELLWETHER_NAMESPACE", context.namespace().into()));
         variables.push(("BELLWETHER_APPLICATION", target.application.clone().into()));
         variables.push(("BELLWETHER_UNIT", target.unit.clone().into()));
-        Ok(Bell::Command(self.command.clone(), variables))
+        Ok(Recipient::Command(self.command.clone(), variables))
     }
 }
 
@@ -88,7 +95,7 @@ impl Args {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
     let mut attendant = Attendant {
-        rings: Rings::new(args.bell(&target, context)?, args.ring_timeout),
+        notifications: Notifications::new(args.recipient(&target, context)?, args.notify_timeout),
         leader: None,
         etag: None,
         stop: signal(SignalKind::terminate())?,
@@ -128,7 +135,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
 }
 
 /// Answers a question for the pull set. The set is what the hooks reported; if it must be computed
-/// again, a ring has to succeed first.
+/// again, a notification has to succeed first.
 async fn answer(
     ask: mpsc::Sender<(Option<String>, oneshot::Sender<()>)>,
     recompute: bool,
@@ -145,10 +152,10 @@ async fn answer(
 
 /// The state that outlives sessions.
 struct Attendant {
-    rings: Rings,
+    notifications: Notifications,
     /// The leader and its lease epoch, once known.
     leader: Option<(String, u64)>,
-    /// Etag of the data that a ring was about.
+    /// Etag of the data that a notification was about.
     etag: Option<String>,
     stop: Signal,
 }
@@ -168,11 +175,12 @@ impl Attendant {
                     None => return Some(worker.over().await),
                 },
                 Some((component, done)) = asked.recv() => {
-                    let mut ring = Ring::new("collect", &component.unwrap_or_default(), "");
-                    ring.done.push(done);
-                    self.rings.add(ring);
+                    let component = component.unwrap_or_default();
+                    let mut notification = Notification::new("collect", &component, "");
+                    notification.done.push(done);
+                    self.notifications.add(notification);
                 }
-                () = self.rings.turn() => {}
+                () = self.notifications.turn() => {}
                 _ = self.stop.recv() => return None,
             }
         }
@@ -181,12 +189,12 @@ impl Attendant {
     fn take(&mut self, event: Event) {
         match event {
             Event::RetryDue(due) => {
-                let ring = Ring::new("retry-due", &due.component, &due.target);
-                self.rings.add(ring.fact("operation", due.operation_id));
+                let notification = Notification::new("retry-due", &due.component, &due.target);
+                self.notifications.add(notification.fact("operation", due.operation_id));
             }
             Event::HoldReleased(released) => {
-                let ring = Ring::new("hold-released", &released.component, "");
-                self.rings.add(ring.fact("reason", released.reason));
+                let notification = Notification::new("hold-released", &released.component, "");
+                self.notifications.add(notification.fact("reason", released.reason));
             }
             Event::Leadership(now) => self.led(now.leader, now.lease_epoch, now.is_self),
             // The leader may have changed while there was no session.
@@ -195,7 +203,8 @@ impl Attendant {
                 None => self.leader = Some((leader, lease_epoch)),
             },
             Event::AppDataChanged { etag } if self.etag.as_ref() != Some(&etag) => {
-                self.rings.add(Ring::new("data-changed", "", "").fact("etag", &etag));
+                self.notifications
+                    .add(Notification::new("data-changed", "", "").fact("etag", &etag));
                 self.etag = Some(etag);
             }
             Event::Disconnected { error, pause } => {
@@ -211,8 +220,9 @@ impl Attendant {
     fn led(&mut self, leader: String, lease_epoch: u64, is_self: bool) {
         let before = self.leader.replace((leader.clone(), lease_epoch));
         if before.as_ref() != self.leader.as_ref() {
-            let ring = Ring::new("leadership", "", "").fact("leader", leader);
-            self.rings.add(ring.fact("lease_epoch", lease_epoch).fact("is_leader", is_self));
+            let notification = Notification::new("leadership", "", "").fact("leader", leader);
+            self.notifications
+                .add(notification.fact("lease_epoch", lease_epoch).fact("is_leader", is_self));
         }
     }
 }

@@ -14,13 +14,13 @@ pub struct Ready(Mutex<Queue>);
 
 #[derive(Debug, Default)]
 struct Queue {
-    woken: VecDeque<Arc<Bell>>,
+    woken: VecDeque<Arc<CursorWaker>>,
     task: Option<Waker>,
 }
 
 /// Adds one cursor to the queue.
 #[derive(Debug)]
-struct Bell {
+struct CursorWaker {
     key: u64,
     is_queued: AtomicBool,
     ready: Arc<Ready>,
@@ -29,8 +29,8 @@ struct Bell {
 impl Ready {
     /// Returns the waker of a new cursor. The cursor is queued immediately.
     pub fn join(self: &Arc<Self>, key: u64) -> Waker {
-        let bell = Bell { key, is_queued: AtomicBool::new(false), ready: self.clone() };
-        let waker = Waker::from(Arc::new(bell));
+        let cursor = CursorWaker { key, is_queued: AtomicBool::new(false), ready: self.clone() };
+        let waker = Waker::from(Arc::new(cursor));
         waker.wake_by_ref();
         waker
     }
@@ -38,17 +38,17 @@ impl Ready {
     /// Returns the next cursor to poll. If there is none, `context` is woken when there is one.
     pub fn next(&self, context: &Context<'_>) -> Option<u64> {
         let mut queue = lock(&self.0);
-        let Some(bell) = queue.woken.pop_front() else {
+        let Some(cursor) = queue.woken.pop_front() else {
             queue.task = Some(context.waker().clone());
             return None;
         };
         // Reset before the poll: a later event queues the cursor again.
-        bell.is_queued.store(false, Ordering::Release);
-        Some(bell.key)
+        cursor.is_queued.store(false, Ordering::Release);
+        Some(cursor.key)
     }
 }
 
-impl Wake for Bell {
+impl Wake for CursorWaker {
     fn wake(self: Arc<Self>) {
         if self.is_queued.swap(true, Ordering::AcqRel) {
             return;

@@ -1,4 +1,5 @@
-//! The bells: a command, a notice of Pebble, and an event that `juju-exec` dispatches.
+//! The recipients of notifications: a command, Pebble, which gets a notice, and a unit of Juju, for
+//! which `juju-exec` dispatches an event.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,9 +11,9 @@ use tokio::process::Command;
 use crate::cli::attend::pebble;
 use crate::cli::target::shell_word;
 
-/// What a ring calls.
+/// What a notification goes to.
 #[derive(Debug, Clone)]
-pub enum Bell {
+pub enum Recipient {
     /// A command with its arguments, and variables for its environment.
     Command(Vec<String>, Vec<(&'static str, OsString)>),
     /// The socket of a Pebble.
@@ -26,22 +27,22 @@ pub enum Bell {
     },
 }
 
-impl Bell {
-    /// Rings once, and waits for the end.
+impl Recipient {
+    /// Sends a notification, and waits for the end.
     ///
     /// # Errors
-    /// If it cannot be rung, or reports a failure.
-    pub async fn ring(&self, facts: &[(&'static str, String)]) -> anyhow::Result<()> {
+    /// If it cannot be sent, or the recipient reports a failure.
+    pub async fn notify(&self, facts: &[(&'static str, String)]) -> anyhow::Result<()> {
         match self {
-            Bell::Command(command, variables) => {
+            Recipient::Command(command, variables) => {
                 let [program, arguments @ ..] = command.as_slice() else { return Ok(()) };
                 let mut command = Command::new(program);
                 command.args(arguments).envs(variables.iter().cloned());
                 command.envs(facts.iter().map(|(name, value)| (variable(name), value)));
                 run(command, program).await
             }
-            Bell::Pebble(socket) => pebble::notify(socket, facts).await,
-            Bell::Juju { unit, event } => {
+            Recipient::Pebble(socket) => pebble::notify(socket, facts).await,
+            Recipient::Juju { unit, event } => {
                 let mut command = Command::new("juju-exec");
                 command.args(["-u", unit, &dispatch(event, facts)]);
                 run(command, "juju-exec").await
