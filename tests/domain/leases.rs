@@ -331,6 +331,22 @@ fn a_status_that_the_leader_keeps_begins_with_its_level_and_ends_with_the_epoch(
 }
 
 #[test]
+fn a_status_that_moves_in_its_set_keeps_a_later_end() {
+    let mut case = Case::new();
+    case.run(claim_for("web/0", Some(1000)));
+    let set = |keys: [&str; 2]| {
+        let set = keys.map(|key| new_status(key, Level::Blocked, Some(60))).to_vec();
+        Command::ReplaceApplicationStatuses(led_by("web/0", 1), None, set)
+    };
+    case.at(100).run(set(["a", "b"]));
+    // A clock that goes back must not end the statuses earlier.
+    assert!(case.at(90).run(set(["b", "a"])).changed, "the order");
+    for key in ["a", "b"] {
+        assert_eq!(case.status("", key, Kind::Pull).unwrap().expire_time, Some(time(160)), "{key}");
+    }
+}
+
+#[test]
 fn a_status_that_ends_with_its_lease_is_removed_once_by_the_next_set() {
     let mut case = Case::new();
     let drop_leader_status = Some(true);
