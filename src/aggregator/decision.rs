@@ -54,7 +54,7 @@ pub(super) fn decide_deletion(
         Ok((transition, outcome)) => {
             Decision { transition: transition.map(Arc::new), outcomes: vec![Ok(outcome)] }
         }
-        Err(rejected) => Decision { transition: None, outcomes: vec![Err(rejected)] },
+        Err(rejected) => Decision { transition: None, outcomes: vec![Err(rejected.into())] },
     }
 }
 

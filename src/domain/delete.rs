@@ -12,11 +12,20 @@ use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::set::Operations;
 use crate::domain::operation::transition::Call;
 use crate::domain::operation::{Operation, Reason};
-use crate::domain::rejected::Rejected;
-use crate::domain::request::{Outcome, Remembered, RequestId, fence_id};
+use crate::domain::request::{IdReused, Outcome, Remembered, RequestId, fence_id};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{MemoryOnly, Transition, Write};
 use crate::domain::usage::StoredCounts;
+
+/// The reason for which an application is not deleted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub enum Error {
+    /// There is no such application.
+    Application(#[from] ApplicationNotFound),
+    /// The id of the request was used before.
+    IdReused(#[from] IdReused),
+}
 
 /// Deletes an application: a separate transition, never part of a draft. The revision stays, so
 /// that a new application of the same name continues the count. The answer stays too.
@@ -24,7 +33,7 @@ pub fn delete(
     state: &AppState,
     id: Option<&RequestId>,
     now: Timestamp,
-) -> Result<(Option<Transition>, Outcome), Rejected> {
+) -> Result<(Option<Transition>, Outcome), Error> {
     if let Some(id) = id
         && let Some(answer) = state.requests.answer(&id.id, now)
     {

@@ -1,12 +1,20 @@
 //! The reasons for the rejection of a command: the sum of what the topics refuse.
 
 use crate::domain::app::ApplicationNotFound;
-use crate::domain::data::refused::{EtagMismatch, ValueTooLarge};
-use crate::domain::leadership::refused::{LeaderIsExternal, LeaseHeld, NotLeader, UnitNotThere};
-use crate::domain::operation::refused::Refused;
+use crate::domain::data::refused::{EtagMismatch, UpdateError, ValueTooLarge};
+use crate::domain::delete::Error as DeleteError;
+use crate::domain::leadership::refused::{
+    ClaimError, LeaderIsExternal, LeaseError, LeaseHeld, NotLeader, OwnSetError, TransferError,
+    UnitNotThere,
+};
+use crate::domain::operation::refused::{OperateError, Refused};
 use crate::domain::quota::LimitExceeded;
 use crate::domain::request::IdReused;
-use crate::domain::unit::refused::{IdentityError, IncarnationsUsedUp, UnitNotFound};
+use crate::domain::status::apply::ReportError;
+use crate::domain::unit::refused::{
+    BeginError, CallbackError, IdentityError, IncarnationsUsedUp, LookupError, ReporterError,
+    UnitNotFound,
+};
 
 /// The reason for the rejection of a command. A rejected command changes nothing, with two
 /// exceptions. [`LeaseHeld`] writes the contact and the waiting position of the sender. A command
@@ -41,4 +49,33 @@ pub enum Rejected {
     EtagMismatch(#[from] EtagMismatch),
     /// A part of the data is too large.
     ValueTooLarge(#[from] ValueTooLarge),
+}
+
+/// Converts the errors of the commands, so that each reason is one variant of [`Rejected`],
+/// whichever command met it.
+macro_rules! flatten {
+    ($($error:ident: $($variant:ident)|+;)+) => {$(
+        impl From<$error> for Rejected {
+            fn from(error: $error) -> Rejected {
+                match error {
+                    $($error::$variant(reason) => reason.into(),)+
+                }
+            }
+        }
+    )+};
+}
+
+flatten! {
+    BeginError: Identity | Incarnations | Quota;
+    CallbackError: Lookup | Quota;
+    ClaimError: Identity | Quota | External | Held;
+    DeleteError: Application | IdReused;
+    LeaseError: Application | NotLeader;
+    LookupError: Application | Unit;
+    OperateError: Refused | Quota;
+    OwnSetError: NotLeader | Quota;
+    ReportError: Identity | Quota;
+    ReporterError: Lookup | Identity;
+    TransferError: Lookup | External | NotThere;
+    UpdateError: NotLeader | Etag | Size | Quota;
 }

@@ -85,7 +85,7 @@ fn an_id_answers_for_one_request_alone() {
     let (_, outcomes) = app.ask(&both);
     assert!(outcomes[0].is_ok() && outcomes[1].is_err(), "{outcomes:?}");
     let now = Timestamp::new(app.now);
-    assert_eq!(delete(&app.state, Some(&id("r", 2)), now), Err(reused));
+    assert_eq!(delete(&app.state, Some(&id("r", 2)), now).map_err(Rejected::from), Err(reused));
     let (deletion, outcome) = delete(&app.state, Some(&id("d", 1)), now).unwrap();
     app.state.replay(&deletion.unwrap());
     assert_eq!(delete(&app.state, Some(&id("d", 1)), now), Ok((None, outcome)));

@@ -270,7 +270,7 @@ impl World {
                     self.replay(&transition, true);
                 }
             }
-            Err(rejected) => assert_eq!(told(&Err(rejected)), expected),
+            Err(rejected) => assert_eq!(told(&Err(rejected.into())), expected),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::domain::bytes::Bytes;
-use crate::domain::data::refused::{EtagMismatch, ValueTooLarge};
+use crate::domain::data::refused::{EtagMismatch, UpdateError, ValueTooLarge};
 use crate::domain::data::{DataHead, DataPatch};
 use crate::domain::draft::Draft;
 use crate::domain::leadership::Claim;
@@ -13,7 +13,6 @@ use crate::domain::limits::{
     DATA_BYTES_MAX, DATA_KEY_BYTES_MAX, DATA_KEYS_MAX, DATA_VALUE_BYTES_MAX,
 };
 use crate::domain::quota::{Total, check_total, within};
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 
 fn check(key: &str, value: &Bytes) -> Result<(), ValueTooLarge> {
@@ -35,7 +34,7 @@ pub fn update_data(
     draft: &mut Draft<'_>,
     claim: &Claim,
     patch: &DataPatch,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, UpdateError> {
     may_lead(draft, claim)?;
     let current = draft.head.data.etag();
     if patch.etag.as_ref().is_some_and(|given| **given != *current) {

@@ -1,5 +1,8 @@
 //! The reasons for which a change of the data is refused.
 
+use crate::domain::leadership::refused::NotLeader;
+use crate::domain::quota::LimitExceeded;
+
 /// The data have changed since the version that the change was made for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the data have changed since they were read, their etag is {current}; read them again")]
@@ -18,4 +21,14 @@ pub struct ValueTooLarge {
     pub bytes: u64,
     /// The limit in bytes.
     pub max: u64,
+}
+
+/// The reason for which a change is refused.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum UpdateError {
+    NotLeader(#[from] NotLeader),
+    Etag(#[from] EtagMismatch),
+    Size(#[from] ValueTooLarge),
+    Quota(#[from] LimitExceeded),
 }

@@ -12,14 +12,14 @@ use crate::domain::name::{PartName, UnitName};
 use crate::domain::quota::{
     LimitExceeded, Total, check_total, check_unit_quota, has_bytes, within,
 };
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
+use crate::domain::status::apply::ReportError;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Reporter;
 use crate::domain::unit::callback::{add_callback, cancel_callback};
 use crate::domain::unit::contact::{admit, check_reporter, is_contact, note_contact};
 use crate::domain::unit::lookup::unit_exists;
-use crate::domain::unit::refused::IdentityError;
+use crate::domain::unit::refused::{IdentityError, LookupError};
 
 /// Returns the change of a hold for the history. An operator may retry a fault that held nothing.
 fn hold_change(old: Option<&Fault>, new: Option<&Fault>, cause: Cause) -> Option<Change> {
@@ -70,7 +70,7 @@ pub fn report_error(
     component: &PartName,
     target: &Arc<str>,
     error: &NewError,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, ReportError> {
     admit(draft, reporter)?;
     let (component, target) = (component.clone(), target.clone());
     let key = FaultKey { unit: reporter.unit.clone(), component, target };
@@ -148,7 +148,7 @@ pub fn resolve_hold(
     component: &PartName,
     resolution: Resolution,
     why: &str,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, LookupError> {
     unit_exists(draft, unit)?;
     let faults = draft.faults.of(unit, Some(component));
     let removed = faults.len() as u32;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
-use crate::domain::leadership::refused::{LeaderIsExternal, LeaseHeld, NotLeader, UnitNotThere};
+use crate::domain::leadership::refused::{
+    ClaimError, LeaderIsExternal, LeaseError, LeaseHeld, NotLeader, TransferError, UnitNotThere,
+};
 use crate::domain::leadership::succession::{
     drop_leaders_status, end_lease, extend, grant, queue, unqueue,
 };
@@ -14,12 +16,12 @@ use crate::domain::name::UnitName;
 use crate::domain::policy::Config;
 use crate::domain::policy::apply::set_config;
 use crate::domain::quota::check_quota;
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{admit, check_known_reporter, note_contact};
 use crate::domain::unit::lookup::{exists, unit_exists};
 use crate::domain::unit::presence::SessionId;
+use crate::domain::unit::refused::ReporterError;
 
 /// Handles a claim for leadership; it creates the unit as a report does. If another unit leads,
 /// the claim is rejected, but the waiting position is written.
@@ -27,7 +29,7 @@ pub fn claim_leadership(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     duration: Option<Duration>,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, ClaimError> {
     admit(draft, reporter)?;
     check_quota(draft, &reporter.unit, [], &BTreeSet::new())?;
     if let Some(leader) = &draft.head.config.external_leader {
@@ -60,7 +62,7 @@ pub fn claim_leadership(
 }
 
 /// Renews the lease of the leader.
-pub fn renew_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Outcome, Rejected> {
+pub fn renew_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Outcome, LeaseError> {
     exists(draft)?;
     may_lead(draft, claim)?;
     let Some(lease) = draft.head.lease.clone() else { return Ok(Outcome::default()) };
@@ -74,7 +76,7 @@ fn led(draft: &Draft<'_>, changed: bool) -> Outcome {
 
 /// Releases the lease; the next waiting unit leads immediately. Without a lease there is no
 /// change.
-pub fn release_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Outcome, Rejected> {
+pub fn release_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Outcome, LeaseError> {
     exists(draft)?;
     let is_leased = draft.head.lease.is_some();
     if is_leased || draft.head.config.external_leader.is_some() {
@@ -87,7 +89,7 @@ pub fn release_leadership(draft: &mut Draft<'_>, claim: &Claim) -> Result<Outcom
 }
 
 /// Makes a unit the leader on behalf of an operator. The other candidates keep waiting.
-pub fn transfer_leadership(draft: &mut Draft<'_>, to: &UnitName) -> Result<Outcome, Rejected> {
+pub fn transfer_leadership(draft: &mut Draft<'_>, to: &UnitName) -> Result<Outcome, TransferError> {
     unit_exists(draft, to)?;
     if let Some(leader) = &draft.head.config.external_leader {
         return Err(LeaderIsExternal { leader: leader.clone() }.into());
@@ -106,7 +108,7 @@ pub fn transfer_leadership(draft: &mut Draft<'_>, to: &UnitName) -> Result<Outco
 }
 
 /// Withdraws a unit from leadership, whether it leads or waits.
-pub fn step_back(draft: &mut Draft<'_>, reporter: &Reporter) -> Result<Outcome, Rejected> {
+pub fn step_back(draft: &mut Draft<'_>, reporter: &Reporter) -> Result<Outcome, ReporterError> {
     check_known_reporter(draft, reporter)?;
     let changed = note_contact(draft, reporter);
     let waited = unqueue(draft, &reporter.unit);

@@ -12,9 +12,9 @@ use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::leadership::Claim;
 use crate::domain::leadership::apply::{lead_outside, may_lead};
+use crate::domain::leadership::refused::OwnSetError;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::quota::{check_own_quota, has_bytes_for};
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::status::place::{self, PlaceInSet};
 use crate::domain::status::remove::remove_all;
@@ -26,7 +26,7 @@ pub fn replace_application_statuses(
     claim: &Claim,
     component: Option<&PartName>,
     set: &[NewStatus],
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, OwnSetError> {
     may_lead(draft, claim)?;
     let own = UnitName::application();
     let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();

@@ -1,7 +1,10 @@
 //! The reasons for which a command on leadership is refused.
 
+use crate::domain::app::ApplicationNotFound;
 use crate::domain::name::UnitName;
+use crate::domain::quota::LimitExceeded;
 use crate::domain::time::Timestamp;
+use crate::domain::unit::refused::{IdentityError, LookupError};
 
 /// Another unit leads; the sender waits in line now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,4 +68,39 @@ fn not_leader(unit: &UnitName, leader: Option<&UnitName>, lease_epoch: u64) -> S
         }
         None => format!("{reporter} does not lead, and no unit does"),
     }
+}
+
+/// The reason for which a unit does not get the lease that it claims.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum ClaimError {
+    Identity(#[from] IdentityError),
+    Quota(#[from] LimitExceeded),
+    External(#[from] LeaderIsExternal),
+    Held(#[from] LeaseHeld),
+}
+
+/// The reason for which a lease is not renewed or released.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum LeaseError {
+    Application(#[from] ApplicationNotFound),
+    NotLeader(#[from] NotLeader),
+}
+
+/// The reason for which the set of the application's own statuses is not replaced.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum OwnSetError {
+    NotLeader(#[from] NotLeader),
+    Quota(#[from] LimitExceeded),
+}
+
+/// The reason for which leadership is not transferred.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum TransferError {
+    Lookup(#[from] LookupError),
+    External(#[from] LeaderIsExternal),
+    NotThere(#[from] UnitNotThere),
 }

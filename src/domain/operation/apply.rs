@@ -11,12 +11,11 @@ use crate::domain::limits::{
 use crate::domain::name::{OperationId, PartName, UnitName};
 use crate::domain::operation::begin::{Begin, may_begin};
 use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
-use crate::domain::operation::refused::Refused;
+use crate::domain::operation::refused::{OperateError, Refused};
 use crate::domain::operation::transition::Call;
 use crate::domain::operation::words::OperationStatus;
 use crate::domain::operation::{Operation, Reason, State};
 use crate::domain::quota::{check_operation_quota, check_unit_quota};
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::callback::{add_callback, cancel_callback};
@@ -25,7 +24,7 @@ use crate::domain::unit::{Reporter, Topic, Unit};
 
 /// Applies a command to an operation. Changes by time are stored even if the command is
 /// refused, and so is the requested next target.
-pub fn operate(draft: &mut Draft<'_>, command: &OperationCommand) -> Result<Outcome, Rejected> {
+pub fn operate(draft: &mut Draft<'_>, command: &OperationCommand) -> Result<Outcome, OperateError> {
     lapse_operations(draft);
     let call = Call { id: &command.id, by: &command.by, now: draft.now };
     check_operation_quota(draft, command)?;

@@ -2,6 +2,7 @@
 
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::{Reason, State};
+use crate::domain::quota::LimitExceeded;
 use crate::domain::time::Timestamp;
 
 /// The reason for which an operation refuses a command. The operation does not change, except where
@@ -136,4 +137,12 @@ fn payload(reason: Reason) -> &'static str {
         }
         _ => "its payload is missing or cannot be read; begin another operation",
     }
+}
+
+/// The reason for which a command on an operation is refused.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum OperateError {
+    Refused(#[from] Refused),
+    Quota(#[from] LimitExceeded),
 }

@@ -9,8 +9,7 @@ use crate::domain::damping::apply::{held_without, may_hold, take_result};
 use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::name::PartName;
-use crate::domain::quota::{check_quota, has_bytes, has_bytes_for};
-use crate::domain::rejected::Rejected;
+use crate::domain::quota::{LimitExceeded, check_quota, has_bytes, has_bytes_for};
 use crate::domain::request::Outcome;
 use crate::domain::status::place::{self, PlaceInSet};
 use crate::domain::status::remove::remove_all;
@@ -19,6 +18,15 @@ use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{
     admit, check_known_reporter, check_return, is_contact, note_contact,
 };
+use crate::domain::unit::refused::{IdentityError, ReporterError};
+
+/// The reason for which a report of a status or an error is refused.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum ReportError {
+    Identity(#[from] IdentityError),
+    Quota(#[from] LimitExceeded),
+}
 
 /// Sets one status.
 pub fn report(
@@ -26,7 +34,7 @@ pub fn report(
     reporter: &Reporter,
     kind: Kind,
     new: &NewStatus,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, ReportError> {
     admit(draft, reporter)?;
     let parts = new.key_of(&reporter.unit, kind);
     let (key, old) = draft.find(parts);
@@ -46,7 +54,7 @@ pub fn report_all(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     statuses: &[(Kind, NewStatus)],
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, ReportError> {
     admit(draft, reporter)?;
     let keys = statuses.iter().map(|(kind, new)| new.key_of(&reporter.unit, *kind));
     check_quota(draft, &reporter.unit, keys, &BTreeSet::new())?;
@@ -66,7 +74,7 @@ pub fn replace(
     reporter: &Reporter,
     component: Option<&PartName>,
     set: &[NewStatus],
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, ReportError> {
     admit(draft, reporter)?;
     let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
     let mut gone = draft.keys_of(&reporter.unit, component);
@@ -105,7 +113,7 @@ pub fn confirm(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     component: Option<&PartName>,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, ReporterError> {
     check_known_reporter(draft, reporter)?;
     let mut changed = note_contact(draft, reporter);
     if component.is_none() {
@@ -133,7 +141,7 @@ pub fn clear(
     component: Option<&PartName>,
     key: Option<&PartName>,
     kind: Option<Kind>,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, ReporterError> {
     check_known_reporter(draft, reporter)?;
     let mut matching = draft.keys_of(&reporter.unit, component);
     matching.retain(|found| {

@@ -9,7 +9,6 @@ use crate::domain::leadership::succession::{keep_lease, leave_lease, welcome_can
 use crate::domain::limits::EXPIRED_PER_COMMIT_MAX;
 use crate::domain::name::UnitName;
 use crate::domain::quota::check_unit_quota;
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::revision::Revision;
 use crate::domain::status::remove::remove_all;
@@ -19,7 +18,7 @@ use crate::domain::unit::contact::{
 };
 use crate::domain::unit::departure::Departure;
 use crate::domain::unit::presence::{Presence, ReplicaId, SessionId};
-use crate::domain::unit::refused::{IdentityError, IncarnationsUsedUp};
+use crate::domain::unit::refused::{BeginError, IdentityError, IncarnationsUsedUp, ReporterError};
 use crate::domain::unit::remove::remove;
 use crate::domain::unit::silence::quieten_unit;
 use crate::domain::unit::successor::{
@@ -32,7 +31,7 @@ pub fn connect(
     draft: &mut Draft<'_>,
     who: &Newcomer,
     session: SessionId,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, BeginError> {
     let since = draft.base.head.revision.next();
     begin(draft, who, Presence::Connected(session), since)
 }
@@ -44,7 +43,7 @@ pub fn reconnect(
     who: &Newcomer,
     session: SessionId,
     since: Revision,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, BeginError> {
     let is_over = draft.unit(&who.unit).is_some_and(|unit| {
         let is_other = unit.session().is_some_and(|held| held != session);
         let is_unordered = unit.session_since == Revision(0) || unit.session_since == since;
@@ -61,7 +60,7 @@ pub fn register(
     draft: &mut Draft<'_>,
     who: &Newcomer,
     ttl: Option<Duration>,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, BeginError> {
     // Not the beginning of a session.
     let since = draft.unit(&who.unit).map(|unit| unit.session_since).unwrap_or_default();
     begin(draft, who, ttl.map_or(Presence::Unbound, Presence::Promised), since)
@@ -72,7 +71,7 @@ fn begin(
     who: &Newcomer,
     presence: Presence,
     since: Revision,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, BeginError> {
     let name = &who.unit;
     let incarnation = incarnation_of(draft, who)?;
     if draft.unit(name).is_some_and(|unit| unit.incarnation < incarnation) {
@@ -144,7 +143,7 @@ fn begun(
 }
 
 /// Returns the incarnation that the unit may use.
-fn incarnation_of(draft: &Draft<'_>, who: &Newcomer) -> Result<u64, Rejected> {
+fn incarnation_of(draft: &Draft<'_>, who: &Newcomer) -> Result<u64, BeginError> {
     let known = draft.unit(&who.unit).map_or(0, |unit| unit.incarnation);
     let current = known.max(draft.requests.fence(&who.unit).unwrap_or_default());
     match who.incarnation {
@@ -193,7 +192,7 @@ pub fn end_sessions(draft: &mut Draft<'_>, replica: ReplicaId, ttl: Duration) ->
 
 /// Records that the worker of a unit is about to stop: what its unit reports afterwards ends with
 /// the incarnation. A unit that has left stays so.
-pub fn announce_stop(draft: &mut Draft<'_>, reporter: &Reporter) -> Result<Outcome, Rejected> {
+pub fn announce_stop(draft: &mut Draft<'_>, reporter: &Reporter) -> Result<Outcome, ReporterError> {
     check_known_reporter(draft, reporter)?;
     if draft.unit(&reporter.unit).is_some_and(Unit::has_departed) {
         return Ok(Outcome::default());
@@ -215,7 +214,7 @@ pub fn depart(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     ttl: Duration,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, ReporterError> {
     let name = &reporter.unit;
     check_known_reporter(draft, reporter)?;
     // The departure itself is contact, so a silent unit does not also count as lost.

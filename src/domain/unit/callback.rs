@@ -4,10 +4,10 @@ use crate::domain::draft::Draft;
 use crate::domain::limits::CALLBACKS_PER_UNIT_MAX;
 use crate::domain::name::UnitName;
 use crate::domain::quota::within;
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::lookup::unit_exists;
+use crate::domain::unit::refused::CallbackError;
 use crate::domain::unit::{Callback, Topic};
 
 /// Adds a callback for a unit; it replaces an earlier one with the same topic.
@@ -17,7 +17,7 @@ pub fn add_callback(
     topic: &Topic,
     at: Timestamp,
     operation_id: &str,
-) -> Result<Outcome, Rejected> {
+) -> Result<Outcome, CallbackError> {
     unit_exists(draft, name)?;
     let mut unit = draft.unit(name).cloned().unwrap_or_default();
     let callback = Callback { at, operation_id: operation_id.into(), due: at <= draft.now };

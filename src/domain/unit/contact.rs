@@ -5,14 +5,13 @@ use crate::domain::history::Cause;
 use crate::domain::leadership::succession::{leave_lease, welcome_candidate};
 use crate::domain::limits::{INCARNATION_MAX, INCARNATION_STEP_MAX, REMOVED_FOR};
 use crate::domain::name::UnitName;
-use crate::domain::rejected::Rejected;
 use crate::domain::status::Kind;
 use crate::domain::status::remove::remove_all;
 use crate::domain::unit::callback::cancel_callback;
 use crate::domain::unit::departure::Departure;
 use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::presence::Presence;
-use crate::domain::unit::refused::IdentityError;
+use crate::domain::unit::refused::{IdentityError, ReporterError};
 use crate::domain::unit::{Reporter, Unit};
 
 /// Checks the sender of a report: it is valid, and its unit may come back if it was removed. One
@@ -30,7 +29,7 @@ pub fn check_reporter(draft: &Draft<'_>, reporter: &Reporter) -> Result<(), Iden
 }
 
 /// Checks that the sender is valid, and its unit known.
-pub fn check_known_reporter(draft: &Draft<'_>, reporter: &Reporter) -> Result<(), Rejected> {
+pub fn check_known_reporter(draft: &Draft<'_>, reporter: &Reporter) -> Result<(), ReporterError> {
     unit_exists(draft, &reporter.unit)?;
     Ok(check_reporter(draft, reporter)?)
 }

@@ -3,8 +3,7 @@
 use crate::domain::app::ApplicationNotFound;
 use crate::domain::draft::Draft;
 use crate::domain::name::UnitName;
-use crate::domain::rejected::Rejected;
-use crate::domain::unit::refused::UnitNotFound;
+use crate::domain::unit::refused::{LookupError, UnitNotFound};
 
 /// Rejects a command for an application that does not exist.
 pub fn exists(draft: &Draft<'_>) -> Result<(), ApplicationNotFound> {
@@ -15,7 +14,7 @@ pub fn exists(draft: &Draft<'_>) -> Result<(), ApplicationNotFound> {
 }
 
 /// Rejects a command for a unit that does not exist.
-pub fn unit_exists(draft: &Draft<'_>, name: &UnitName) -> Result<(), Rejected> {
+pub fn unit_exists(draft: &Draft<'_>, name: &UnitName) -> Result<(), LookupError> {
     exists(draft)?;
     match draft.unit(name) {
         Some(_) => Ok(()),

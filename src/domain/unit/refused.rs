@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use crate::domain::app::ApplicationNotFound;
 use crate::domain::name::UnitName;
+use crate::domain::quota::LimitExceeded;
 
 /// The application has no such unit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,4 +85,37 @@ pub enum IdentityError {
 pub struct IncarnationsUsedUp {
     /// The unit.
     pub unit: UnitName,
+}
+
+/// The reason for which a command on a unit is refused: there is no such unit.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum LookupError {
+    Application(#[from] ApplicationNotFound),
+    Unit(#[from] UnitNotFound),
+}
+
+/// The reason for which a command that a known unit sends is refused.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum ReporterError {
+    Lookup(#[from] LookupError),
+    Identity(#[from] IdentityError),
+}
+
+/// The reason for which an incarnation or a session does not begin.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum BeginError {
+    Identity(#[from] IdentityError),
+    Incarnations(#[from] IncarnationsUsedUp),
+    Quota(#[from] LimitExceeded),
+}
+
+/// The reason for which a callback is not added.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum CallbackError {
+    Lookup(#[from] LookupError),
+    Quota(#[from] LimitExceeded),
 }

@@ -6,12 +6,12 @@ use crate::domain::history::{Cause, StatusEvent};
 use crate::domain::leadership::succession::leave_lease;
 use crate::domain::name::UnitName;
 use crate::domain::operation::apply::abandon_operations_of;
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::unit::lookup::unit_exists;
+use crate::domain::unit::refused::LookupError;
 
 /// Removes a unit with its statuses and faults, and fences its incarnation.
-pub fn remove_unit(draft: &mut Draft<'_>, name: &UnitName) -> Result<Outcome, Rejected> {
+pub fn remove_unit(draft: &mut Draft<'_>, name: &UnitName) -> Result<Outcome, LookupError> {
     unit_exists(draft, name)?;
     Ok(remove(draft, name))
 }
