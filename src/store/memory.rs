@@ -21,7 +21,7 @@ use super::clock::Clock;
 use super::heads::{Heads, Observers};
 use super::{
     Applied, Broadcast, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
-    REPLICA_FORGOTTEN_AFTER, ReadError, Retention, Store, Version, random_store_id,
+    REPLICA_FORGOTTEN_AFTER, ReadError, Retention, Space, Store, Version, random_store_id,
 };
 
 /// A store in the memory of this process: one handle on it.
@@ -111,6 +111,14 @@ impl Store for MemoryStore {
         self.memory.epoch
     }
 
+    fn epoch_floor(&self, _: &AppName) -> u64 {
+        0
+    }
+
+    fn buckets(&self) -> u16 {
+        1
+    }
+
     fn is_shared(&self) -> bool {
         self.is_shared
     }
@@ -133,6 +141,8 @@ impl Store for MemoryStore {
             data: records.data.clone().into_iter().collect(),
         })
     }
+
+    async fn release(&self, _: &AppName) {}
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         let mut memory = self.lock();
@@ -205,6 +215,10 @@ impl Store for MemoryStore {
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
         self.lock().observers.notify(|observer| observer.on_broadcast(&notice));
         Ok(())
+    }
+
+    async fn space(&self) -> Option<Space> {
+        None
     }
 
     fn health(&self) -> Result<(), String> {

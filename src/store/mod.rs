@@ -155,19 +155,13 @@ pub trait Store: Send + Sync + 'static {
     /// Each master of the store has another floor, so the floor also names the history that a state
     /// was read from. A commit or confirmation of a state with another floor fails with
     /// [`CommitError::Conflict`], even at the same revision. A store without masters returns 0.
-    fn epoch_floor(&self, _: &AppName) -> u64 {
-        0
-    }
+    fn epoch_floor(&self, app: &AppName) -> u64;
 
     /// Returns the number of buckets: 1 if one writer orders all changes.
-    fn buckets(&self) -> u16 {
-        1
-    }
+    fn buckets(&self) -> u16;
 
     /// Returns whether other processes may commit to the same store.
-    fn is_shared(&self) -> bool {
-        false
-    }
+    fn is_shared(&self) -> bool;
 
     /// Reads all records of an application. An unknown application is an empty head (`deleted`)
     /// with the revision that its first commit is based on.
@@ -180,7 +174,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Records that this process no longer follows an application that it has loaded: it needs no
     /// transitions of it until the next `load`. Saves work, and changes nothing that a reader sees.
-    async fn release(&self, _: &AppName) {}
+    async fn release(&self, app: &AppName);
 
     /// Applies a transition, or fails as the contract says.
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError>;
@@ -218,9 +212,7 @@ pub trait Store: Send + Sync + 'static {
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError>;
 
     /// Returns the space that is left for what is stored; `None` if the store does not know.
-    async fn space(&self) -> Option<Space> {
-        None
-    }
+    async fn space(&self) -> Option<Space>;
 
     /// Returns whether commits are expected to succeed now, and a sentence if not.
     fn health(&self) -> Result<(), String>;

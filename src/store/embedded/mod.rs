@@ -188,6 +188,18 @@ impl Store for EmbeddedStore {
         self.shared.epoch
     }
 
+    fn epoch_floor(&self, _: &AppName) -> u64 {
+        0
+    }
+
+    fn buckets(&self) -> u16 {
+        1
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
         let name = app.clone();
         self.read(app, move |shared, database| {
@@ -197,6 +209,8 @@ impl Store for EmbeddedStore {
         })
         .await
     }
+
+    async fn release(&self, _: &AppName) {}
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         if !transition.is_durable() {
