@@ -92,7 +92,8 @@ const LEFTOVERS: &[&str] = &[
 type Rule = fn(&Source) -> Vec<String>;
 
 /// For the code under `src/`.
-const SERVER_RULES: &[Rule] = &[layers, wire_at_the_edge, domain_is_pure, draft_has_one_home];
+const SERVER_RULES: &[Rule] =
+    &[layers, wire_at_the_edge, domain_is_pure, draft_has_one_home, no_store_inherits];
 
 /// For the code under `crates/client/src/`.
 const CLIENT_RULES: &[Rule] = &[client_layers];
@@ -278,6 +279,20 @@ fn draft_has_one_home(file: &Source) -> Vec<String> {
     });
     let path = &file.path;
     methods.map(|(number, _)| format!("{path}:{number}: a method of `Draft`")).collect()
+}
+
+/// A default body in the trait of stores would let a backend, or a store that wraps another, forget
+/// an answer.
+fn no_store_inherits(file: &Source) -> Vec<String> {
+    let is_head = |line: &String| line.starts_with("pub trait Store:");
+    let Some(head) = file.lines.iter().position(is_head) else {
+        return Vec::new();
+    };
+    let length = file.lines[head..].iter().position(|line| line == "}").unwrap_or(0);
+    let in_trait = head + 1..=head + length;
+    let bodies = file.functions().into_iter().filter(|(line, _)| in_trait.contains(line));
+    let path = &file.path;
+    bodies.map(|(line, _)| format!("{path}:{line}: has a default body")).collect()
 }
 
 /// The domain is synchronous and names no IO.
@@ -513,6 +528,8 @@ const FAULTS: &[(Rule, &str, &str, &str)] = &[
     (client_layers, "crates/client/src/a.rs", "", ": module `a` is in no layer"),
     (draft_has_one_home, "src/domain/a.rs", "impl Draft<'_> {}", ":1: a method of `Draft`"),
     (draft_has_one_home, "src/domain/draft/a.rs", "impl<'a> Draft<'a> {}", ""),
+    (no_store_inherits, "a.rs", "pub trait Store: A {\nfn b() {}\n}", ":2: has a default body"),
+    (no_store_inherits, "a.rs", "fn a() {}\npub trait Store: A {\n    fn b();\n}\nfn c() {}", ""),
     (domain_is_pure, "src/domain.rs", "async fn a() {}", ":1: the domain is synchronous"),
     (domain_is_pure, "src/domain.rs", "use tokio::time;", ":1: not for the domain: tokio"),
     (domain_is_pure, "src/domain.rs", "use std::HashMap;", ":1: not for the domain: std::HashMap"),
