@@ -55,6 +55,7 @@ impl Watchers {
                 copy: copy.clone(),
                 epoch: String::new(),
                 token: String::new(),
+                at_token: Listed::new(),
                 advanced: 0,
                 received: 0,
             };
@@ -84,6 +85,8 @@ struct Watcher {
     copy: Arc<Mutex<Copy>>,
     epoch: String,
     token: String,
+    /// The copy at the token.
+    at_token: Listed,
     /// The revisions that passed since the last bookmark, and the changes that were received.
     advanced: u64,
     received: u64,
@@ -111,10 +114,12 @@ impl Watcher {
         let resumes = !self.token.is_empty();
         let count = if resumes { &self.checked.resumed } else { &self.checked.snapshots };
         count.fetch_add(1, Ordering::Relaxed);
-        if !resumes {
-            self.copy.lock().unwrap().0.clear();
-        }
-        // The first changes of a resumed watch may be known already.
+        // Changes after the token are sent again. A replica that is behind sends them late, and
+        // its digest until then lacks them.
+        self.copy.lock().unwrap().0 = match resumes {
+            true => self.at_token.clone(),
+            false => Listed::new(),
+        };
         let mut is_current = false;
         while let Some(message) = stream.message().await? {
             if !message.store_epoch.is_empty() && message.store_epoch != self.epoch {
@@ -142,6 +147,7 @@ impl Watcher {
             }
             if !message.resume_token.is_empty() {
                 self.token = message.resume_token;
+                self.at_token = self.copy.lock().unwrap().0.clone();
             }
         }
         Err(Status::aborted("the stream ended"))
@@ -151,7 +157,6 @@ impl Watcher {
         let (revision, name) = (application.revision, application.name.clone());
         let mut copy = self.copy.lock().unwrap();
         let key = (application.namespace.clone(), name.clone());
-        // A replica that is behind may resume a watch with older states.
         let known = copy.0.get(&key).map_or(0, |(known, _)| *known);
         assert!(!is_current || known < revision, "{name}: revision {revision} after {known}");
         self.advanced += revision.saturating_sub(known);
@@ -167,7 +172,9 @@ impl Watcher {
 
     fn check(&mut self, bookmark: &v1::Bookmark, is_current: bool) {
         let copy = self.copy.lock().unwrap();
-        assert_eq!(copy.digest(), bookmark.digest, "the copy is not what the server has");
+        let server = self.way;
+        let differs = || format!("the copy is not what server {server} has: {:?}", copy.0);
+        assert_eq!(copy.digest(), bookmark.digest, "{}", differs());
         assert_eq!(copy.0.len(), usize::try_from(bookmark.application_count).unwrap());
         if is_current {
             assert_eq!(self.advanced, self.received, "revisions, and the received changes");
