@@ -16,7 +16,7 @@ use crate::domain::unit::presence::ReplicaId;
 use super::conformance::driver::{Driver, mk_report};
 use super::{
     Applied, Broadcast, Bucket, Change, CommitError, Epoch, NumberedEvent, Observer, Position,
-    ReadError, Space, Store, Version,
+    ReadError, Space, Store, Takeover, Version,
 };
 
 /// A store that forwards each call to another store, and refuses, delays or loses it if the test
@@ -180,6 +180,10 @@ impl Observer for Follower {
 
     fn on_epoch_floor(&self, bucket: Bucket, floor: u64) {
         self.observer.on_epoch_floor(bucket, floor);
+    }
+
+    fn on_takeovers(&self, bucket: Bucket, takeovers: &[Takeover]) {
+        self.observer.on_takeovers(bucket, takeovers);
     }
 
     fn on_broadcast(&self, broadcast: &Broadcast) {

@@ -288,8 +288,23 @@ pub trait Observer: Send + Sync {
     /// than it. Values up to the floor may have been given out by commits that the store has lost.
     fn on_epoch_floor(&self, _: Bucket, _: u64) {}
 
+    /// Receives the masters of a bucket, oldest first, before anything that is read from the last
+    /// one. [`on_epoch_floor`](Observer::on_epoch_floor) follows when that one is compared with
+    /// what the observer has received.
+    fn on_takeovers(&self, _: Bucket, _: &[Takeover]) {}
+
     /// Receives a message that a process broadcast; that process may be this one.
     fn on_broadcast(&self, _: &Broadcast) {}
+}
+
+/// A master that took over a bucket from another one, or the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Takeover {
+    /// Its epoch floor. No two masters of a bucket have the same.
+    pub epoch_floor: u64,
+    /// The last position that it had when a process first met it. What former masters put at later
+    /// positions is lost.
+    pub last: Position,
 }
 
 /// The newest state of an application that changed.

@@ -27,7 +27,8 @@
 //!
 //! If this replica is behind the token, the watch waits for it, and ends with [`Expired`] after
 //! [`Limits::catch_up_max`]. A token is refused if it is from another store or filter, or older
-//! than a data loss or than pruned tombstones; a watch that waits ends if its token becomes so. The
+//! than a data loss or than pruned tombstones, or if a master of the store that took over since
+//! lacks changes that the token covers; a watch that waits ends if its token becomes so. The
 //! reader then watches without a token: it receives every member by name, then `SnapshotComplete`,
 //! and drops whatever the snapshot does not contain.
 //!
@@ -51,6 +52,7 @@ mod group;
 mod groups;
 mod index;
 mod limits;
+mod masters;
 mod notifier;
 mod token;
 mod wait;
@@ -80,11 +82,12 @@ use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
-use crate::store::{Bucket, Change, Epoch, Observer, Position};
+use crate::store::{Bucket, Change, Epoch, Observer, Position, Takeover};
 use crate::telemetry::FleetCounts;
 use entry::StoreClock;
 use group::Group;
 use groups::Groups;
+use masters::{Continuity, Masters};
 use notifier::{Listener, Listeners};
 use wait::{Wait, Waits};
 use watcher::Seat;
@@ -119,6 +122,7 @@ pub struct Hub {
 struct Reached {
     epoch: Epoch,
     cursors: Arc<Cursors>,
+    masters: Masters,
 }
 
 #[derive(Debug, Default)]
@@ -146,7 +150,7 @@ impl Hub {
         Hub {
             limits,
             clock: StoreClock::default(),
-            reached: RwLock::new(Reached { epoch, cursors }),
+            reached: RwLock::new(Reached { epoch, cursors, masters: Masters::default() }),
             arrived: Arc::default(),
             state: Mutex::new(State {
                 last: Cursors::new(buckets),
@@ -286,13 +290,16 @@ impl Hub {
     /// Checks whether a reader can resume here. A token ahead of this replica comes from another
     /// replica, if the store can have several: then the watcher may wait.
     fn admit(&self, state: &State, token: &Token, fingerprint: u64) -> Result<(), WatchError> {
-        let Reached { epoch, cursors } = &*self.reached();
+        let Reached { epoch, cursors, masters } = &*self.reached();
         let has_replicas = 1 < cursors.buckets();
         let is_ahead = has_replicas && token.is_after(*epoch);
         let expected = if is_ahead { token.epoch } else { *epoch };
         token.verify(expected, fingerprint)?;
         if token.cursors.buckets() != cursors.buckets() {
             return Err(WatchError::OtherStore);
+        }
+        if masters.judge(&token.cursors) == Continuity::Lost {
+            return Err(WatchError::OtherEpoch);
         }
         let first = Bucket::default();
         let is_known = cursors.reach(&token.cursors, first);
@@ -305,10 +312,13 @@ impl Hub {
     /// Returns whether the hub has all changes up to these cursors, in their epoch.
     fn knows(&self, epoch: Epoch, cursors: &Cursors) -> Result<bool, Expired> {
         let here = self.reached();
-        match here.epoch.losses <= epoch.losses {
-            true => Ok(here.epoch == epoch && here.cursors.reach(cursors, Bucket::default())),
+        let reaches = || here.epoch == epoch && here.cursors.reach(cursors, Bucket::default());
+        match here.masters.judge(cursors) {
             // A data loss happened during the wait.
-            false => Err(Expired),
+            _ if epoch.losses < here.epoch.losses => Err(Expired),
+            Continuity::Lost => Err(Expired),
+            Continuity::NotMet => Ok(false),
+            Continuity::Continued => Ok(reaches()),
         }
     }
 
@@ -415,6 +425,25 @@ impl Observer for Hub {
         let mut reached = self.reached_mut();
         reached.epoch = reached.epoch.max(epoch);
         drop(reached);
+        self.arrived.wake();
+    }
+
+    fn on_takeovers(&self, bucket: Bucket, takeovers: &[Takeover]) {
+        let Reached { cursors, masters, .. } = &mut *self.reached_mut();
+        masters.set(bucket, takeovers);
+        // The new master has everything that the hub has, so what follows is read from it. If not,
+        // it may lack changes until it is compared.
+        if let Some(newest) = takeovers.last()
+            && masters.judge_bucket(bucket, cursors) == Continuity::Continued
+        {
+            Arc::make_mut(cursors).set_floor(bucket, newest.epoch_floor);
+        }
+        self.arrived.wake();
+    }
+
+    fn on_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
+        let cursors = &mut self.reached_mut().cursors;
+        Arc::make_mut(cursors).set_floor(bucket, epoch_floor);
         self.arrived.wake();
     }
 }

@@ -7,8 +7,9 @@ use bellwether::proto::v1::{Freshness, Level};
 use crate::failover::has_caught_up;
 use crate::load::{check_refusal, insist};
 use crate::pair::Pair;
-use crate::server::{Server, eventually, get, mk_report};
+use crate::server::{Server, eventually, get, mk_report, reason};
 use crate::testing::{Proxy, RedisServer};
+use crate::watch::snapshot_token;
 
 /// A Redis with a replica, and a server that reaches the master through a proxy, as a user of its
 /// own.
@@ -124,4 +125,30 @@ async fn a_report_that_a_failover_has_lost_before_it_was_read_back_is_not_acknow
             assert_eq!(unit.level(), Level::Error, "{unit:?}");
         }
     }
+}
+
+/// Only a killed server has read the change, so no server counts the loss. The watch of another
+/// server starts anew: its copy would be wrong where the next master gave the position to another
+/// change.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_past_a_change_that_a_failover_has_lost_is_refused() {
+    let Some(mut arena) = Arena::start().await else { return };
+    let writer = Server::start(&["--store", &arena.redis.master.url()]);
+    let well = insist(&writer, mk_report("web", "web/0", Level::Active, "well")).await;
+    let seen = v1::GetApplicationRequest { min_revision: well.revision, ..get("web") };
+    arena.late.applications().await.get_application(seen).await.unwrap();
+    arena.part().await;
+    insist(&writer, mk_report("web", "web/0", Level::Error, "it broke")).await;
+    let watch = v1::WatchApplicationsRequest::default();
+    let token = snapshot_token(&mut writer.applications().await, watch).await;
+    writer.kill();
+    arena.fail_over().await;
+    insist(&arena.late, mk_report("web", "web/1", Level::Active, "on the next master")).await;
+    let resume = v1::WatchApplicationsRequest { resume_token: token, ..Default::default() };
+    let mut applications = arena.late.applications().await;
+    let refused = match applications.watch_applications(resume).await {
+        Ok(watch) => watch.into_inner().message().await.unwrap_err(),
+        Err(refused) => refused,
+    };
+    assert_eq!(reason(&refused), "RESUME_TOKEN_EXPIRED");
 }

@@ -22,7 +22,7 @@ use crate::domain::transition::Transition;
 use crate::domain::unit::{Reporter, Unit};
 use crate::store::{
     Broadcast, Bucket, Change, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
-    Position, ReadError, Store, Version,
+    Position, ReadError, Store, Takeover, Version,
 };
 
 /// The deadline of any wait. It is generous, because a test waits this long only when something is
@@ -237,6 +237,8 @@ pub struct Record {
     pub data_losses: Vec<(Bucket, Epoch)>,
     /// The epoch floors.
     pub epoch_floors: Vec<(Bucket, u64)>,
+    /// The masters of each bucket, as received last.
+    pub takeovers: BTreeMap<Bucket, Vec<Takeover>>,
     /// The broadcast messages.
     pub broadcasts: Vec<Broadcast>,
 }
@@ -302,6 +304,10 @@ impl Observer for Recorder {
 
     fn on_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
         self.0.lock().unwrap().epoch_floors.push((bucket, epoch_floor));
+    }
+
+    fn on_takeovers(&self, bucket: Bucket, takeovers: &[Takeover]) {
+        self.0.lock().unwrap().takeovers.insert(bucket, takeovers.to_vec());
     }
 
     fn on_broadcast(&self, message: &Broadcast) {

@@ -26,7 +26,8 @@ pub(super) enum Key<'a> {
     /// One per bucket: `bw:{b07}:state`, a hash of `last` (the last position), `floor` (the highest
     /// revision of a pruned tombstone), `forgotten` (the last position of one), `losses` (the loss
     /// count when the bucket last lost writes), `master` and `counts_above` (the serving master
-    /// and its epoch floor), `history` (the id of its history), and `confirmed` (no meaning).
+    /// and its epoch floor), `history` (the id of its history), `takeovers` (where each master
+    /// began), and `confirmed` (no meaning).
     State(Bucket),
     /// One per bucket: `bw:{b07}:log`, a stream of its changes and of the messages that processes
     /// broadcast. It is trimmed; a process that falls too far behind reads the heads.

@@ -1,6 +1,9 @@
--- Notes which master serves a bucket, and returns {epoch floor of that master, history id}. Another
--- master, or the same one after a restart, may lack acknowledged writes. So its floor is the
+-- Notes which master serves a bucket, and returns {epoch floor of that master, history id, takeovers}.
+-- Another master, or the same one after a restart, may lack acknowledged writes. So its floor is the
 -- millisecond in which it was first seen (times 4096), which is above all values given out before.
+--
+-- The takeovers have 'floor:position ' for each master, oldest first: the last position that it had
+-- when it was first seen. What former masters put at later positions is lost.
 --
 -- ARGV has the epoch floor and the history id that the process knows, '' and '' if none. The history
 -- id is created with the state of the bucket. If it differs from the known one, the bucket was
@@ -10,25 +13,45 @@ local state, known, known_history = KEYS[1], ARGV[1], ARGV[2]
 -- Multiples of the first are exact in Lua's floating point numbers, even above 2^53. The second
 -- raises the floor even if the clock was set back.
 local counts_per_millisecond, counts_per_master = 4096, 1048576
+local takeovers_max = 32
 
 local replication = redis.call('INFO', 'replication')
 local master = string.match(replication, 'master_replid:(%x+)') or ''
-local noted = redis.call('HMGET', state, 'master', 'counts_above', 'history')
+local noted = redis.call('HMGET', state, 'master', 'counts_above', 'history', 'last', 'takeovers')
 local above, history = tonumber(noted[2] or '0'), noted[3]
+local last, takeovers = noted[4] or '0', noted[5] or ''
 local time = redis.call('TIME')
+
+local function add_takeover(position)
+  takeovers = takeovers .. string.format('%.0f:%s ', above, position)
+  local _, count = string.gsub(takeovers, ':', '')
+  if takeovers_max < count then
+    takeovers = string.gsub(takeovers, '^%S+ ', '')
+  end
+end
+
 if not history then
   history = string.sub(master, 1, 8) .. '-' .. time[1] .. '-' .. time[2]
   redis.call('HSET', state, 'history', history)
 end
+-- The first master, or one that a process of an earlier version has noted. Its position is not known,
+-- so it counts as one that has nothing of the masters before it.
+if string.match(takeovers, '(%d+):%d+ $') ~= string.format('%.0f', above) then
+  add_takeover('0')
+end
 local is_known = known == '' or tonumber(known) <= above and known_history == history
 if noted[1] == master and is_known then
-  return {string.format('%.0f', above), history}
+  if takeovers ~= noted[5] then
+    redis.call('HSET', state, 'takeovers', takeovers)
+  end
+  return {string.format('%.0f', above), history, takeovers}
 end
 if noted[2] or known ~= '' then
   above = math.max(above, tonumber(known) or 0) + counts_per_master
   local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
   above = math.max(above, now * counts_per_millisecond)
+  add_takeover(last)
 end
-above = string.format('%.0f', above)
-redis.call('HSET', state, 'master', master, 'counts_above', above)
-return {above, history}
+local floor = string.format('%.0f', above)
+redis.call('HSET', state, 'master', master, 'counts_above', floor, 'takeovers', takeovers)
+return {floor, history, takeovers}

@@ -14,7 +14,7 @@ use crate::domain::unit::presence::ReplicaId;
 use crate::store::heads::{Heads, Watermarks};
 use crate::store::key::Key as Record;
 use crate::store::{
-    Broadcast, Bucket, Change, NumberedEvent, Position, ReadError, Retention, codec,
+    Broadcast, Bucket, Change, NumberedEvent, Position, ReadError, Retention, Takeover, codec,
 };
 
 use super::batch::{decode_body, event_id};
@@ -145,8 +145,21 @@ fn read_noted(state: &[Value], replication: &Value) -> Option<MasterNote> {
     read_note(note).filter(|_| is_noted)
 }
 
-/// Parses the answer of `master.lua`.
-pub(super) fn read_note(values: &[Value]) -> Option<MasterNote> {
+/// Parses the answer of `master.lua`: the note, and the masters of the bucket.
+pub(super) fn read_master(values: &[Value]) -> Option<(MasterNote, Vec<Takeover>)> {
+    let (takeovers, note) = values.split_last()?;
+    let takeovers = reply::text(takeovers)?.split_terminator(' ').map(|takeover| {
+        let (epoch_floor, last) = takeover.split_once(':')?;
+        Some(Takeover {
+            epoch_floor: epoch_floor.parse().ok()?,
+            last: Position(last.parse().ok()?),
+        })
+    });
+    Some((read_note(note)?, takeovers.collect::<Option<Vec<_>>>()?))
+}
+
+/// Parses an epoch floor and a history.
+fn read_note(values: &[Value]) -> Option<MasterNote> {
     let [epoch_floor, history] = values else { return None };
     Some(MasterNote {
         epoch_floor: reply::number(epoch_floor)?,

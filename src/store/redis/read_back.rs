@@ -86,20 +86,20 @@ mod tests {
     fn no_answer_relies_on_a_former_master() {
         let (bucket, app) = (Bucket(0), AppName::new("test", "web").unwrap());
         let view = View::new(1, Epoch { store_id: 7, losses: 0 });
-        view.set_reader_floor(bucket, 0);
+        view.meet_master(bucket, 0, Vec::new());
         let confirmed = |epoch_floor| {
             let entry = EntryId(9, 0);
             view.rely_on(bucket, &app, Confirmed { revision: Revision(1), epoch_floor, entry })
         };
         assert!(confirmed(0));
         assert_eq!(view.last_unread_entry(bucket, 0), None, "its master still serves");
-        view.set_reader_floor(bucket, 1);
+        view.meet_master(bucket, 1, Vec::new());
         assert_eq!(view.last_unread_entry(bucket, 1), Some(EntryId(9, 0)));
         assert!(!confirmed(0));
         // The next master has it, and the one after that does not.
         view.confirm_unread(bucket, 1);
         assert_eq!(view.last_unread_entry(bucket, 1), None);
-        view.set_reader_floor(bucket, 2);
+        view.meet_master(bucket, 2, Vec::new());
         assert_eq!(view.last_unread_entry(bucket, 2), Some(EntryId(9, 0)));
         view.replace(bucket, view.bucket(bucket));
         assert_eq!(view.last_unread_entry(bucket, 2), None);
@@ -111,12 +111,12 @@ mod tests {
         let bucket = Bucket(0);
         let view = View::new(1, Epoch { store_id: 7, losses: 0 });
         let reads = |id| BucketView { cursor: EntryId(id, 0), ..view.bucket(bucket) };
-        view.set_reader_floor(bucket, 0);
+        view.meet_master(bucket, 0, Vec::new());
         view.replace(bucket, reads(5));
         view.until_notified(bucket, EntryId(5, 0)).await;
         assert_eq!(view.reader_floor(bucket), 0);
         // Entry 6 is lost with its master; the next one has entry 7.
-        view.set_reader_floor(bucket, 1 << 20);
+        view.meet_master(bucket, 1 << 20, Vec::new());
         view.replace(bucket, reads(7));
         view.until_notified(bucket, EntryId(6, 0)).await;
         assert_eq!(view.reader_floor(bucket), 1 << 20, "entry 6 was never read");

@@ -214,9 +214,9 @@ impl<'a> LogSession<'a> {
         }
         let values = self.ask(&pipeline).await?;
         for (&bucket, value) in buckets.iter().zip(&values) {
-            let note = read::read_note(reply::items(value));
-            let note = note.ok_or_else(|| unavailable(format!("{value:?}")))?;
-            view.set_reader_floor(bucket, note.epoch_floor);
+            let met = read::read_master(reply::items(value));
+            let (note, takeovers) = met.ok_or_else(|| unavailable(format!("{value:?}")))?;
+            view.meet_master(bucket, note.epoch_floor, takeovers);
             self.notes.insert(bucket, note);
         }
         Ok(())

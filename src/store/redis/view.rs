@@ -10,7 +10,7 @@ use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
 use crate::store::heads::{Heads, Observers};
-use crate::store::{Broadcast, Bucket, Change, Epoch, Observer, Position};
+use crate::store::{Broadcast, Bucket, Change, Epoch, Observer, Position, Takeover};
 use crate::sync::lock;
 
 use super::entry::EntryId;
@@ -53,6 +53,8 @@ pub(super) struct MasterNote {
 
 struct KnownBuckets {
     buckets: Vec<BucketView>,
+    /// The masters of each bucket, as the newest one has noted them.
+    takeovers: Vec<Arc<[Takeover]>>,
     observers: Observers,
 }
 
@@ -90,9 +92,10 @@ impl View {
     pub(super) fn new(buckets: u16, epoch: Epoch) -> View {
         let progress = (0..buckets).map(|_| ReaderProgress::default()).collect();
         let heads = |n| Heads::restore(Bucket(n), [], Default::default());
+        let takeovers = (0..buckets).map(|_| Arc::default()).collect();
         let buckets =
             (0..buckets).map(|n| BucketView { heads: heads(n), ..BucketView::default() }).collect();
-        let known = KnownBuckets { buckets, observers: Observers::default() };
+        let known = KnownBuckets { buckets, takeovers, observers: Observers::default() };
         View { known: Mutex::new(known), epoch: Mutex::new(epoch), progress }
     }
 
@@ -142,10 +145,16 @@ impl View {
         }
     }
 
-    /// Records the epoch floor of the master that a reader meets. Must precede everything that the
-    /// reader takes from that master.
-    pub(super) fn set_reader_floor(&self, bucket: Bucket, epoch_floor: u64) {
-        self.progress(bucket).floor.fetch_max(epoch_floor, Ordering::SeqCst);
+    /// Records the master that a reader meets, by its epoch floor and the masters that it has
+    /// noted. Must precede everything that the reader takes from that master.
+    pub(super) fn meet_master(&self, bucket: Bucket, epoch_floor: u64, noted: Vec<Takeover>) {
+        let before = self.progress(bucket).floor.fetch_max(epoch_floor, Ordering::SeqCst);
+        let KnownBuckets { takeovers, observers, .. } = &mut *self.known();
+        let known = &mut takeovers[usize::from(bucket.0)];
+        if before <= epoch_floor && **known != *noted {
+            *known = noted.into();
+            observers.notify(|observer| observer.on_takeovers(bucket, known));
+        }
     }
 
     /// Returns the epoch floor of the newest master that the reader of a bucket has met.
@@ -194,8 +203,9 @@ impl View {
     }
 
     pub(super) fn follow(&self, observer: Arc<dyn Observer>) {
-        let KnownBuckets { buckets, observers } = &mut *self.known();
-        for bucket in (0..).map(Bucket).take(buckets.len()) {
+        let KnownBuckets { buckets, takeovers, observers } = &mut *self.known();
+        for (bucket, takeovers) in (0..).map(Bucket).zip(takeovers) {
+            observer.on_takeovers(bucket, takeovers);
             let epoch_floor = self.epoch_floor(bucket);
             if epoch_floor != 0 {
                 observer.on_epoch_floor(bucket, epoch_floor);
@@ -215,7 +225,7 @@ impl View {
     pub(super) fn take(&self, entry: &LogEntry) -> Result<(), Break> {
         let LogEntry { id, change, forgotten } = entry;
         let progress = self.progress(change.bucket);
-        let KnownBuckets { buckets, observers } = &mut *self.known();
+        let KnownBuckets { buckets, observers, .. } = &mut *self.known();
         let view = &mut buckets[usize::from(change.bucket.0)];
         let last = view.heads.marks().last;
         if last.0 + 1 < change.position.0 {
@@ -242,7 +252,7 @@ impl View {
 
     /// Sends a message from a bucket's log to the observers.
     pub(super) fn take_broadcast(&self, bucket: Bucket, id: EntryId, notice: Option<&Broadcast>) {
-        let KnownBuckets { buckets, observers } = &mut *self.known();
+        let KnownBuckets { buckets, observers, .. } = &mut *self.known();
         buckets[usize::from(bucket.0)].cursor = id;
         if let Some(notice) = notice {
             observers.notify(|observer| observer.on_broadcast(notice));
@@ -263,7 +273,7 @@ impl View {
     /// have later positions: see [`repair`](super::repair).
     pub(super) fn replace(&self, bucket: Bucket, new: BucketView) {
         let (epoch, progress) = (self.epoch(), self.progress(bucket));
-        let KnownBuckets { buckets, observers } = &mut *self.known();
+        let KnownBuckets { buckets, observers, .. } = &mut *self.known();
         let view = &mut buckets[usize::from(bucket.0)];
         let old = std::mem::replace(view, new);
         view.unread = old.unread;

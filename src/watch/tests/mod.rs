@@ -22,7 +22,7 @@ use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
-use crate::store::{Bucket, Change, Epoch, Observer, Position};
+use crate::store::{Bucket, Change, Epoch, Observer, Position, Takeover};
 
 const EPOCH: Epoch = Epoch { store_id: 7, losses: 0 };
 

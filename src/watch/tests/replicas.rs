@@ -104,6 +104,83 @@ async fn watchers_go_on_through_a_loss_and_old_tokens_do_not() {
     assert_eq!(feed.hub.epoch(), feed.epoch);
 }
 
+/// The first replica has read more from the first master than the second master has. The reader of
+/// the first replica moves to the other one, which sees no loss.
+#[tokio::test(start_paused = true)]
+async fn a_token_past_the_takeover_of_another_master_is_refused() {
+    let first = Takeover { epoch_floor: 0, last: Position(0) };
+    let second = |last| Takeover { epoch_floor: 50, last: Position(last) };
+    let buckets = || (0..4).map(Bucket);
+    let mut feed = mk_feed();
+    for hub in [&feed.hub, &feed.twin.hub] {
+        buckets().for_each(|bucket| hub.on_takeovers(bucket, &[first]));
+    }
+    let token = mk_token(&feed);
+    let (e, twin) = (feed.bucket(&mk_app("e")), feed.twin.hub.clone());
+    feed.twin.deliver_all();
+    let position = feed.positions.of(e).0;
+    // The second master has all changes of one replica, and lacks one of the other.
+    for bucket in buckets() {
+        let last = if bucket == e { position - 1 } else { position };
+        twin.on_takeovers(bucket, &[first, second(last)]);
+    }
+    assert_eq!(resume(&twin, &all(), &token).unwrap_err(), WatchError::OtherEpoch);
+    for bucket in buckets() {
+        feed.hub.on_takeovers(bucket, &[first, second(position)]);
+    }
+    assert_eq!(sent(&mut feed.resume(&all(), &token).unwrap()), "bookmark:5");
+    // A replica that has not met the second master waits until it has.
+    let later = mk_token(&feed);
+    assert_ne!(later, token);
+    feed.twin = Twin::new(4, &Limits::default());
+    buckets().for_each(|bucket| feed.twin.hub.on_takeovers(bucket, &[first]));
+    let all_changes: Vec<Change> = feed.last.values().cloned().collect();
+    all_changes.iter().for_each(|change| feed.twin.hub.on_change(change));
+    let mut early = resume(&feed.twin.hub, &all(), &later).unwrap();
+    assert_eq!(sent(&mut early), "");
+    for bucket in buckets() {
+        feed.twin.hub.on_takeovers(bucket, &[first, second(position)]);
+    }
+    assert_eq!(sent(&mut early), "bookmark:5");
+}
+
+/// The replica waits for changes that the next master turns out to lack.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_waits_for_lost_changes_ends() {
+    let takeovers =
+        [(0, 0), (50, 0)].map(|(epoch_floor, last)| Takeover { epoch_floor, last: Position(last) });
+    let mut feed = mk_feed();
+    let bucket = feed.bucket(&mk_app("a"));
+    for hub in [&feed.hub, &feed.twin.hub] {
+        hub.on_takeovers(bucket, &takeovers[..1]);
+    }
+    feed.set("a", Level::Blocked);
+    let token = mk_token(&feed);
+    let mut waiting = resume(&feed.twin.hub, &all(), &token).unwrap();
+    let task = tokio::spawn(async move { waiting.next().await.map(|item| words(&item)) });
+    tokio::task::yield_now().await;
+    feed.twin.hub.on_takeovers(bucket, &takeovers);
+    assert_eq!(task.await.unwrap().unwrap_err(), Expired);
+}
+
+/// A hub that has read what the new master lacks names the former one until both are compared.
+#[tokio::test(start_paused = true)]
+async fn a_hub_past_the_takeover_names_the_former_master() {
+    let mut feed = Feed::new();
+    let takeover = |epoch_floor, last| Takeover { epoch_floor, last: Position(last) };
+    let bucket = Bucket(0);
+    feed.hub.on_takeovers(bucket, &[takeover(0, 0)]);
+    feed.set("a", Level::Active);
+    feed.set("a", Level::Blocked);
+    feed.hub.on_takeovers(bucket, &[takeover(0, 0), takeover(50, 1)]);
+    assert_eq!(feed.hub.cursors().floors(), [0]);
+    feed.hub.on_epoch_floor(bucket, 50);
+    assert_eq!(feed.hub.cursors().floors(), [50]);
+    feed.set("a", Level::Active);
+    feed.hub.on_takeovers(bucket, &[takeover(0, 0), takeover(50, 1), takeover(90, 3)]);
+    assert_eq!(feed.hub.cursors().floors(), [90]);
+}
+
 /// A store repeats changes after an interruption. The older one must not replace the newer one.
 #[tokio::test(start_paused = true)]
 async fn a_repeated_change_is_not_sent_again() {

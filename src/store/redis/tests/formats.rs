@@ -33,7 +33,7 @@ async fn open_full(server: &RedisServer) -> Arc<dyn Store> {
 }
 
 /// The fields of a bucket's state that name its master. They differ each time.
-const OF_MASTER: [&str; 3] = ["master", "counts_above", "history"];
+const OF_MASTER: [&str; 4] = ["master", "counts_above", "history", "takeovers"];
 
 /// Returns the commands that create all existing keys.
 async fn dump(server: &RedisServer) -> Vec<String> {

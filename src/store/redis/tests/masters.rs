@@ -4,9 +4,9 @@ use crate::domain::command::Command;
 use crate::domain::name::UnitName;
 use crate::domain::status::StatusKey;
 use crate::domain::transition::Write;
-use crate::store::ConflictCause;
 use crate::store::conformance::driver::mk_reporter;
 use crate::store::redis::reader::Reader;
+use crate::store::{ConflictCause, Takeover};
 
 use super::*;
 
@@ -154,6 +154,40 @@ async fn epochs_rise_above_those_given_with_any_clock_of_redis() {
     web.run(step_back("web/0")).await;
     web.run(claim("web/0")).await;
     assert_eq!(web.state.head().lease_epoch, far + COUNTS_PER_MASTER + 1);
+}
+
+/// What a former master put at positions after those of the next one is lost. The list of masters
+/// stays short.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_has_the_position_at_which_each_master_took_over() {
+    let Some(server) = start().await else { return };
+    let (_, store) = open_one_bucket(&server).await;
+    let recorder = Recorder::on(&store);
+    let masters = || recorder.record().takeovers[&Bucket(0)].clone();
+    assert_eq!(masters(), [Takeover { epoch_floor: 0, last: Position(0) }]);
+    let mut web = has(&store).await;
+    web.report("web/0", "again").await;
+    become_another(&server).await;
+    web.commit(web.draft(mk_report("web/0", "at another master"))).await.unwrap_err();
+    until("the master is noted", async || masters().len() == 2).await;
+    assert_eq!(masters()[1].last, Position(2));
+    assert_eq!(masters()[1].epoch_floor, store.epoch_floor(&web.state.name));
+    // A process of an earlier version notes a master without its position.
+    let state = "bw:{b00}:state";
+    let newest = masters()[1].epoch_floor;
+    server.call::<()>(&["HDEL", state, "takeovers"]).await.unwrap();
+    let (_, other) = open_one_bucket(&server).await;
+    let others = Recorder::on(&other);
+    assert_eq!(
+        others.record().takeovers[&Bucket(0)],
+        [Takeover { epoch_floor: newest, last: Position(0) }]
+    );
+    let many: String = (0..40).map(|n| format!("{n}:0 ")).collect();
+    server.call::<()>(&["HSET", state, "takeovers", &format!("{many}{newest}:2 ")]).await.unwrap();
+    become_another(&server).await;
+    let _other = open_one_bucket(&server).await;
+    let noted: String = server.call(&["HGET", state, "takeovers"]).await.unwrap();
+    assert!(noted.starts_with("1:0 "), "one is removed for one that is added: {noted}");
 }
 
 fn mk_keys() -> KeySpace {
