@@ -12,7 +12,7 @@ from server import DEADLINE, Listener, Server, ServerCase, wait_for
 
 import bellwether_client as bellwether
 from bellwether_client import Client
-from bellwether_client._watch import _hash
+from bellwether_client._watch import Copy, _hash
 
 
 def report(client, application, level, namespace=""):
@@ -182,6 +182,21 @@ class Digests(unittest.TestCase):
             words, ["upserted web", "current", "upserted web", "current", "bookmark"]
         )
         self.assertEqual([request.get("resumeToken") for request in requests], [None, None])
+
+    def test_a_change_after_the_token_is_received_again(self):
+        copy = Copy()
+        applications = [
+            {"namespace": "default", "name": name, "revision": 1, "status": {"level": "LEVEL_ACTIVE"}}
+            for name in ("db", "web")
+        ]
+        copy.upsert(applications[0])
+        copy.cover()
+        copy.upsert(applications[1])
+        before = copy.digest()
+        copy.resume()
+        self.assertNotEqual(copy.digest(), before)
+        self.assertEqual([copy.upsert(found) for found in applications], [False, True])
+        self.assertEqual(copy.digest(), before)
 
     def test_the_newest_token_is_sent_until_it_has_expired(self):
         tokens = []

@@ -17,6 +17,8 @@ pub(crate) struct Copy {
     /// During a snapshot: applications known before it that the snapshot has not contained yet.
     unseen: BTreeSet<Name>,
     in_snapshot: bool,
+    /// Applications that were received after the resume token.
+    after_token: BTreeSet<Name>,
 }
 
 impl Copy {
@@ -33,6 +35,7 @@ impl Copy {
         if let Some(before) = self.known.insert(name.clone(), now) {
             self.sum = self.sum.wrapping_sub(hash(&name, before));
         }
+        self.after_token.insert(name);
         true
     }
 
@@ -47,17 +50,37 @@ impl Copy {
         true
     }
 
-    /// Starts a snapshot. With `distrust` every application in it counts as changed: after a data
+    /// Records that the resume token covers everything so far.
+    pub(crate) fn cover(&mut self) {
+        self.after_token.clear();
+    }
+
+    /// Prepares for a resume from the token. What was received after it may be lost, and the store
+    /// may have given its revision to another state. So an equal revision counts as a change.
+    pub(crate) fn resume(&mut self) {
+        for name in std::mem::take(&mut self.after_token) {
+            self.distrust(&name);
+        }
+    }
+
+    /// Starts a snapshot. Every application in it counts as changed if `distrust`: after a data
     /// loss of the store, or when the digests differ, an equal revision proves nothing.
     pub(crate) fn begin_snapshot(&mut self, distrust: bool) {
         self.in_snapshot = true;
         self.unseen = self.known.keys().cloned().collect();
         if distrust {
-            for (name, state) in &mut self.known {
-                self.sum = self.sum.wrapping_sub(hash(name, *state));
-                *state = (0, 0);
-                self.sum = self.sum.wrapping_add(hash(name, *state));
+            for name in self.unseen.clone() {
+                self.distrust(&name);
             }
+        }
+    }
+
+    /// Replaces the state of an application by one that no application has.
+    fn distrust(&mut self, name: &Name) {
+        if let Some(state) = self.known.get_mut(name) {
+            self.sum = self.sum.wrapping_sub(hash(name, *state));
+            *state = (0, 0);
+            self.sum = self.sum.wrapping_add(hash(name, *state));
         }
     }
 
@@ -138,6 +161,24 @@ mod tests {
         assert!(!copy.upsert(&mk_application("web", 1, Level::Active)));
         assert_eq!(copy.end_snapshot(), [("default".into(), "db".into())]);
         assert_eq!(copy.end_snapshot(), []);
+    }
+
+    #[test]
+    fn a_change_after_the_token_counts_again_after_a_resume() {
+        let mut copy = Copy::default();
+        let [db, web] = ["db", "web"].map(|name| mk_application(name, 1, Level::Active));
+        copy.upsert(&db);
+        copy.cover();
+        copy.upsert(&web);
+        let before = copy.digest();
+        copy.resume();
+        assert_ne!(copy.digest(), before);
+        assert!(!copy.upsert(&db));
+        assert!(copy.upsert(&web));
+        assert_eq!(copy.digest(), before);
+        copy.remove("default", "web");
+        copy.resume();
+        assert_eq!(copy.digest(), format!("{:016x}", fnv1a(b"default/db@1=active")));
     }
 
     #[test]

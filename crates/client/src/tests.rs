@@ -142,8 +142,8 @@ async fn a_token_too_old_means_a_snapshot() {
         Script::Hold(vec![mk_upsert("web"), mk_complete("t2")]),
     ])
     .await;
-    let expected = "+old +web current (the server ended the stream) -old current";
-    assert_eq!(received(&mut watch, 6).await, expected);
+    let expected = "+old +web current (the server ended the stream) +web -old current";
+    assert_eq!(received(&mut watch, 7).await, expected);
     assert_eq!(*scripted.tokens.lock().expect("not poisoned"), ["", "t1", ""]);
 }
 

@@ -90,7 +90,7 @@ impl Watch {
                 Ok(None) => self.link = Link::open(&self.client, self.request.clone()),
                 Ok(Some(message)) => self.take(message),
                 Err(error) if error.reason() == Some("RESUME_TOKEN_EXPIRED") => {
-                    self.start_over(false, FRESH_START)
+                    self.start_over(FRESH_START)
                 }
                 Err(error) if error.is_passing() => {
                     let pause = self.disconnect(error.retry_after());
@@ -112,7 +112,7 @@ impl Watch {
             if known_before {
                 // The store may have lost acknowledged writes: this copy may be newer than the
                 // store.
-                return self.start_over(true, FRESH_START);
+                return self.start_over(FRESH_START);
             }
         }
         if !message.resume_token.is_empty() {
@@ -125,17 +125,19 @@ impl Watch {
                 for (namespace, name) in self.copy.end_snapshot() {
                     self.received.push_back(Event::Removed { namespace, name });
                 }
+                self.copy.cover();
                 self.send_current();
             }
             Some(WireEvent::Bookmark(bookmark)) => {
                 if bookmark.digest == self.copy.digest() {
+                    self.copy.cover();
                     // Only a verified copy resets the pause, not a mere answer.
                     self.backoff.reset();
                     self.send_current();
                 } else {
                     // A snapshot costs the server much, so repeated mismatches increase the pause.
                     let pause = self.backoff.pause(None);
-                    self.start_over(true, pause);
+                    self.start_over(pause);
                 }
             }
             Some(WireEvent::Drain(drain)) => {
@@ -165,11 +167,11 @@ impl Watch {
         }
     }
 
-    /// Restarts with a snapshot, after a pause.
-    fn start_over(&mut self, distrust: bool, pause: Duration) {
+    /// Restarts with a snapshot, after a pause. The store may have lost what the copy has.
+    fn start_over(&mut self, pause: Duration) {
         self.current = false;
         self.request.resume_token.clear();
-        self.copy.begin_snapshot(distrust);
+        self.copy.begin_snapshot(true);
         self.link = Link::Waiting(Instant::now() + pause);
     }
 
@@ -179,6 +181,7 @@ impl Watch {
         // A new connection, because on the old one a vanished peer would cause another timeout.
         self.client = self.client.reconnected();
         self.link = Link::Waiting(Instant::now() + pause);
+        self.copy.resume();
         if self.request.resume_token.is_empty() {
             // The interrupted snapshot starts again.
             self.copy.begin_snapshot(false);
@@ -294,6 +297,20 @@ mod tests {
         received(&mut watch);
         watch.take(mk_bookmark("0000000000000000"));
         assert_eq!(received(&mut watch), "current");
+    }
+
+    /// A failover may have lost the change, and given its revision to another one.
+    #[tokio::test]
+    async fn a_change_after_the_token_is_received_again() {
+        let mut watch = mk_watch();
+        watch.take(mk_upsert("db", 1));
+        watch.take(mk_complete("t1"));
+        watch.take(mk_upsert("web", 1));
+        watch.disconnect(None);
+        assert_eq!(received(&mut watch), "+db current +web");
+        watch.take(mk_upsert("db", 1));
+        watch.take(mk_upsert("web", 1));
+        assert_eq!(received(&mut watch), "+web");
     }
 
     #[tokio::test]

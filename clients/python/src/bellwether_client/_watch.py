@@ -127,7 +127,7 @@ class Watch:
             except errors.OutOfRange as error:
                 if error.reason != "RESUME_TOKEN_EXPIRED":
                     raise
-                self._start_over(False, FRESH_START)
+                self._start_over(FRESH_START)
             except errors.Error as error:
                 self._hang_up()
                 if self._closed:
@@ -208,7 +208,7 @@ class Watch:
             known_before, self._epoch = bool(self._epoch), epoch
             if known_before:
                 # The store may have lost acknowledged writes: the copy may be newer than it.
-                self._start_over(True, FRESH_START)
+                self._start_over(FRESH_START)
                 return
         self._token = message["resume_token"] or self._token
         if message["upserted"] is not None:
@@ -218,6 +218,7 @@ class Watch:
         elif message["snapshot_complete"] is not None:
             for namespace, name in self._copy.end_snapshot():
                 self._events.append(Event("removed", namespace, name))
+            self._copy.cover()
             self._send_current()
         elif message["bookmark"] is not None:
             self._compare(message["bookmark"]["digest"])
@@ -237,23 +238,24 @@ class Watch:
         if digest == self._copy.digest():
             # Only a verified copy resets the pause, not a mere answer.
             self._failures = 0
+            self._copy.cover()
             self._send_current()
             self._events.append(Event("bookmark"))
         else:
             # A snapshot costs the server much, so repeated differences increase the pause.
-            self._start_over(True, self._pause(None))
+            self._start_over(self._pause(None))
 
     def _send_current(self) -> None:
         if not self._is_current:
             self._is_current = True
             self._events.append(Event("current"))
 
-    def _start_over(self, distrust: bool, pause: float) -> None:
-        """Starts again with a snapshot, after a pause."""
+    def _start_over(self, pause: float) -> None:
+        """Starts again with a snapshot, after a pause. The store may have lost what the copy has."""
         self._hang_up()
         self._is_current = False
         self._token = ""
-        self._copy.begin_snapshot(distrust)
+        self._copy.begin_snapshot(True)
         self._start = time.monotonic() + pause
 
     def _disconnect(self, asked: Optional[float]) -> float:
@@ -261,6 +263,7 @@ class Watch:
         self._hang_up()
         self._is_current = False
         self._start = time.monotonic() + pause
+        self._copy.resume()
         if not self._token:
             # The interrupted snapshot starts again.
             self._copy.begin_snapshot(False)
@@ -316,6 +319,8 @@ class Copy:
         self._known: Dict[Name, Tuple[int, str]] = {}
         self._sum = 0
         self._unseen: Set[Name] = set()
+        # Applications that were received after the resume token.
+        self._after_token: Set[Name] = set()
 
     def upsert(self, application: Any) -> bool:
         """Stores the newest state. Returns False if it was known already."""
@@ -328,6 +333,7 @@ class Copy:
             return False
         self._forget(name)
         self._store(name, now)
+        self._after_token.add(name)
         return True
 
     def remove(self, namespace: str, name: str) -> bool:
@@ -335,13 +341,26 @@ class Copy:
         self._unseen.discard((namespace, name))
         return self._forget((namespace, name))
 
+    def cover(self) -> None:
+        """Records that the resume token covers everything so far."""
+        self._after_token.clear()
+
+    def resume(self) -> None:
+        """Prepares for a resume from the token.
+
+        What was received after it may be lost, and the store may have given its revision to another
+        state. So an equal revision counts as a change.
+        """
+        after, self._after_token = self._after_token, set()
+        for name in after:
+            self._distrust(name)
+
     def begin_snapshot(self, distrust: bool) -> None:
         """Starts a snapshot. With `distrust`, every application in it counts as changed."""
         self._unseen = set(self._known)
         if distrust:
-            for name in list(self._known):
-                self._forget(name)
-                self._store(name, (0, "LEVEL_UNSPECIFIED"))
+            for name in self._unseen:
+                self._distrust(name)
 
     def end_snapshot(self) -> List[Name]:
         """Completes the snapshot: removes and returns what it did not contain."""
@@ -353,6 +372,11 @@ class Copy:
     def digest(self) -> str:
         """Returns the digest as `Bookmark.digest` defines it."""
         return "{:016x}".format(self._sum)
+
+    def _distrust(self, name: Name) -> None:
+        """Replaces the state of an application by one that no application has."""
+        if self._forget(name):
+            self._store(name, (0, "LEVEL_UNSPECIFIED"))
 
     def _store(self, name: Name, state: Tuple[int, str]) -> None:
         self._known[name] = state
