@@ -28,7 +28,8 @@ pub enum WatchError {
          watch again without a resume token for a fresh snapshot"
     )]
     OtherStore,
-    /// The resume token is from before a possible data loss of the store.
+    /// The resume token is from before a possible data loss of the store, or covers changes that a
+    /// later master of the store lacks.
     #[error(
         "resume_token is older than a possible data loss of the store; \
          watch again without a resume token for a fresh snapshot"

@@ -19,9 +19,9 @@
 //!
 //! 1. One item for each application in scope that changed after the token: `Upserted` with the
 //!    newest state if the filter shows it, otherwise `Removed`, even if the reader never knew it.
-//!    States in between are neither sent nor counted in `coalesced`. A state may come twice: the
-//!    reader compares revisions. A level that `stable_for` still delays comes when it has held, or
-//!    immediately if the filter is new on this replica.
+//!    States in between are neither sent nor counted in `coalesced`. A state may come twice, and
+//!    after a failover with the revision of a lost one. A level that `stable_for` still delays
+//!    comes when it has held, or immediately if the filter is new on this replica.
 //! 2. A bookmark as soon as no change is left: the reader checks its copy by count and digest.
 //! 3. Every later change.
 //!

@@ -2460,7 +2460,8 @@ def _define_watch():
     class Event:
         """An event of a watch. `kind` is one of:
 
-        - `upserted`: `application` is the newest state, `units` its units if they were asked for
+        - `upserted`: `application` is the newest state, `units` its units if they were asked for; after
+          `disconnected` a state may come again
         - `removed`: the application `namespace`/`name` was deleted or has left the filter
         - `current`: the copy is complete: after the snapshot, and again after `disconnected`
         - `bookmark`: the digest of the server agrees with the copy

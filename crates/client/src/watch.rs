@@ -24,7 +24,8 @@ const FRESH_START: Duration = Duration::from_millis(50);
 /// An event for a watcher.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// The newest state of an application, with its units if they were asked for.
+    /// The newest state of an application, with its units if they were asked for. After
+    /// [`Event::Disconnected`] a state may come again.
     Upserted(Box<Application>, Vec<Unit>),
     /// An application was deleted or left the filter.
     Removed {
