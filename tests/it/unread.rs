@@ -35,6 +35,15 @@ impl Arena {
         Some(Arena { redis, ways, late })
     }
 
+    /// Starts another server, and waits until the late one has its first report.
+    async fn start_writer(&self) -> Server {
+        let writer = Server::start(&["--store", &self.redis.master.url()]);
+        let well = insist(&writer, mk_report("web", "web/0", Level::Active, "well")).await;
+        let seen = v1::GetApplicationRequest { min_revision: well.revision, ..get("web") };
+        self.late.applications().await.get_application(seen).await.unwrap();
+        writer
+    }
+
     /// From now on the replica receives no writes, and the servers of the user read no log.
     async fn part(&self) {
         let Pair { master, replica } = &self.redis;
@@ -80,10 +89,7 @@ async fn unit(server: &Server) -> Option<v1::Unit> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeat_of_what_a_failover_has_lost_counts_the_loss() {
     let Some(mut arena) = Arena::start().await else { return };
-    let writer = Server::start(&["--store", &arena.redis.master.url()]);
-    let well = insist(&writer, mk_report("web", "web/0", Level::Active, "well")).await;
-    let seen = v1::GetApplicationRequest { min_revision: well.revision, ..get("web") };
-    arena.late.applications().await.get_application(seen).await.unwrap();
+    let writer = arena.start_writer().await;
     arena.part().await;
     let broken = mk_report("web", "web/0", Level::Error, "it broke");
     let written = insist(&writer, broken.clone()).await;
@@ -133,10 +139,7 @@ async fn a_report_that_a_failover_has_lost_before_it_was_read_back_is_not_acknow
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_past_a_change_that_a_failover_has_lost_is_refused() {
     let Some(mut arena) = Arena::start().await else { return };
-    let writer = Server::start(&["--store", &arena.redis.master.url()]);
-    let well = insist(&writer, mk_report("web", "web/0", Level::Active, "well")).await;
-    let seen = v1::GetApplicationRequest { min_revision: well.revision, ..get("web") };
-    arena.late.applications().await.get_application(seen).await.unwrap();
+    let writer = arena.start_writer().await;
     arena.part().await;
     insist(&writer, mk_report("web", "web/0", Level::Error, "it broke")).await;
     let watch = v1::WatchApplicationsRequest::default();
