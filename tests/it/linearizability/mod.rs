@@ -127,7 +127,7 @@ impl Arena {
     /// Injects the `n`th fault; the first ones differ in any run.
     async fn go_wrong(&mut self, n: usize) {
         let one = self.dice.below(2);
-        let fault = if n < 3 { [0, 1, 2][n] } else { self.dice.below(7) };
+        let fault = if n < 3 { [0, 1, 2][n] } else { self.dice.below(8) };
         match fault {
             0 => self.restart(one),
             1 => {
@@ -147,7 +147,18 @@ impl Arena {
                 tokio::time::sleep(CALM / 4).await;
                 self.ways[one].heal();
             }
-            _ => self.redis.master.call::<()>(&["SCRIPT", "FLUSH"]).await.unwrap(),
+            6 => self.redis.master.call::<()>(&["SCRIPT", "FLUSH"]).await.unwrap(),
+            // The watchers have tokens of this moment when one server falls behind, and resume at
+            // that one.
+            _ => {
+                self.restart(one);
+                tokio::time::sleep(CALM / 12).await;
+                self.ways[one].black_hole();
+                tokio::time::sleep(CALM / 60).await;
+                self.restart(1 - one);
+                tokio::time::sleep(CALM).await;
+                self.ways[one].heal();
+            }
         }
     }
 
