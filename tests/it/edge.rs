@@ -1,8 +1,10 @@
 //! Peers that exceed their share or send nothing: the server serves the others as before.
 
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bellwether::proto::health::HealthCheckRequest;
@@ -11,14 +13,17 @@ use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 use bellwether::proto::v1::application_service_client::ApplicationServiceClient;
 use bytes::Bytes;
+use http_body::Frame;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tonic::body::Body;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::ops::fetch;
 use crate::peer::{Peer, hello};
 use crate::server::{DEADLINE, Server, eventually, get, mk_report, reason};
+use crate::web::{self, Version};
 
 /// The HTTP/2 preface and an empty SETTINGS frame.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -318,4 +323,36 @@ async fn connections_that_are_old_end_and_their_calls_do_not() {
         matches!(event, v1::watch_applications_response::Event::Upserted(_)).then_some(())
     });
     told.await;
+}
+
+/// The rest of a request, which a test sends when it wants.
+struct LateBody(tokio::sync::mpsc::Receiver<Bytes>);
+
+impl http_body::Body for LateBody {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+        self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+/// A reset after the answer counts as a failure for some clients, such as curl 7.88.
+#[tokio::test]
+async fn an_answer_before_the_end_of_a_request_resets_no_stream() {
+    let server = Server::ephemeral();
+    let (rest, late) = tokio::sync::mpsc::channel(1);
+    let path = format!("{}/nothing", server.url());
+    let refused = http::Request::post(path).body(Body::new(LateBody(late))).unwrap();
+    let answer = web::read(web::open(server.grpc, Version::Http2, refused).await).await;
+    assert_eq!(answer.status, 404);
+    // Twice the window of a stream, so that the server must read it.
+    for _ in 0..8 {
+        let sent = rest.send(Bytes::from(vec![0; 16 << 10]));
+        let sent = tokio::time::timeout(DEADLINE, sent).await.expect("the server reads it");
+        sent.expect("the stream is open");
+    }
 }

@@ -233,13 +233,17 @@ async fn over_tls_the_cookie_is_bound_to_the_host_and_the_log_has_no_token() {
     let curl = |more: &[&str], path: &str| {
         let ca = authority.text("ca.pem");
         let mut curl = Command::new("curl");
-        curl.args(["-si", "--max-time", "20", "--cacert", &ca]).args(more);
+        // Another test may listen on this port of the IPv6 address of localhost.
+        curl.args(["-4", "-sSi", "--max-time", "20", "--cacert", &ca]).args(more);
         let output = curl.arg(format!("{host}{path}")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "curl: {said}");
         String::from_utf8(output.stdout).unwrap()
     };
     let form = format!("token={token}");
     let http = format!("origin: {}", host.replace("https", "http"));
-    assert!(curl(&["-d", &form, "-H", &http], "/session").contains(" 403"));
+    let refused = curl(&["-d", &form, "-H", &http], "/session");
+    assert!(refused.contains(" 403"), "{refused}");
     let answer = curl(&["-d", &form, "-H", &format!("origin: {host}")], "/session");
     let set = answer.lines().find_map(|line| line.strip_prefix("set-cookie: "));
     let set = set.unwrap_or_else(|| panic!("{answer}"));

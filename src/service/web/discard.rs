@@ -2,7 +2,8 @@
 //!
 //! On a connection of HTTP/1.1 the server cannot refuse the rest of a body, only close the
 //! connection. Closing it while the client still sends would reset it, and the client would lose
-//! the answer. So a rest of reasonable size is read and dropped.
+//! the answer. On HTTP/2 the server would reset the stream after the answer, and some clients, such
+//! as curl 7.88, report that as a failure. So a rest of reasonable size is read and dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,7 +21,7 @@ const REST_BYTES_MAX: usize = 4 << 20;
 /// How long it is read.
 const REST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The body of a request of HTTP/1.1. Dropping it reads the rest.
+/// The body of a request. Dropping it reads the rest.
 pub struct DiscardedRest(pub Body);
 
 impl http_body::Body for DiscardedRest {

@@ -167,10 +167,7 @@ impl Shared {
         if let Some(response) = self.options.origins.preflight(&request, origin.as_ref()) {
             return response;
         }
-        let request = match request.version() < Version::HTTP_2 {
-            true => request.map(|body| Body::new(DiscardedRest(body))),
-            false => request,
-        };
+        let request = request.map(|body| Body::new(DiscardedRest(body)));
         let is_head = request.method() == Verb::HEAD;
         let mut response = self.in_session(inner, request).await;
         if is_head {
