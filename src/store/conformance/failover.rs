@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use crate::domain::command::Command;
 use crate::domain::name::UnitName;
-use crate::store::{CommitError, ConflictCause, Epoch, Store};
+use crate::store::{CommitError, ConflictCause, Epoch, Store, Takeover};
 
 use super::deployment::Failover;
-use super::driver::{Driver, Recorder, insist, mk_app, mk_conflict, mk_report, mk_reporter, until};
+use super::driver::{
+    Driver, Record, Recorder, insist, mk_app, mk_conflict, mk_report, mk_reporter, until,
+};
 use super::leader::claim;
 
 fn step_back(unit: &str) -> Command {
@@ -176,6 +178,7 @@ pub(super) async fn states_of_the_former_master_are_refused(deployment: impl Fai
     web.report("web/0", "up").await;
     web.run(claim("web/0")).await;
     let given = web.state.head().lease_epoch;
+    let before = Recorder::on(&stores[0]).record().changes.pop().expect("web was reported");
     deployment.secure().await;
     deployment.fail_over().await;
     let conflict = mk_conflict(web.revision(), ConflictCause::Master);
@@ -198,8 +201,10 @@ pub(super) async fn states_of_the_former_master_are_refused(deployment: impl Fai
         assert_eq!(epoch, last.unwrap_or(floor) + 1);
         last = Some(epoch);
         web.check().await;
-        let floors = Recorder::on(store).record().epoch_floors;
+        let Record { epoch_floors: floors, takeovers, .. } = Recorder::on(store).record();
         assert!(floors.iter().any(|(_, sent)| *sent == floor), "{floors:?}");
+        let takeover = Takeover { epoch_floor: floor, last: before.position };
+        assert_eq!(takeovers[&before.bucket].last(), Some(&takeover), "nothing was lost");
     }
     for recorder in &recorders {
         let floors = recorder.record().epoch_floors;
