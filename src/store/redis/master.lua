@@ -1,13 +1,14 @@
--- Notes which master serves a bucket, and returns {epoch floor of that master, history id, takeovers}.
--- Another master, or the same one after a restart, may lack acknowledged writes. So its floor is the
--- millisecond in which it was first seen (times 4096), which is above all values given out before.
+-- Notes which master serves a bucket, and returns {epoch floor of that master, history id,
+-- takeovers}. Another master, or the same one after a restart, may lack acknowledged writes. So its
+-- floor is the millisecond in which it was first seen (times 4096), which is above all values given
+-- out before.
 --
 -- The takeovers have 'floor:position ' for each master, oldest first: the last position that it had
 -- when it was first seen. What former masters put at later positions is lost.
 --
--- ARGV has the epoch floor and the history id that the process knows, '' and '' if none. The history
--- id is created with the state of the bucket. If it differs from the known one, the bucket was
--- emptied and filled again, perhaps by a process that knows no floor: the floor rises too.
+-- ARGV has the epoch floor and the history id that the process knows, '' and '' if none. The
+-- history id is created with the state of the bucket. If it differs from the known one, the bucket
+-- was emptied and filled again, perhaps by a process that knows no floor: the floor rises too.
 
 local state, known, known_history = KEYS[1], ARGV[1], ARGV[2]
 -- Multiples of the first are exact in Lua's floating point numbers, even above 2^53. The second
@@ -34,8 +35,8 @@ if not history then
   history = string.sub(master, 1, 8) .. '-' .. time[1] .. '-' .. time[2]
   redis.call('HSET', state, 'history', history)
 end
--- The first master, or one that a process of an earlier version has noted. Its position is not known,
--- so it counts as one that has nothing of the masters before it.
+-- The first master, or one that a process of an earlier version has noted. Its position is not
+-- known, so it counts as one that has nothing of the masters before it.
 if string.match(takeovers, '(%d+):%d+ $') ~= string.format('%.0f', above) then
   add_takeover('0')
 end
