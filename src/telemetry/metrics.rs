@@ -73,6 +73,8 @@ pub enum ConnectionEnd {
     Unfinished,
     /// The connection had no open call for the longest time.
     Idle,
+    /// A connection of the ops port had to end for another one of it.
+    Ops,
 }
 
 /// Why a call is refused before its handler.
@@ -178,7 +180,7 @@ impl Metrics {
             connections_ended: counters(
                 "bellwether.connections.refused",
                 "Connections that were refused, or ended to make room for another one.",
-                labels("reason", ["full", "share", "unfinished", "idle"]),
+                labels("reason", ["full", "share", "unfinished", "idle", "ops"]),
             ),
             watch_streams: up_down("bellwether.watch.streams", "Watch streams that are open."),
             sessions: up_down("bellwether.sessions", "Sessions of workers that are open."),

@@ -2,18 +2,26 @@
 //!
 //! ```text
 //!  accept --> unfinished --preface, SETTINGS--> open: idle or with calls
-//!                 |  the oldest ends first        |  then the longest idle one ends
+//!                 |  the oldest of the peer       |  then the longest idle one ends
+//!                 |  that has most ends first     |
 //! ```
 //!
 //! A connection takes a place at accept. No connection keeps a place without using it: connections
 //! that have not completed the HTTP/2 handshake end for a new one, and so do those without a call
 //! for the longest time. A connection with an open call never ends for another one.
+//!
+//! The ops port has a gate of its own. Its connections stay unfinished, because each has one short
+//! request: so a new one always finds a place.
+
+mod unfinished;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use unfinished::Unfinished;
 
 use super::link::{Caller, Link};
 use super::peer::{Peer, Tally};
@@ -63,8 +71,7 @@ struct State {
     next: u64,
     /// All connections by age, including the unfinished ones.
     open: BTreeMap<u64, Arc<Link>>,
-    /// Unfinished connections by age.
-    unfinished: BTreeMap<u64, Arc<Link>>,
+    unfinished: Unfinished,
     peers: HashMap<Peer, Arc<Tally>>,
     turned_away: Sparse,
     refused: usize,
@@ -81,7 +88,7 @@ impl Gate {
             start: Instant::now(),
             next: 0,
             open: BTreeMap::new(),
-            unfinished: BTreeMap::new(),
+            unfinished: Unfinished::default(),
             peers: HashMap::new(),
             turned_away: Sparse::new(LOG_PERIOD),
             refused: 0,
@@ -143,16 +150,20 @@ impl State {
     /// Finds or frees a place. The error comes with the name of the limit.
     fn admit(&mut self, peer: Peer) -> Result<Arc<Link>, (ConnectionEnd, &'static str)> {
         let tally = self.tally(peer);
-        let is_of_peer = |link: &Link| link.tally.peer == peer;
         if self.limits.per_peer_max <= tally.connections.load(Ordering::Relaxed)
-            && !self.make_room(is_of_peer)
+            && !self.clear_unfinished(self.unfinished.oldest_of(peer))
+            && !self.clear_idle(|link| link.tally.peer == peer)
         {
             return Err((ConnectionEnd::Share, "connections_per_peer_max"));
         }
         if self.limits.unfinished_max <= self.unfinished.len() {
-            self.clear_unfinished(|_| true);
+            self.clear_unfinished(self.unfinished.oldest_of_most());
         }
-        if self.places(peer) <= self.open.len() && !self.make_room(|_| true) {
+        // First an unfinished one, else idle ones.
+        if self.places(peer) <= self.open.len()
+            && !self.clear_unfinished(self.unfinished.oldest_of_most())
+            && !self.clear_idle(|_| true)
+        {
             return Err((ConnectionEnd::Full, "connections_max"));
         }
         self.next += 1;
@@ -162,7 +173,7 @@ impl State {
         tally.connections.fetch_add(1, Ordering::Relaxed);
         let link = Arc::new(Link::new(self.next, tally, budgets, self.start));
         self.open.insert(link.id, link.clone());
-        self.unfinished.insert(link.id, link.clone());
+        self.unfinished.insert(&link);
         self.metrics.connections(1);
         Ok(link)
     }
@@ -178,19 +189,12 @@ impl State {
         self.peers.entry(peer).or_insert_with(new).clone()
     }
 
-    /// Ends connections to free a place: first an unfinished one, else idle ones. Returns false if
-    /// all candidates have open calls.
-    fn make_room(&mut self, may_go: impl Fn(&Link) -> bool) -> bool {
-        self.clear_unfinished(&may_go) || self.clear_idle(&may_go)
+    fn clear_unfinished(&mut self, link: Option<Arc<Link>>) -> bool {
+        link.is_some_and(|link| self.clear(&link, ConnectionEnd::Unfinished))
     }
 
-    /// Ends the oldest unfinished connection: a real client has completed the handshake by then.
-    fn clear_unfinished(&mut self, may_go: impl Fn(&Link) -> bool) -> bool {
-        let oldest = self.unfinished.values().find(|link| may_go(link)).cloned();
-        oldest.is_some_and(|link| self.clear(&link, ConnectionEnd::Unfinished))
-    }
-
-    /// Ends the connections without a call for the longest time.
+    /// Ends the connections without a call for the longest time. Returns false if all have open
+    /// calls.
     fn clear_idle(&mut self, may_go: impl Fn(&Link) -> bool) -> bool {
         let idle = self.open.values().filter(|link| may_go(link));
         let idle = idle.filter_map(|link| Some((link.idle_since()?, link.id)));
@@ -218,7 +222,7 @@ impl State {
 
     /// Frees the place, once.
     fn leave(&mut self, link: &Link) {
-        self.unfinished.remove(&link.id);
+        self.unfinished.remove(link);
         if self.open.remove(&link.id).is_some() {
             link.tally.connections.fetch_sub(1, Ordering::Relaxed);
             self.metrics.connections(-1);
@@ -236,12 +240,17 @@ impl Seat {
     /// Marks the HTTP/2 handshake as complete. Returns false if the connection was ended in the
     /// meantime.
     pub fn finished(&self) -> bool {
-        lock(&self.gate.0).unfinished.remove(&self.link.id).is_some()
+        lock(&self.gate.0).unfinished.remove(&self.link)
     }
 
     /// Counts a connection that did not complete the HTTP/2 handshake in time.
     pub fn never_finished(&self) {
         lock(&self.gate.0).metrics.connection_ended(ConnectionEnd::Unfinished);
+    }
+
+    /// Resolves when the connection must end.
+    pub async fn evicted(&self) {
+        self.link.evicted().await;
     }
 
     /// Returns the caller of its calls.

@@ -49,6 +49,46 @@ fn the_oldest_that_is_silent_makes_room() {
 }
 
 #[test]
+fn the_peer_with_most_unfinished_connections_makes_room() {
+    let gate = mk_gate(100, 100, 4);
+    let slow = gate.admit(peer(1)).unwrap();
+    let crowd: Vec<Seat> = (0..50).map(|_| gate.admit(peer(2)).unwrap()).collect();
+    let are_evicted: Vec<bool> = crowd.iter().map(is_evicted).collect();
+    assert_eq!(are_evicted.partition_point(|is| *is), 47, "the oldest of the crowd end");
+    assert!(are_evicted.is_sorted_by_key(|is| !is));
+    // With as many each, the oldest of all ends, but one of this machine last.
+    drop(crowd);
+    let local = gate.admit(LOCAL).unwrap();
+    let others = [gate.admit(peer(3)).unwrap(), gate.admit(peer(4)).unwrap()];
+    let fifth = gate.admit(peer(5)).unwrap();
+    assert!(is_evicted(&slow));
+    let sixth = gate.admit(peer(6)).unwrap();
+    assert!(is_evicted(&others[0]) && local.finished());
+    drop((fifth, sixth));
+}
+
+#[test]
+fn a_gate_without_finished_connections_always_has_a_place() {
+    // As on the ops port.
+    let gate = mk_gate(256, 32, 256);
+    let crowd: Vec<Seat> = (0..40)
+        .flat_map(|n| (0..40).map(move |_| n))
+        .map(|n| gate.admit(peer(n)).unwrap())
+        .collect();
+    let left = |n: u8| {
+        let of = crowd.iter().filter(|seat| seat.link.tally.peer.address() == peer(n));
+        of.filter(|seat| !is_evicted(seat)).count()
+    };
+    let all: Vec<usize> = (0..40).map(left).collect();
+    assert_eq!(all.iter().sum::<usize>(), 240, "the rest is for this machine");
+    assert!(all.iter().all(|count| (5..=7).contains(count)), "{all:?}");
+    let prober = gate.admit(peer(99)).unwrap();
+    let local = gate.admit(LOCAL).unwrap();
+    let _more: Vec<Seat> = (0..200).map(|_| gate.admit(peer(7)).unwrap()).collect();
+    assert!(!is_evicted(&prober) && !is_evicted(&local));
+}
+
+#[test]
 fn a_full_server_ends_the_longest_idle_connection_and_none_with_a_call() {
     let gate = mk_gate(3, 3, 3);
     let (busy, idle, latest) =
