@@ -139,13 +139,13 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
         Metrics::disabled(),
     );
     let encoded = set.encode_to_vec();
-    let intake = IntakeLayer::new(&[set], limits, Arc::from([]));
+    let intake = IntakeLayer::new(&[set], limits, Arc::from([]), CancellationToken::new());
     let web = web::Options {
         intake: intake.clone(),
         pool: web::pool(&[&encoded]).unwrap(),
         descriptors: None,
         origins: Origins::default(),
-        has_callers: false,
+        protection: Arc::default(),
         is_tls: tls.is_some(),
     };
     let calls = Observe::new(&Metrics::disabled(), intake.layer(Conformance));

@@ -6,7 +6,6 @@
 //! against the budgets. A message that arrives in one piece passes unchanged.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -14,10 +13,8 @@ use http_body::{Body as _, Frame};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::budget::Budgets;
 use super::frame::{PREFIX_BYTES, Prefix};
-use super::meter::{Meter, Takes};
-use super::parts::Types;
+use super::meter::Meter;
 use super::refusal;
 
 /// A request body that yields whole messages only, or a typed error.
@@ -26,7 +23,6 @@ pub(super) struct WholeBody {
     meter: Meter,
     /// The received part of the next message. Empty and without memory between messages.
     held: BytesMut,
-    types: Arc<Types>,
     /// Bytes after the message that was passed on last.
     rest: Bytes,
     /// Whether a message has arrived.
@@ -35,12 +31,11 @@ pub(super) struct WholeBody {
 }
 
 impl WholeBody {
-    pub(super) fn new(inner: Body, takes: Takes, budgets: Budgets, types: Arc<Types>) -> WholeBody {
+    pub(super) fn new(inner: Body, meter: Meter) -> WholeBody {
         WholeBody {
             inner,
-            meter: Meter::new(takes, budgets),
+            meter,
             held: BytesMut::new(),
-            types,
             rest: Bytes::new(),
             has_message: false,
             is_ended: false,
@@ -121,7 +116,7 @@ impl WholeBody {
         if self.has_message && self.meter.takes.one_message {
             return Err(refusal::wrong_count("there is more than one message; send one"));
         }
-        match self.types.has_too_many(self.meter.takes.input, message) {
+        match self.meter.has_too_many(message) {
             true => Err(refusal::too_many_parts()),
             false => Ok(()),
         }

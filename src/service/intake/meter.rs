@@ -2,15 +2,18 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Sleep, sleep};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::budget::{Budgets, Share};
 use super::parts::TypeId;
-use super::refusal;
+use super::{Common, refusal};
+use crate::service::code::ApiError;
 
 /// The requests that a method accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,12 +32,21 @@ pub(super) struct Takes {
 pub struct Meter {
     pub(super) takes: Takes,
     pub(super) share: Share,
-    timer: Option<Pin<Box<Sleep>>>,
+    common: Arc<Common>,
+    timer: Option<Pin<Box<dyn Future<Output = Status> + Send>>>,
 }
 
+/// How long the rest of a message may take after the server has started to shut down.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
+
 impl Meter {
-    pub(super) fn new(takes: Takes, budgets: Budgets) -> Meter {
-        Meter { takes, share: Share::new(budgets), timer: None }
+    pub(super) fn new(takes: Takes, budgets: Budgets, common: Arc<Common>) -> Meter {
+        Meter { takes, share: Share::new(budgets), common, timer: None }
+    }
+
+    /// Returns whether a message of binary proto has too many messages inside it.
+    pub(super) fn has_too_many(&self, message: &[u8]) -> bool {
+        self.common.types.has_too_many(self.takes.input, message)
     }
 
     /// Returns the maximum bytes of one message.
@@ -61,17 +73,31 @@ impl Meter {
         self.timer = None;
     }
 
-    /// Fails if the client must send more, as `is_due` says, and has taken too long. If it has not
-    /// yet, the task is woken when it has.
+    /// Fails if the client must send more, as `is_due` says, and has taken too long or the server
+    /// stops. If it has not yet, the task is woken when it has.
     pub fn poll_timeout(&mut self, context: &mut Context<'_>, is_due: bool) -> Result<(), Status> {
         if !is_due {
             return Ok(());
         }
         let timeout = self.takes.timeout;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(patience(timeout, self.common.draining.clone())));
         match timer.as_mut().poll(context) {
-            Poll::Ready(()) => Err(refusal::late(timeout)),
+            Poll::Ready(status) => Err(status),
             Poll::Pending => Ok(()),
         }
+    }
+}
+
+/// Resolves to the refusal when the server does not wait any longer.
+async fn patience(timeout: Duration, draining: CancellationToken) -> Status {
+    let drained = async {
+        draining.cancelled().await;
+        sleep(DRAIN_PATIENCE).await;
+    };
+    tokio::select! {
+        () = sleep(timeout) => refusal::late(timeout),
+        () = drained => ApiError::draining().into(),
     }
 }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use http::Request;
 use prost_types::FileDescriptorSet;
+use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tower::Service;
 
@@ -66,16 +67,30 @@ pub struct IntakeLayer(Arc<Rules>);
 /// What the layer applies. Each call clones the service, so there is one count of references.
 struct Rules {
     methods: HashMap<String, Takes, foldhash::fast::RandomState>,
-    types: Arc<Types>,
+    common: Arc<Common>,
     /// Of a method that does not exist.
     other: Takes,
     shared: Budgets,
 }
 
+/// What every request uses.
+#[derive(Default)]
+struct Common {
+    types: Types,
+    /// Cancelled when the server starts to shut down.
+    draining: CancellationToken,
+}
+
 impl IntakeLayer {
     /// Creates the layer for the methods of these descriptors. Requests of a connection without its
-    /// own budgets use `shared`.
-    pub fn new(sets: &[FileDescriptorSet], limits: Limits, shared: Budgets) -> IntakeLayer {
+    /// own budgets use `shared`. Soon after `draining` is cancelled, the server does not wait for
+    /// the rest of a message.
+    pub fn new(
+        sets: &[FileDescriptorSet],
+        limits: Limits,
+        shared: Budgets,
+        draining: CancellationToken,
+    ) -> IntakeLayer {
         let Limits { large_bytes_max, small_bytes_max, timeout } = limits;
         let small_bytes_max = small_bytes_max.min(large_bytes_max);
         let mut types = Types::default();
@@ -93,8 +108,8 @@ impl IntakeLayer {
         let input = types.id(".google.protobuf.Empty");
         let message_bytes_max = small_bytes_max;
         let other = Takes { one_message: true, message_bytes_max, timeout, input };
-        let types = Arc::new(types);
-        IntakeLayer(Arc::new(Rules { methods, types, other, shared }))
+        let common = Arc::new(Common { types, draining });
+        IntakeLayer(Arc::new(Rules { methods, common, other, shared }))
     }
 
     /// Applies the limits to the requests that reach `inner`.
@@ -107,7 +122,8 @@ impl IntakeLayer {
     pub fn meter(&self, path: &str, caller: Option<&Caller>) -> Meter {
         let IntakeLayer(rules) = self;
         let takes = rules.methods.get(path).copied().unwrap_or(rules.other);
-        Meter::new(takes, caller.map_or(&rules.shared, Caller::budgets).clone())
+        let budgets = caller.map_or(&rules.shared, Caller::budgets).clone();
+        Meter::new(takes, budgets, rules.common.clone())
     }
 }
 
@@ -135,8 +151,8 @@ impl<S: Service<Request<Body>>> Service<Request<Body>> for Intake<S> {
         };
         let caller = request.extensions().get::<Caller>();
         let budgets = caller.map_or(&rules.shared, Caller::budgets).clone();
-        let types = rules.types.clone();
-        self.inner.call(request.map(|body| Body::new(WholeBody::new(body, takes, budgets, types))))
+        let meter = Meter::new(takes, budgets, rules.common.clone());
+        self.inner.call(request.map(|body| Body::new(WholeBody::new(body, meter))))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Errors of requests that are refused before their handler.
 
+use std::io;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -80,17 +81,30 @@ pub(super) fn no_room(budget: &Budget) -> Status {
 }
 
 /// The request cannot be read to its end. If its connection or stream has ended, the client has
-/// gone and did not wait for an answer: that is no failure of the server.
-pub(super) fn broken_off(status: Status) -> Status {
+/// gone and did not wait for an answer; if its chunks have no form, it is malformed. Neither is a
+/// failure of the server.
+pub(in crate::service) fn broken_off(status: Status) -> Status {
     let mut cause = std::error::Error::source(&status);
+    let mut is_of_connection = false;
     while let Some(error) = cause {
-        if error.is::<hyper::Error>() {
-            return Status::cancelled("the client ended the request before it was complete");
+        is_of_connection |= error.is::<hyper::Error>();
+        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        if is_of_connection
+            && matches!(kind, Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData))
+        {
+            return malformed(format!("the body of the request has no form of HTTP: {error}"));
         }
         cause = error.source();
     }
-    status
+    match is_of_connection {
+        true => Status::cancelled(BROKEN_OFF),
+        false => status,
+    }
 }
+
+/// What is said about a request whose client has ended it.
+pub(in crate::service) const BROKEN_OFF: &str =
+    "the client ended the request before it was complete";
 
 /// The rest of the request did not arrive in time.
 pub(super) fn late(timeout: Duration) -> Status {

@@ -7,21 +7,27 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http_body::{Body as _, Frame};
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
 use tonic_types::StatusExt;
 
 use super::body::WholeBody;
 use super::budget::Budget;
-use super::meter::Takes;
+use super::meter::{Meter, Takes};
 use super::parts::TypeId;
-use super::{IntakeLayer, LARGE, Limits};
+use super::{Common, IntakeLayer, LARGE, Limits};
 use crate::service::descriptor;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn takes(one_message: bool) -> Takes {
     Takes { one_message, message_bytes_max: 100, timeout: TIMEOUT, input: TypeId::default() }
+}
+
+/// Returns a body with this budget.
+fn whole_body(body: Body, one_message: bool, budget: Arc<Budget>) -> WholeBody {
+    WholeBody::new(body, Meter::new(takes(one_message), Arc::from([budget]), Arc::default()))
 }
 
 /// A frame of gRPC.
@@ -94,12 +100,7 @@ async fn whole_messages_come_out_however_they_arrive() {
     }
     for piece in 1..=sent.len() {
         let all = budget(1000);
-        let body = WholeBody::new(
-            mk_body(&sent, piece, false),
-            takes(false),
-            Arc::from([all.clone()]),
-            Arc::default(),
-        );
+        let body = whole_body(mk_body(&sent, piece, false), false, all.clone());
         let (out, ended) = read(body).await;
         ended.unwrap();
         assert_eq!(out.concat(), sent, "in pieces of {piece}");
@@ -132,8 +133,7 @@ async fn malformed_requests_are_refused_in_any_pieces() {
     for (one_message, sent, expected) in cases {
         for piece in 1..=sent.len().max(1) {
             let body = mk_body(&sent, piece, false);
-            let body =
-                WholeBody::new(body, takes(one_message), Arc::from([budget(1000)]), Arc::default());
+            let body = whole_body(body, one_message, budget(1000));
             let (_, ended) = read(body).await;
             assert_eq!(reason(&ended.unwrap_err()), expected, "{sent:?} in pieces of {piece}");
         }
@@ -150,7 +150,7 @@ async fn complete_messages_are_passed_on_before_a_refused_one() {
         let sent = [two.clone(), refused].concat();
         for piece in 1..=sent.len() {
             let body = mk_body(&sent, piece, false);
-            let body = WholeBody::new(body, takes(false), Arc::from([budget(20)]), Arc::default());
+            let body = whole_body(body, false, budget(20));
             let (out, ended) = read(body).await;
             assert_eq!(out.concat(), two, "in pieces of {piece}");
             assert_eq!(reason(&ended.unwrap_err()), expected, "in pieces of {piece}");
@@ -163,33 +163,38 @@ async fn a_request_is_complete_in_time_or_refused() {
     let start = tokio::time::Instant::now();
     for (one_message, sent) in [(true, vec![]), (true, whole(5)), (false, frame(0, 50, 3))] {
         let body = mk_body(&sent, 100, true);
-        let body =
-            WholeBody::new(body, takes(one_message), Arc::from([budget(1000)]), Arc::default());
+        let body = whole_body(body, one_message, budget(1000));
         let (_, ended) = read(body).await;
         assert_eq!(reason(&ended.unwrap_err()), "REQUEST_INCOMPLETE", "{sent:?}");
     }
     assert_eq!(start.elapsed(), 3 * TIMEOUT);
     // A stream may be silent between two messages without a limit.
-    let body = WholeBody::new(
-        mk_body(&whole(5), 3, true),
-        takes(false),
-        Arc::from([budget(1000)]),
-        Arc::default(),
-    );
+    let body = whole_body(mk_body(&whole(5), 3, true), false, budget(1000));
     assert!(tokio::time::timeout(100 * TIMEOUT, read(body)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_waits_a_second_for_the_rest_of_a_message() {
+    let start = tokio::time::Instant::now();
+    let common = Arc::new(Common::default());
+    common.draining.cancel();
+    let mk = |one_message, sent: &[u8]| {
+        let meter = Meter::new(takes(one_message), Arc::from([budget(1000)]), common.clone());
+        WholeBody::new(mk_body(sent, 100, true), meter)
+    };
+    for (one_message, sent) in [(true, vec![]), (false, frame(0, 50, 3))] {
+        let (_, ended) = read(mk(one_message, &sent)).await;
+        assert_eq!(reason(&ended.unwrap_err()), "DRAINING", "{sent:?}");
+    }
+    assert_eq!(start.elapsed(), Duration::from_secs(2));
+    // Between two messages the stream is ended by its handler.
+    assert!(tokio::time::timeout(TIMEOUT, read(mk(false, &whole(5)))).await.is_err());
 }
 
 #[tokio::test]
 async fn kept_bytes_are_counted_and_released() {
     let all = budget(60);
-    let mk = |sent: &[u8], stays_open| {
-        WholeBody::new(
-            mk_body(sent, 7, stays_open),
-            takes(false),
-            Arc::from([all.clone()]),
-            Arc::default(),
-        )
-    };
+    let mk = |sent: &[u8], stays_open| whole_body(mk_body(sent, 7, stays_open), false, all.clone());
     // An incomplete message costs only its received bytes.
     let mut held = Box::pin(mk(&frame(0, 90, 40), true));
     let polled = futures_util::poll!(std::future::poll_fn(|c| held.as_mut().poll_frame(c)));
@@ -207,7 +212,8 @@ async fn kept_bytes_are_counted_and_released() {
 #[test]
 fn every_method_has_its_limits() {
     let limits = Limits { large_bytes_max: 4 << 20, small_bytes_max: 64 << 10, timeout: TIMEOUT };
-    let layer = IntakeLayer::new(descriptor::served(), limits, Arc::from([]));
+    let layer =
+        IntakeLayer::new(descriptor::served(), limits, Arc::from([]), CancellationToken::new());
     for path in LARGE {
         assert_eq!(layer.0.methods[path].message_bytes_max, 4 << 20, "{path}");
     }

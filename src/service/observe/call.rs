@@ -144,9 +144,19 @@ impl Call {
         // and the span of a stream ended long before.
         let method = self.method.name.as_str();
         let elapsed_seconds = elapsed.as_secs_f64();
-        if server_error {
-            let error = status.map(Status::message).filter(|text| !text.is_empty());
+        let count = if server_error { self.method.failures.note() } else { None };
+        let error = status.map(Status::message).filter(|text| !text.is_empty());
+        if let Some(count) = count {
             tracing::warn!(
+                rpc.method = method,
+                rpc.response.status_code = code,
+                error,
+                elapsed_seconds,
+                count,
+                "call failed"
+            );
+        } else if server_error {
+            tracing::debug!(
                 rpc.method = method,
                 rpc.response.status_code = code,
                 error,

@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::service::descriptor;
+use crate::service::sparse::Sparse;
 use crate::telemetry::{Metrics, OTHER_METHOD, RpcMethod};
 
 /// Properties of a method that are known before a call.
@@ -17,7 +19,13 @@ pub(super) struct Method {
     pub(super) metrics: RpcMethod,
     /// Counts panics of all methods.
     pub(super) panics: Metrics,
+    /// Counts failures between two lines of the log.
+    pub(super) failures: Sparse,
 }
+
+/// Shortest time between two log lines about failed calls of one method. While the store is away,
+/// each call fails.
+const LOG_PERIOD: Duration = Duration::from_secs(1);
 
 pub(super) struct Methods {
     by_path: HashMap<String, Arc<Method>, foldhash::fast::RandomState>,
@@ -34,6 +42,7 @@ impl Methods {
                 is_quiet: name.starts_with("grpc."),
                 metrics: metrics.rpc_method(name),
                 panics: metrics.clone(),
+                failures: Sparse::new(LOG_PERIOD),
             })
         };
         let by_path = descriptor::methods(descriptor::served()).map(|(path, method)| {

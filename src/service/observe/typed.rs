@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 
 use crate::domain::message::cut_bytes;
 use crate::service::code::{self, ApiError, Reason};
-use crate::service::intake::refusal::note_malformed;
+use crate::service::intake::refusal::{BROKEN_OFF, note_malformed};
 use crate::telemetry::code_name;
 
 const STATUS: &str = "grpc-status";
@@ -32,6 +32,9 @@ pub(super) fn complete(headers: &mut HeaderMap) {
 /// Completes a status.
 pub(super) fn complete_status(given: &Status) -> Status {
     let text = given.message();
+    if given.code() == Code::Internal && text.starts_with(MISSING) {
+        return code::foreign(Code::Cancelled, code_name(Code::Cancelled), BROKEN_OFF);
+    }
     let Some((reason, advice)) = blame(given.code(), text) else {
         return code::foreign(given.code(), code_name(given.code()), text);
     };
@@ -41,6 +44,10 @@ pub(super) fn complete_status(given: &Status) -> Status {
     let text = format!("{}{advice}", cut_bytes(text, TEXT_BYTES_MAX));
     ApiError::new(reason, text).with("cause", cause).into()
 }
+
+/// What tonic says if the body of a request ends with CANCELLED, as one does that its client has
+/// broken off. `intake` itself refuses a body that is complete and has no message.
+const MISSING: &str = "Missing request message";
 
 /// Maximum bytes of tonic's own text in an error: its longest sentence is shorter.
 const TEXT_BYTES_MAX: usize = 512;
@@ -58,9 +65,6 @@ fn blame(code: Code, text: &str) -> Option<(Reason, &'static str)> {
             ]) =>
         {
             Some((Reason::MalformedRequest, "; send one message of the type of this method"))
-        }
-        Code::Internal if begins(&["Missing request message"]) => {
-            Some((Reason::WrongMessageCount, "; send one message"))
         }
         Code::OutOfRange if begins(&["Error, decoded message length too large"]) => {
             Some((Reason::RequestTooLarge, "; send less at once"))
@@ -96,7 +100,7 @@ mod tests {
     fn every_error_has_a_reason() {
         let cases = [
             (Status::internal("failed to decode Protobuf message: buffer underflow"), "MALFORMED"),
-            (Status::internal("Missing request message."), "WRONG_MESSAGE_COUNT"),
+            (Status::internal("Missing request message."), "CANCELLED"),
             (Status::out_of_range("Error, decoded message length too large: found 9"), "REQUEST_"),
             (Status::unimplemented("Content is compressed with `gzip` which"), "UNSUPPORTED_"),
             (Status::unimplemented(""), "UNKNOWN_METHOD"),

@@ -96,7 +96,7 @@ impl RequestBody {
                 if polled.is_pending() {
                     self.meter.poll_timeout(context, !self.held.is_empty())?;
                 }
-                polled.map(Option::transpose)
+                polled.map(Option::transpose).map_err(refusal::broken_off)
             });
             match frame.await?.map(Frame::into_data) {
                 Some(Ok(data)) => self.hold(&data)?,
