@@ -49,7 +49,7 @@ fn principal(certificate: &X509Certificate<'_>) -> Result<Principal, &'static st
         _ => None,
     });
     match (&uris.collect::<Vec<_>>()[..], &dns.collect::<Vec<_>>()[..]) {
-        ([uri], _) if is_name(uri) => Ok(Principal::of_uri(uri)),
+        ([uri], _) if is_name(uri) => Principal::of_uri(uri),
         ([_], _) => Err("its URI has characters of no URI"),
         ([_, ..], _) => Err("it has more than one URI"),
         ([], [name]) if is_name(name) => Ok(Principal::new(Kind::Dns, *name)),

@@ -34,10 +34,17 @@ impl Principal {
     }
 
     /// Returns the principal of a URI. A SPIFFE path `/ns/N/app/A/unit/U` gives the facts.
-    pub fn of_uri(uri: &str) -> Principal {
+    ///
+    /// # Errors
+    /// If the URI has a segment that could stand for another path, so that it would fit the pattern
+    /// of one and mean the other.
+    pub fn of_uri(uri: &str) -> Result<Principal, &'static str> {
+        if !has_plain_path(uri) {
+            return Err("its URI has an empty, dotted or encoded segment");
+        }
         let facts = named_by(uri).into_iter().flatten().filter(|(_, value)| !value.is_empty());
         let facts = facts.map(|(name, value)| (name, value.to_string())).collect();
-        Principal { facts, ..Principal::new(Kind::Uri, uri) }
+        Ok(Principal { facts, ..Principal::new(Kind::Uri, uri) })
     }
 }
 
@@ -45,6 +52,18 @@ impl Principal {
 /// patterns.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'*')
+}
+
+/// Returns whether the path of a URI has one spelling. A SPIFFE ID has no empty segment, no `.` and
+/// `..`, no encoded character, no query and no fragment (its standard, section 2); of another URI,
+/// only `.` and `..` matter.
+fn has_plain_path(uri: &str) -> bool {
+    let (scheme, rest) = uri.split_once("://").unwrap_or(("", uri));
+    if rest.split('/').any(|segment| [".", ".."].contains(&segment)) {
+        return false;
+    }
+    let is_spiffe = scheme.eq_ignore_ascii_case("spiffe");
+    !is_spiffe || (rest.split('/').all(|part| !part.is_empty()) && !rest.contains(['%', '?', '#']))
 }
 
 /// Returns the facts in a SPIFFE path; what is left out is empty.
@@ -75,7 +94,7 @@ mod tests {
     #[test]
     fn a_spiffe_path_of_the_known_form_gives_facts() {
         let facts = |uri: &str| {
-            let facts = Principal::of_uri(uri).facts;
+            let facts = Principal::of_uri(uri).unwrap().facts;
             facts.into_iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
         };
         for (uri, expected) in [
@@ -86,6 +105,29 @@ mod tests {
             ("https://d/ns/prod/app/web", ""),
         ] {
             assert_eq!(facts(uri), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_uri_that_could_stand_for_another_path_is_refused() {
+        for (uri, expected) in [
+            ("spiffe://d/operator/alice", true),
+            ("spiffe://d", true),
+            ("spiffe://d/ns/a..b/.c/d.", true),
+            ("https://d//a?b=%20", true),
+            ("urn:uuid:7", true),
+            ("spiffe://d/operator/../worker/bob", false),
+            ("spiffe://d/operator/..", false),
+            ("spiffe://d/operator/./alice", false),
+            ("spiffe://d/operator//alice", false),
+            ("spiffe://d/operator/alice/", false),
+            ("spiffe:///operator/alice", false),
+            ("spiffe://d/operator/%2e%2e/worker", false),
+            ("spiffe://d/operator/alice?x", false),
+            ("SPIFFE://d/operator//alice", false),
+            ("https://d/operator/../alice", false),
+        ] {
+            assert_eq!(Principal::of_uri(uri).is_ok(), expected, "{uri}");
         }
     }
 }

@@ -222,6 +222,10 @@ pub(in crate::security) fn identify(
         return Err(Refusal::BadJwt("it is too long"));
     }
     let header = decode_header(token).map_err(|_| Refusal::BadJwt("its header is invalid"))?;
+    // RFC 7515, 4.1.11: a token with an extension that the server does not know is refused.
+    if header.crit.is_some() {
+        return Err(Refusal::BadJwt("its header has crit, and the server knows no extension"));
+    }
     let mut reason = NO_KEY;
     for issuer in issuers {
         for key in issuer.get().keys.iter().filter(|key| key.fits(&header)) {

@@ -125,6 +125,9 @@ fn every_doubtful_token_is_refused() {
         ("alg", json!("ES384")),
         ("kid", json!("k2")),
         ("kid", json!("../../k1")),
+        ("crit", json!(["exp"])),
+        ("crit", json!(["b64", "http://example.org/unknown"])),
+        ("crit", json!([])),
     ] {
         assert!(is_refused(&with(header(), key, value.clone()), &claims()), "{key}: {value}");
     }
