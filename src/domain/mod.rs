@@ -25,6 +25,7 @@ pub mod limits;
 pub mod message;
 pub mod name;
 pub mod revision;
+pub mod shown;
 pub mod time;
 pub mod usage;
 mod word;

@@ -3,47 +3,15 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+pub use crate::domain::shown::{is_unsafe, one_line};
+
 /// The mark of a cut.
 const ELLIPSIS: &str = "…";
 
 /// The least columns of a text that are shown, on a terminal of any width.
 const COLUMNS_MIN: usize = 12;
 
-/// Characters without a shape of their own: they change the direction of a text, or join or hide
-/// its letters. The two line ends beyond ASCII are among them.
-const FORMAT: [(char, char); 10] = [
-    ('\u{ad}', '\u{ad}'),
-    ('\u{61c}', '\u{61c}'),
-    ('\u{180e}', '\u{180e}'),
-    ('\u{200b}', '\u{200f}'),
-    ('\u{2028}', '\u{202e}'),
-    ('\u{2060}', '\u{206f}'),
-    ('\u{feff}', '\u{feff}'),
-    ('\u{fff9}', '\u{fffb}'),
-    ('\u{1d173}', '\u{1d17a}'),
-    ('\u{e0000}', '\u{e007f}'),
-];
-
-/// Whether a character may affect a terminal or mislead a reader: control characters (C0, DEL, C1)
-/// and format characters (text direction and the like).
-pub fn is_unsafe(character: char) -> bool {
-    let within = |(first, last): &(char, char)| (*first..=*last).contains(&character);
-    character.is_control() || FORMAT.iter().any(within)
-}
-
-/// Puts a text from outside on one line, without control and format characters: a report must not
-/// move the cursor, and no name may look like another one.
-pub fn one_line(text: &str) -> String {
-    let breaks = |c: char| c.is_control() || c == '\u{2028}' || c == '\u{2029}';
-    let parts: Vec<String> = text
-        .split(breaks)
-        .map(|part| part.chars().filter(|c| !is_unsafe(*c)).collect::<String>())
-        .filter(|part| !part.is_empty())
-        .collect();
-    parts.join(" ").trim().to_string()
-}
-
-/// Does the same for a text of several lines, and keeps line ends and indentation.
+/// Does what [`one_line`] does for a text of several lines, and keeps line ends and indentation.
 pub fn lines(text: &str) -> String {
     let safe = |c: char| match c {
         '\n' => Some('\n'),
@@ -170,15 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_cannot_move_the_cursor() {
-        assert_eq!(one_line("a\r\nb\x1b[2Jc\u{9b}31m "), "a b [2Jc 31m");
-        assert_eq!(one_line("one\u{2028}two"), "one two");
-    }
-
-    #[test]
-    fn a_text_cannot_turn_its_direction_or_hide_letters() {
-        assert_eq!(one_line("pay\u{202e}lanruoj\u{202c}"), "paylanruoj");
-        assert_eq!(one_line("a\u{200b}d\u{ad}min\u{feff}\u{e0041}"), "admin");
+    fn lines_stay_lines() {
         assert_eq!(lines("  a\u{2066}b\n\u{1b}[31mc\td\n"), "  ab\n[31mc d\n");
     }
 
