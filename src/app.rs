@@ -173,8 +173,15 @@ impl App {
         let has_tls = config.tls.as_ref().is_some_and(|tls| tls.with_ops);
         let ops = tokio::spawn(ops::serve(
             self.ops,
-            Ops { prometheus: self.prometheus, protection: protection.clone(), ready }.router(),
+            Ops {
+                prometheus: self.prometheus,
+                protection: protection.clone(),
+                origins: config.service.origins.clone(),
+                ready,
+            }
+            .router(),
             tls(Port::Ops).filter(|_| has_tls),
+            metrics.clone(),
             stopped.clone(),
         ));
         let grpc_tls = tls(Port::Grpc);

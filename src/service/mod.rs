@@ -141,14 +141,18 @@ pub fn server(
         // Also the time that a connection may be silent between two requests.
         .header_read_timeout(HTTP1_SILENCE_MAX)
         .max_buf_size(HTTP1_BUFFER_BYTES);
-    let intake =
-        intake::IntakeLayer::new(descriptor::served(), options.requests, Arc::from([gate.bytes()]));
+    let intake = intake::IntakeLayer::new(
+        descriptor::served(),
+        options.requests,
+        Arc::from([gate.bytes()]),
+        parts.draining.clone(),
+    );
     let web = web::Options {
         intake: intake.clone(),
         pool: options::pool(options.reflection),
         descriptors: options.reflection.then_some(proto::FILE_DESCRIPTOR_SET),
         origins: options.origins.clone(),
-        has_callers: parts.protection.is_on(),
+        protection: parts.protection.clone(),
         is_tls: tls.is_some(),
     };
     let (protection, metrics) = (parts.protection.clone(), parts.metrics.clone());

@@ -25,6 +25,22 @@ async fn the_health_of_an_application_is_a_status_with_its_reason() {
     }
 }
 
+/// Such characters hide a part of a text, reverse it, or break its line.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_character_without_a_shape_is_shown() {
+    let server = Server::ephemeral();
+    let hidden = ['\u{200b}', '\u{2028}', '\u{2029}', '\u{2060}', '\u{feff}', '\u{202e}', '\u{ad}'];
+    let message: String = hidden.iter().flat_map(|one| ['a', *one]).chain(['b']).collect();
+    report(&server, "LEVEL_BLOCKED", &message).await;
+    for path in ["/health/default/web", "/", "/?why=default/web"] {
+        let text = get(&server, Version::Http1, path).await.text();
+        let shown = hidden.iter().find(|one| text.contains(**one));
+        assert_eq!(shown, None, "{path}: {text}");
+    }
+    let health = get(&server, Version::Http1, "/health/default/web").await;
+    assert_eq!(health.text(), "default/web is blocked: web/0: aa a aaaab\n");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_levels_that_serve_are_those_of_the_configuration() {
     let server = Server::ephemeral();

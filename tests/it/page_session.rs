@@ -71,13 +71,14 @@ fn cookie(answer: &Answer) -> String {
     answer.header("set-cookie").split(';').next().unwrap().to_string()
 }
 
-async fn signed_in(server: &Server, token: &Path) -> String {
+/// Signs in, and returns the cookie of the session.
+pub async fn signed_in(server: &Server, token: &Path) -> String {
     let answer = sign_in(server, Version::Http1, &text(token), &origin(server)).await;
     assert_eq!(answer.status, 303, "{answer:?}");
     cookie(&answer)
 }
 
-async fn get(server: &Server, path: &str, headers: &[(&str, &str)]) -> Answer {
+pub async fn get(server: &Server, path: &str, headers: &[(&str, &str)]) -> Answer {
     send(server, Version::Http1, request(server, Method::GET, path, headers, "")).await
 }
 

@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::authority::Authority;
 use crate::identities::bearer;
 use crate::ops::fetch;
+use crate::page_session;
 use crate::server::{Server, command, eventually, mk_report};
 
 const ROLES: &str = r#"
@@ -120,6 +121,28 @@ async fn a_pod_acts_as_itself_with_its_projected_token() {
         let refusal = report(cluster.project(pod, audience, seconds), "prod", pod).await;
         assert_eq!(refusal.as_deref(), Some("CREDENTIALS_INVALID"), "{pod}");
     }
+}
+
+/// Each token of an issuer is a new one, so a limit for each token would bound nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_subject_ends_its_own_sessions_of_the_page_alone() {
+    let cluster = Cluster::start();
+    let sign_in = async |pod: &str| {
+        let token = cluster.project(pod, "bellwether", 600).token_file.unwrap();
+        page_session::signed_in(&cluster.server, &token).await
+    };
+    let mut cookies = Vec::new();
+    for n in 0..17 {
+        cookies.push(sign_in(&format!("web-{n}")).await);
+    }
+    let mut are_known = Vec::new();
+    for cookie in &cookies {
+        let headers = [("cookie", cookie.as_str())];
+        let answer = page_session::get(&cluster.server, "/", &headers).await;
+        are_known.push(answer.status != 401);
+    }
+    assert_eq!(are_known.iter().position(|is| *is), Some(1), "{are_known:?}");
+    assert!(are_known[1..].iter().all(|is| *is), "{are_known:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -60,6 +60,11 @@ pub(super) fn calls<S: GrpcService>(
         request.extensions_mut().insert(caller.clone());
         request.extensions_mut().insert(presented.clone());
         let answer = service.clone().call(request);
-        async move { Ok(answer.await?.map(|inner| HeldBody::new(inner, open))) }
+        async move {
+            let working = open.work();
+            let answer = answer.await?;
+            drop(working);
+            Ok(answer.map(|inner| HeldBody::new(inner, open)))
+        }
     })
 }

@@ -8,6 +8,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -24,6 +26,8 @@ const HELD_MAX: usize = 64 << 10;
 pub(super) struct Cork<S> {
     first: Bytes,
     stream: S,
+    /// Bytes that the client took, in total.
+    taken: Arc<AtomicU64>,
     /// Without memory while it is empty, because most connections are silent.
     held: Vec<u8>,
     sent: usize,
@@ -32,9 +36,9 @@ pub(super) struct Cork<S> {
 }
 
 impl<S> Cork<S> {
-    /// Wraps `stream`, of which `first` was read.
-    pub(super) fn new(first: Bytes, stream: S) -> Cork<S> {
-        Cork { first, stream, held: Vec::new(), sent: 0, has_waited: false }
+    /// Wraps `stream`, of which `first` was read. Counts in `taken` what is sent.
+    pub(super) fn new(first: Bytes, stream: S, taken: Arc<AtomicU64>) -> Cork<S> {
+        Cork { first, stream, taken, held: Vec::new(), sent: 0, has_waited: false }
     }
 }
 
@@ -48,6 +52,7 @@ impl<S: AsyncWrite + Unpin> Cork<S> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.sent += sent;
+            self.taken.fetch_add(sent as u64, Ordering::Relaxed);
         }
         self.held = Vec::new();
         self.sent = 0;
@@ -119,7 +124,7 @@ mod tests {
     #[tokio::test]
     async fn every_written_byte_arrives() {
         let (near, mut far) = duplex(1000);
-        let mut cork = Cork::new(Bytes::new(), near);
+        let mut cork = Cork::new(Bytes::new(), near, Arc::default());
         let bytes: Vec<u8> = (0..3 * HELD_MAX + 7).map(|at| (at % 251) as u8).collect();
         let expected = bytes.clone();
         let sender = tokio::spawn(async move {
@@ -138,7 +143,7 @@ mod tests {
     #[tokio::test]
     async fn a_flush_lets_others_add_to_it() {
         let (near, mut far) = duplex(HELD_MAX);
-        let mut cork = Cork::new(Bytes::new(), near);
+        let mut cork = Cork::new(Bytes::new(), near, Arc::default());
         let mut context = Context::from_waker(Waker::noop());
         cork.write_all(b"one ").await.unwrap();
         assert!(Pin::new(&mut cork).poll_flush(&mut context).is_pending());

@@ -25,6 +25,10 @@ pub(super) struct Link {
     start: Instant,
     emptied: Notify,
     evicted: Notify,
+    /// Calls whose handler has not answered yet.
+    working: AtomicUsize,
+    /// Bytes that the client took, in total.
+    taken: Arc<AtomicU64>,
     /// The account of the newest call.
     slot: Slot,
 }
@@ -41,6 +45,8 @@ impl Link {
             start,
             emptied: Notify::new(),
             evicted: Notify::new(),
+            working: AtomicUsize::new(0),
+            taken: Arc::default(),
             slot: Slot::default(),
         };
         link.stamp();
@@ -66,6 +72,24 @@ impl Link {
     /// Resolves when the connection must end.
     pub(super) async fn evicted(&self) {
         self.evicted.notified().await;
+    }
+
+    /// Returns the count of the bytes that the client took, to be increased.
+    pub(super) fn taken(&self) -> Arc<AtomicU64> {
+        self.taken.clone()
+    }
+
+    /// Resolves when no handler works and the client took no byte for about `grace`: it does not
+    /// read the answers of its open calls.
+    pub(super) async fn stalled_for(&self, grace: Duration) {
+        loop {
+            let taken = self.taken.load(Ordering::Relaxed);
+            tokio::time::sleep(grace).await;
+            let is_working = 0 < self.working.load(Ordering::Relaxed);
+            if !is_working && self.taken.load(Ordering::Relaxed) == taken {
+                return;
+            }
+        }
     }
 
     /// Resolves when no call has been open for about `grace`.
@@ -146,6 +170,23 @@ impl Caller {
 #[derive(Debug)]
 pub(super) struct OpenCall(Arc<Link>);
 
+impl OpenCall {
+    /// Counts the handler of the call as working until the returned value is dropped.
+    pub(super) fn work(&self) -> Working<'_> {
+        self.0.working.fetch_add(1, Ordering::Relaxed);
+        Working(&self.0)
+    }
+}
+
+/// A handler that works.
+pub(super) struct Working<'a>(&'a Link);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.working.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for OpenCall {
     fn drop(&mut self) {
         // Before the count, so that a connection without calls never has an old time.
@@ -177,5 +218,26 @@ mod tests {
         assert!(!idle.is_finished());
         drop(second);
         idle.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_stalls_once_no_handler_works_and_no_byte_is_taken() {
+        let tally = Tally::new(Peer::of([10, 0, 0, 1].into()), Budget::new("bytes", 1));
+        let link = Arc::new(Link::new(1, Arc::new(tally), Arc::from([]), Instant::now()));
+        let grace = Duration::from_secs(1);
+        let is_stalled =
+            async || tokio::time::timeout(3 * grace / 2, link.stalled_for(grace)).await.is_ok();
+        let call = Caller::new(link.clone()).begin_call();
+        assert!(is_stalled().await, "an open call alone is no work");
+        let working = call.work();
+        assert!(!is_stalled().await);
+        drop(working);
+        let taken = link.taken();
+        let (stalled, ()) = tokio::join!(is_stalled(), async {
+            tokio::time::sleep(grace / 2).await;
+            taken.fetch_add(1, Ordering::Relaxed);
+        });
+        assert!(!stalled);
+        assert!(is_stalled().await);
     }
 }

@@ -23,14 +23,21 @@ pub(super) enum First {
     Http2(Bytes),
     /// The head of a request, and maybe more.
     Http1(Bytes),
+    /// A request of HTTP/1.1 whose head is too large.
+    TooLarge,
 }
+
+/// What the client of such a request gets.
+pub(super) const TOO_LARGE: &str = "HTTP/1.1 431 Request Header Fields Too Large\r\n\
+    content-type: text/plain; charset=utf-8\r\ncontent-length: 46\r\nconnection: close\r\n\r\n\
+    the head of a request has at most 65536 bytes\n";
 
 /// Returns the first bytes; `None` if they are neither HTTP/2 nor HTTP/1.1, or the client has
 /// disconnected.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<First> {
     let mut first = BytesMut::with_capacity(128);
     if fill(stream, &mut first, PREFACE.len() + HEADER_BYTES).await.is_none() {
-        return head(stream, first).await.map(First::Http1);
+        return head(stream, first).await;
     }
     let header = &first[PREFACE.len()..];
     let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
@@ -44,7 +51,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<First>
 
 /// Reads the head of a request, up to its empty line. Returns `None` as soon as the bytes cannot be
 /// a request.
-async fn head(stream: &mut (impl AsyncRead + Unpin), mut bytes: BytesMut) -> Option<Bytes> {
+async fn head(stream: &mut (impl AsyncRead + Unpin), mut bytes: BytesMut) -> Option<First> {
     let mut searched = 0;
     loop {
         // The first word of a request is its method.
@@ -53,10 +60,10 @@ async fn head(stream: &mut (impl AsyncRead + Unpin), mut bytes: BytesMut) -> Opt
             return None;
         }
         if bytes[searched..].windows(4).any(|end| end == b"\r\n\r\n") {
-            return Some(bytes.freeze());
+            return Some(First::Http1(bytes.freeze()));
         }
         if HEAD_BYTES_MAX <= bytes.len() {
-            return None;
+            return Some(First::TooLarge);
         }
         searched = bytes.len().saturating_sub(3);
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -115,13 +122,19 @@ mod tests {
         let mut huge = frame(0, SETTINGS);
         huge[PREFACE.len()] = 1;
         let ping = frame(0, 6);
-        let endless = [b"GET /", [b'a'; HEAD_BYTES_MAX].as_slice()].concat();
         // The other end stays open, so a read must not wait for more.
-        for sent in [&b"\x16\x03\x01"[..], b"hello\r\n", b"PRI-", &ping, &huge, &endless] {
+        for sent in [&b"\x16\x03\x01"[..], b"hello\r\n", b"PRI-", &ping, &huge] {
             let (mut near, mut far) = duplex(HEAD_BYTES_MAX * 2);
             far.write_all(sent).await.unwrap();
             assert_eq!(read(&mut near).await, None, "{}", String::from_utf8_lossy(sent));
         }
+        let endless = [b"GET /", [b'a'; HEAD_BYTES_MAX].as_slice()].concat();
+        let (mut near, mut far) = duplex(HEAD_BYTES_MAX * 2);
+        far.write_all(&endless).await.unwrap();
+        assert_eq!(read(&mut near).await, Some(First::TooLarge));
+        let (_, text) = TOO_LARGE.split_once("\r\n\r\n").unwrap();
+        assert!(TOO_LARGE.contains(&format!("content-length: {}\r\n", text.len())));
+        assert!(text.contains(&HEAD_BYTES_MAX.to_string()));
         for sent in [&b"PRI * HT"[..], b"GET / HTTP/1.1\r\nHost: a\r\n"] {
             let (mut near, mut far) = duplex(64);
             far.write_all(sent).await.unwrap();

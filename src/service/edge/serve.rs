@@ -32,6 +32,9 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// The same time if the place is needed.
 const SHORT_GOODBYE: Duration = Duration::from_millis(100);
 
+/// How long a server that stops waits for a client that takes no byte of its answers.
+const STALL_MAX: Duration = Duration::from_secs(3);
+
 /// Times of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
@@ -138,25 +141,27 @@ async fn connection<S: GrpcService>(
     let opened = open(stream, server.tls.as_ref());
     let opened = tokio::select! {
         opened = tokio::time::timeout(server.times.handshake, opened) => opened,
-        () = seat.link.evicted() => return,
+        () = seat.evicted() => return,
         () = draining.cancelled() => return,
     };
     let Ok(Some((first, stream))) = opened else { return seat.never_finished() };
     if !seat.finished() {
         return;
     }
+    let taken = seat.link.taken();
     let calls = calls(server.service.clone(), seat.caller(), transport::presented(&stream));
     match first {
         First::Http2(first) => {
-            let io = TokioIo::new(Cork::new(first, stream));
+            let io = TokioIo::new(Cork::new(first, stream, taken));
             let serving = server.http2.serve_connection(io, calls);
             until_end(serving, |c| c.graceful_shutdown(), &seat, server.times, &draining).await;
         }
         First::Http1(first) => {
-            let io = TokioIo::new(Cork::new(first, stream));
+            let io = TokioIo::new(Cork::new(first, stream, taken));
             let serving = server.http1.serve_connection(io, calls);
             until_end(serving, |c| c.graceful_shutdown(), &seat, server.times, &draining).await;
         }
+        First::TooLarge => transport::refuse(stream, preface::TOO_LARGE).await,
     }
 }
 
@@ -171,7 +176,7 @@ async fn until_end<C: Future<Output = hyper::Result<()>>>(
     let mut serving = pin!(serving);
     let goodbye = tokio::select! {
         ended = &mut serving => return log_end(ended),
-        () = seat.link.evicted() => SHORT_GOODBYE,
+        () = seat.evicted() => SHORT_GOODBYE,
         () = draining.cancelled() => GOODBYE,
         () = aged(times.age_max) => GOODBYE,
     };
@@ -180,7 +185,14 @@ async fn until_end<C: Future<Output = hyper::Result<()>>>(
         ended = &mut serving => log_end(ended),
         // A client that does not confirm has no open calls to lose.
         () = seat.link.idle_for(goodbye) => {}
+        () = stalled_at_drain(seat, draining) => {}
     }
+}
+
+/// Resolves when the server stops and the client does not read what its calls end with.
+async fn stalled_at_drain(seat: &Seat, draining: &CancellationToken) {
+    draining.cancelled().await;
+    seat.link.stalled_for(STALL_MAX).await;
 }
 
 /// Completes the handshakes. Returns the first bytes of the protocol with the rest of the

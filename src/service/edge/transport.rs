@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
@@ -14,7 +14,7 @@ use crate::service::guard::Presented;
 
 /// How long, and for how many bytes, a refused client may go on.
 const LINGER_MAX: Duration = Duration::from_millis(500);
-const LINGER_BYTES_MAX: u64 = 64 << 10;
+const LINGER_BYTES_MAX: u64 = 1 << 20;
 
 /// An open connection: without TLS, or with TLS after the handshake.
 pub type Transport = Either<TcpStream, Box<TlsStream<TcpStream>>>;
@@ -36,9 +36,19 @@ pub async fn open(stream: TcpStream, tls: Option<&Tls>) -> io::Result<Transport>
     }
 }
 
-/// Keeps a refused connection until the client has closed it: the system drops the alert, which
-/// says why, if the connection is closed while bytes of the client are unread.
-async fn linger(mut stream: TcpStream) {
+/// Answers a client that is refused, and ends the connection.
+pub async fn refuse(mut transport: Transport, answer: &str) {
+    let sent = async {
+        transport.write_all(answer.as_bytes()).await.ok();
+        transport.flush().await.ok();
+    };
+    tokio::time::timeout(LINGER_MAX, sent).await.ok();
+    linger(transport).await;
+}
+
+/// Keeps a refused connection until the client has closed it: the system drops the alert or the
+/// answer, which says why, if the connection is closed while bytes of the client are unread.
+async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let drained = async {
         stream.shutdown().await.ok();
         tokio::io::copy(&mut stream.take(LINGER_BYTES_MAX), &mut tokio::io::sink()).await.ok();

@@ -7,17 +7,18 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::Router;
+use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, VARY};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{Request, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::{Extension, Router};
 
 use crate::security::Protection;
 use crate::security::role::Need;
 use crate::service::guard::Presented;
-use crate::service::web::gzip;
+use crate::service::web::{Hosts, Origins, Refused, gzip};
 use crate::telemetry::{self, Prometheus};
 
 pub use applications::states;
@@ -30,6 +31,8 @@ pub struct Ops {
     pub prometheus: Prometheus,
     /// Knows the callers.
     pub protection: Arc<Protection>,
+    /// The hosts that a request of this machine may name.
+    pub origins: Origins,
     /// Checks whether the server can serve. Called for each request, so it must not block.
     pub ready: Arc<dyn Fn() -> Readiness + Send + Sync>,
 }
@@ -94,29 +97,41 @@ struct Scraper {
     presented: Presented,
 }
 
-/// Refuses a caller of another machine that may not read everything. Metrics and details have names
-/// and numbers that strangers need not know. Without protection, every caller is served.
-fn check(ops: &Ops, scraper: Option<&Scraper>, headers: &HeaderMap) -> Result<(), StatusCode> {
-    let Some(Scraper { address, presented }) = scraper else { return Ok(()) };
-    if !ops.protection.is_on() || address.to_canonical().is_loopback() {
+/// Refuses a caller that may not read everything. Metrics and details have names and numbers that
+/// strangers need not know.
+///
+/// A caller of this machine is served if no web page sends its request; one of another machine by
+/// its rights, or always without protection.
+fn check<T>(ops: &Ops, request: &Request<T>) -> Result<(), Refused> {
+    let Some(Scraper { address, presented }) = request.extensions().get() else { return Ok(()) };
+    let is_local = address.to_canonical().is_loopback();
+    ops.origins.check_host(request, if is_local { Hosts::Short } else { Hosts::Any })?;
+    if is_local && is_of_page(request) {
+        return Err((StatusCode::FORBIDDEN, "a web page may not read this"));
+    }
+    if !ops.protection.is_on() || is_local {
         return Ok(());
     }
-    let identity = presented.identify(&ops.protection, &presented.credentials(headers));
-    let identity = identity.map_err(|_| StatusCode::UNAUTHORIZED)?;
+    let credentials = presented.credentials(request.headers());
+    let identity = presented.identify(&ops.protection, &credentials);
+    let identity = identity.map_err(|_| (StatusCode::UNAUTHORIZED, "the caller is not known"))?;
     match ops.protection.grants(&identity.principal).allow(Need::List(None)) {
         true => Ok(()),
-        false => Err(StatusCode::FORBIDDEN),
+        false => Err((StatusCode::FORBIDDEN, "the caller may not read all applications")),
     }
 }
 
-async fn metrics(
-    State(ops): State<Ops>,
-    scraper: Option<Extension<Scraper>>,
-    headers: HeaderMap,
-) -> impl IntoResponse {
-    if let Err(refused) = check(&ops, scraper.as_deref(), &headers) {
-        return refused.into_response();
+/// Returns whether the page of another site sends a request, by what a browser says about it.
+fn is_of_page<T>(request: &Request<T>) -> bool {
+    let site = request.headers().get("sec-fetch-site");
+    site.is_some_and(|site| site != "none" && site != "same-origin")
+}
+
+async fn metrics(State(ops): State<Ops>, request: Request<Body>) -> impl IntoResponse {
+    if let Err((status, text)) = check(&ops, &request) {
+        return (status, format!("{text}\n")).into_response();
     }
+    let headers = request.headers();
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let (kind, text) = match accept.is_some_and(telemetry::prefers_open_metrics) {
         true => (telemetry::OPEN_METRICS, ops.prometheus.open_metrics()),
@@ -133,12 +148,11 @@ async fn metrics(
 async fn readyz(
     State(ops): State<Ops>,
     RawQuery(query): RawQuery,
-    scraper: Option<Extension<Scraper>>,
-    headers: HeaderMap,
+    request: Request<Body>,
 ) -> impl IntoResponse {
     let readiness = (ops.ready)();
     let is_verbose = query.is_some_and(|query| query.split('&').any(|one| one == "verbose"));
-    let may_know = check(&ops, scraper.as_deref(), &headers).is_ok();
+    let may_know = check(&ops, &request).is_ok();
     match readiness.is_ready() {
         true if is_verbose && may_know => (StatusCode::OK, readiness.text()),
         true => (StatusCode::OK, "ok".to_owned()),
@@ -149,8 +163,7 @@ async fn readyz(
 
 #[cfg(test)]
 mod tests {
-    use axum::body::{Body, to_bytes};
-    use axum::http::Request;
+    use axum::body::to_bytes;
     use tower::ServiceExt;
 
     use super::*;
@@ -158,8 +171,8 @@ mod tests {
     /// Returns status, media type and body of `GET path`.
     async fn get_path(readiness: Readiness, path: &str) -> (u16, String, String) {
         let ready = Arc::new(move || readiness.clone());
-        let protection = Arc::default();
-        let router = Ops { prometheus: Prometheus::default(), protection, ready }.router();
+        let (protection, origins) = (Arc::default(), Origins::default());
+        let router = Ops { prometheus: Prometheus::default(), protection, origins, ready }.router();
         let request = Request::get(path).body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         let status = response.status().as_u16();

@@ -5,7 +5,7 @@ use prost::Message;
 use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};
 use tonic::Status;
 
-use super::plain_json;
+use super::{plain_json, unique};
 use crate::service::intake::frame::{PREFIX_BYTES, Prefix};
 use crate::service::intake::parts::json_has_too_many;
 use crate::service::intake::refusal;
@@ -46,6 +46,7 @@ impl Codec {
         if json_has_too_many(&bytes) {
             return Err(refusal::too_many_parts());
         }
+        unique::check(message, &bytes).map_err(refused)?;
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let options = DeserializeOptions::new().deny_unknown_fields(true);
         let decoded =

@@ -6,10 +6,10 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use tonic::{Code, Status};
 
 use super::connect;
-use super::inert::is_active;
 use super::inner::Inner;
 use super::query::decoded;
 use super::{GrpcService, WebAnswer, plain};
+use crate::domain::shown::one_line;
 use crate::proto::health::health_check_response::ServingStatus;
 use crate::proto::health::{HealthCheckRequest, HealthCheckResponse};
 use crate::proto::v1;
@@ -92,8 +92,4 @@ fn described(application: &v1::Application) -> (bool, String) {
         (message, place) => format!("{namespace}/{name} is {level}: {place}: {message}"),
     };
     (is_serving, one_line(&text))
-}
-
-fn one_line(text: &str) -> String {
-    text.chars().map(|one| if is_active(one) { ' ' } else { one }).collect()
 }

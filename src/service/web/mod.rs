@@ -22,9 +22,10 @@ mod codec;
 mod connect;
 mod discard;
 mod events;
+mod grpc_web;
 pub(super) mod gzip;
 mod health;
-mod inert;
+mod host;
 mod inner;
 mod metadata;
 mod method;
@@ -33,6 +34,7 @@ mod page;
 mod plain_json;
 mod query;
 mod session;
+mod unique;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -41,7 +43,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::TryFutureExt;
 use futures_util::future::{BoxFuture, Either, MapOk};
-use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::header::{
+    ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, STRICT_TRANSPORT_SECURITY,
+};
 use http::{Method as Verb, Request, Response, StatusCode, Version};
 use prost_reflect::DescriptorPool;
 use tonic::body::Body;
@@ -51,18 +55,21 @@ use tower::{Layer, Service};
 
 pub use body::WebBody;
 pub use method::pool;
-pub use origin::Origins;
+pub use origin::{Hosts, Origins, Refused};
 
 use discard::DiscardedRest;
 use inner::Inner;
 use method::Methods;
 use session::BrowserSessions;
 
+use crate::security::Protection;
 use crate::service::edge::{Caller, GrpcService};
 use crate::service::intake::IntakeLayer;
 
 /// Serves the descriptor set.
 const DESCRIPTORS: &str = "/descriptor.binpb";
+/// Tells browsers to use TLS for this host, for a year.
+const ONLY_TLS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 /// Serves the health of the server, and below it that of each application.
 const HEALTH: &str = "/health";
 
@@ -76,8 +83,8 @@ pub struct Options {
     pub descriptors: Option<&'static [u8]>,
     /// Which web pages may call.
     pub origins: Origins,
-    /// Whether the server knows its callers, so that a browser needs a session.
-    pub has_callers: bool,
+    /// Knows the callers; if it does, a browser needs a session.
+    pub protection: Arc<Protection>,
     /// Whether its connections have TLS.
     pub is_tls: bool,
 }
@@ -101,7 +108,8 @@ impl<S> Web<S> {
     /// Puts the layer in front of `inner`.
     pub fn new(options: Options, inner: S) -> Web<S> {
         let methods = method::methods(&options.pool);
-        let sessions = options.has_callers.then(|| BrowserSessions::new(options.is_tls));
+        let (protection, is_tls) = (options.protection.clone(), options.is_tls);
+        let sessions = protection.is_on().then(|| BrowserSessions::new(protection, is_tls));
         Web { inner, shared: Arc::new(Shared { options, methods, sessions }) }
     }
 
@@ -142,8 +150,17 @@ fn is_grpc(request: &Request<Body>) -> bool {
     is_grpc_type(request) && request.version() == Version::HTTP_2 && request.method() == Verb::POST
 }
 
+/// Returns whether a request says twice what its body is, so that two programs could read it in two
+/// ways.
+fn has_two_types(request: &Request<Body>) -> bool {
+    request.headers().get_all(CONTENT_TYPE).iter().nth(1).is_some()
+}
+
 /// Returns whether the body of a request is gRPC with binary proto.
 fn is_grpc_type(request: &Request<Body>) -> bool {
+    if has_two_types(request) {
+        return false;
+    }
     let Some(kind) = request.headers().get(CONTENT_TYPE) else { return false };
     let Some(rest) = kind.as_bytes().strip_prefix(b"application/grpc") else { return false };
     let rest = rest.strip_prefix(b"+proto").unwrap_or(rest);
@@ -160,10 +177,26 @@ fn is_grpc_web(request: &Request<Body>) -> bool {
 impl Shared {
     /// Answers a request that is not gRPC.
     async fn answer<S: GrpcService>(&self, inner: S, request: Request<Body>) -> WebAnswer<S> {
+        // Browsers apply it to all ports of a host, so one that other servers share is left out.
+        let host = host::named(&request).ok().flatten();
+        let is_strict = self.options.is_tls && host.is_some_and(|host| !host::is_local_name(host));
+        let mut response = self.checked(inner, request).await;
+        if is_strict {
+            response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, ONLY_TLS);
+        }
+        response
+    }
+
+    /// Answers a request if it says clearly whom and what it is for.
+    async fn checked<S: GrpcService>(&self, inner: S, request: Request<Body>) -> WebAnswer<S> {
         let origin = match self.options.origins.check(&request) {
             Ok(origin) => origin,
-            Err(text) => return plain(StatusCode::MISDIRECTED_REQUEST, text),
+            Err((status, text)) => return plain(status, text),
         };
+        if has_two_types(&request) {
+            let text = "the request has two headers content-type; send one";
+            return plain(StatusCode::BAD_REQUEST, text);
+        }
         if let Some(response) = self.options.origins.preflight(&request, origin.as_ref()) {
             return response;
         }
@@ -210,6 +243,7 @@ impl Shared {
             return plain(StatusCode::HTTP_VERSION_NOT_SUPPORTED, text);
         }
         if is_grpc_web(&request) && request.method() == Verb::POST {
+            let (request, inner) = grpc_web::blamed(request, inner);
             let Ok(response) = GrpcWebLayer::new().layer(inner).call(request).await;
             return response.map(WebBody::Stream);
         }
@@ -246,7 +280,10 @@ impl Shared {
             return gzip::packed(response, accepted.is_some_and(gzip::is_accepted));
         }
         match (path, self.options.descriptors) {
-            (DESCRIPTORS, Some(set)) => typed("application/protobuf", set),
+            (DESCRIPTORS, Some(set)) => match session::known(&inner).await {
+                Ok(()) => typed("application/protobuf", set),
+                Err(status) => connect::failed(&status, &self.options.pool),
+            },
             _ => plain(StatusCode::NOT_FOUND, "there is nothing at this path"),
         }
     }

@@ -6,17 +6,34 @@
 //! a request names: otherwise a page could point a name of its own at 127.0.0.1, and would then be
 //! of the same origin (DNS rebinding).
 
-use std::net::IpAddr;
-
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, HOST,
-    ORIGIN, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN,
+    VARY,
 };
 use http::uri::Authority;
 use http::{HeaderValue, Method as Verb, Request, Response, StatusCode, Uri};
 
 use super::body::WebBody;
+use super::host;
+
+/// The status and the sentence of a request that is refused.
+pub type Refused = (StatusCode, &'static str);
+
+const FOREIGN: &str = "this machine alone can reach the server here, but the request names another \
+                       host; use localhost, or configure allowed_origins";
+
+/// The hosts that are those of this server, beside those of the allowed origins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hosts {
+    /// Every host: other machines can reach the server too.
+    Any,
+    /// Addresses, and `localhost`.
+    Local,
+    /// The same, and names without a dot, as services and containers have: no public DNS has them,
+    /// so no page can give them an address.
+    Short,
+}
 
 /// The origins of web pages that may call, and the hosts that a request may name.
 #[derive(Debug, Clone, Default)]
@@ -38,38 +55,49 @@ impl Origins {
         }
     }
 
-    /// Returns the origin of a page that may read the answer. The error is a sentence about a host
-    /// that is not this server.
-    pub fn check<T>(&self, request: &Request<T>) -> Result<Option<HeaderValue>, &'static str> {
-        if self.is_local && !self.is_own_host(request) {
-            return Err("the server listens on this machine alone, but the request names another \
-                        host; use localhost, or configure allowed_origins");
-        }
+    /// Returns the origin of a page that may read the answer.
+    ///
+    /// # Errors
+    /// The status and a sentence about a request that does not name this server.
+    pub fn check<T>(&self, request: &Request<T>) -> Result<Option<HeaderValue>, Refused> {
+        self.check_host(request, if self.is_local { Hosts::Local } else { Hosts::Any })?;
         let origin = request.headers().get(ORIGIN);
         let is_allowed =
             |origin: &&HeaderValue| self.is_allowed(origin.to_str().unwrap_or_default());
         Ok(origin.filter(is_allowed).cloned())
     }
 
+    /// Checks the host that a request names.
+    ///
+    /// # Errors
+    /// The status and a sentence about a request that does not name this server.
+    pub fn check_host<T>(&self, request: &Request<T>, own: Hosts) -> Result<(), Refused> {
+        let host = host::named(request).map_err(|text| (StatusCode::BAD_REQUEST, text))?;
+        // A request of HTTP/1.0 may name no host; no browser sends it.
+        let Some(host) = host else { return Ok(()) };
+        let is_own = match own {
+            Hosts::Any => true,
+            Hosts::Local => host::is_local_name(host) || self.has_host(host),
+            Hosts::Short => !host.contains('.') || host::is_local_name(host) || self.has_host(host),
+        };
+        match is_own {
+            true => Ok(()),
+            false => Err((StatusCode::MISDIRECTED_REQUEST, FOREIGN)),
+        }
+    }
+
+    /// Returns whether a host is that of an allowed origin.
+    fn has_host(&self, host: &str) -> bool {
+        let is_host = |name: &str| name.eq_ignore_ascii_case(host);
+        let of = |origin: &String| {
+            origin.parse::<Uri>().is_ok_and(|uri| uri.host().is_some_and(is_host))
+        };
+        self.allowed.iter().any(of)
+    }
+
     /// Returns whether an origin is configured.
     pub fn is_allowed(&self, origin: &str) -> bool {
         self.allowed.iter().any(|allowed| allowed == origin)
-    }
-
-    fn is_own_host<T>(&self, request: &Request<T>) -> bool {
-        let header = || request.headers().get(HOST).and_then(|host| host.to_str().ok());
-        let authority = request.uri().authority().map(|authority| authority.as_str());
-        // A request of HTTP/1.0 may name no host; no browser sends it.
-        let Some(authority) = authority.or_else(header) else { return true };
-        let host = host_of(authority);
-        let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-        let is_allowed = |allowed: &String| {
-            allowed.parse::<Uri>().is_ok_and(|uri| uri.host().is_some_and(|name| name == host))
-        };
-        is_address
-            || host.eq_ignore_ascii_case("localhost")
-            || host.to_ascii_lowercase().ends_with(".localhost")
-            || self.allowed.iter().any(is_allowed)
     }
 
     /// Returns the answer to a browser that asks before it sends the request of a page.
@@ -106,14 +134,6 @@ fn is_origin(text: &str) -> bool {
     is_lower && host.is_some_and(|authority| !authority.as_str().contains('@'))
 }
 
-fn host_of(authority: &str) -> &str {
-    match authority.rsplit_once(':') {
-        // `[::1]` has colons of its own.
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    }
-}
-
 /// Lets the page of this origin read an answer.
 pub fn allow<B>(response: &mut Response<B>, origin: Option<&HeaderValue>) {
     let Some(origin) = origin else { return };
@@ -125,11 +145,13 @@ pub fn allow<B>(response: &mut Response<B>, origin: Option<&HeaderValue>) {
 
 #[cfg(test)]
 mod tests {
+    use http::header::HOST;
+
     use super::*;
 
     const PAGE: &str = "https://status.example.com";
 
-    fn check(origins: &Origins, host: &str, origin: &str) -> Result<bool, &'static str> {
+    fn check(origins: &Origins, host: &str, origin: &str) -> Result<bool, Refused> {
         let request = Request::get("/").header(HOST, host).header(ORIGIN, origin).body(()).unwrap();
         origins.check(&request).map(|origin| origin.is_some())
     }
@@ -164,7 +186,10 @@ mod tests {
         }
         assert_eq!(check(&local, "status.example.com:443", PAGE), Ok(true));
         for host in ["evil.example:50051", "localhost.evil.example", "1.evil.example"] {
-            assert!(check(&local, host, "null").is_err(), "{host}");
+            let (status, _) = check(&local, host, "null").unwrap_err();
+            assert_eq!(status, StatusCode::MISDIRECTED_REQUEST, "{host}");
         }
+        let (status, _) = check(&local, "evil.example#.localhost", "null").unwrap_err();
+        assert_eq!(status, StatusCode::BAD_REQUEST);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use crate::service::web::inert::is_active;
+use crate::domain::shown::is_unsafe;
 
 /// A piece of a page.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Html {
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
                 '\n' | '\t' => self.0.push(one),
-                one if is_active(one) => self.0.push('\u{fffd}'),
+                one if is_unsafe(one) => self.0.push('\u{fffd}'),
                 one => self.0.push(one),
             }
         }
@@ -99,9 +99,11 @@ mod tests {
     #[test]
     fn a_text_stays_a_text() {
         let mut html = Html::default();
-        html.raw("<p title=\"").text("\"><script>alert('1')</script>&\u{202e}\0").raw("\">");
+        html.raw("<p title=\"")
+            .text("\"><script>alert('1')</script>&\u{202e}\0\u{200b}")
+            .raw("\">");
         let expected = "<p title=\"&quot;&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;\
-                        \u{fffd}\u{fffd}\">";
+                        \u{fffd}\u{fffd}\u{fffd}\">";
         assert_eq!(html.finish(), expected);
     }
 }

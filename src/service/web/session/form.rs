@@ -85,10 +85,19 @@ async fn started<S: GrpcService>(
     let mut header = header.map_err(|_| Status::unauthenticated("this is no token"))?;
     header.set_sensitive(true);
     request.headers_mut().insert(AUTHORIZATION, header);
+    known(&Inner::new(inner, &request)).await?;
+    let principal = sessions.principal(&request)?;
+    let key = sessions.start(&principal, token);
+    key.ok_or_else(|| Status::unavailable("there is no randomness"))
+}
+
+/// Checks that the caller of a request is known.
+///
+/// # Errors
+/// The refusal of a stranger.
+pub async fn known<S: GrpcService>(inner: &Inner<S>) -> Result<(), Status> {
     let asked = v1::GetServerInfoRequest::default();
-    let inner = Inner::new(inner, &request);
-    inner.call::<v1::GetServerInfoResponse>(WHO, &asked).await?;
-    sessions.start(token).ok_or_else(|| Status::unavailable("there is no randomness"))
+    inner.call::<v1::GetServerInfoResponse>(WHO, &asked).await.map(drop)
 }
 
 /// Reads a form, within the limits of requests.

@@ -15,6 +15,7 @@ mod cookie;
 mod form;
 mod sameness;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,20 +26,23 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use http::{Method as Verb, Request, Response};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
 
-pub use form::{END, START, answer};
+pub use form::{END, START, answer, known};
 
 use super::body::WebBody;
 use super::origin::Origins;
-use crate::service::guard::Guarded;
+use crate::security::Protection;
+use crate::service::guard::{Guarded, Presented};
 use crate::sync::lock;
 
 /// Longest life of a session: a working day.
 const LIFE: Duration = Duration::from_secs(12 * 3600);
 /// Sessions of this process. Each is a few hundred bytes with its token.
 const SESSIONS_MAX: usize = 10_000;
-/// Sessions with one token: the browsers of one person, and some that never log out.
-const PER_TOKEN_MAX: usize = 16;
+/// Sessions of one principal, by all of its tokens: the browsers of one person, and some that never
+/// log out.
+const PER_PRINCIPAL_MAX: usize = 16;
 /// Random bytes of a cookie.
 const KEY_BYTES: usize = 32;
 
@@ -47,6 +51,7 @@ type Digest = [u8; 32];
 /// A session of a browser.
 #[derive(Clone)]
 pub struct BrowserSession {
+    principal: Arc<str>,
     token: Arc<str>,
     started: Instant,
     ended: CancellationToken,
@@ -71,31 +76,48 @@ impl BrowserSession {
 #[derive(Default)]
 pub struct BrowserSessions {
     by_cookie: Mutex<HashMap<Digest, BrowserSession>>,
+    protection: Arc<Protection>,
     /// Whether the connections of this server have TLS.
     is_tls: bool,
 }
 
 impl BrowserSessions {
     /// Creates the sessions of a server.
-    pub fn new(is_tls: bool) -> BrowserSessions {
-        BrowserSessions { by_cookie: Mutex::default(), is_tls }
+    pub fn new(protection: Arc<Protection>, is_tls: bool) -> BrowserSessions {
+        BrowserSessions { by_cookie: Mutex::default(), protection, is_tls }
     }
 
-    /// Starts a session; returns its key for the cookie. `None`: there is no randomness.
-    fn start(&self, token: &str) -> Option<String> {
+    /// Returns the principal of a request. Its tokens change, as those of an issuer do; it does
+    /// not.
+    fn principal<T>(&self, request: &Request<T>) -> Result<String, Status> {
+        let unknown = Presented::default();
+        let presented = request.extensions().get::<Presented>().unwrap_or(&unknown);
+        let credentials = presented.credentials(request.headers());
+        let identity = presented.identify(&self.protection, &credentials);
+        let identity = identity.map_err(|_| Status::unauthenticated("this is no token"))?;
+        Ok(identity.principal.to_string())
+    }
+
+    /// Starts a session; returns its key for the cookie. `None`: there is no randomness. Where
+    /// there are too many, the oldest of the principal that has most ends.
+    fn start(&self, principal: &str, token: &str) -> Option<String> {
         let mut key = [0; KEY_BYTES];
         getrandom::fill(&mut key).ok()?;
         let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut all = lock(&self.by_cookie);
         all.retain(|_, session| !session.is_over());
-        if PER_TOKEN_MAX <= all.values().filter(|session| &*session.token == token).count() {
-            end_oldest(&mut all, |session| &*session.token == token);
+        let is_own = |session: &BrowserSession| &*session.principal == principal;
+        if PER_PRINCIPAL_MAX <= all.values().filter(|session| is_own(session)).count() {
+            end_oldest(&mut all, is_own);
         }
-        if SESSIONS_MAX <= all.len() {
-            end_oldest(&mut all, |_| true);
+        if SESSIONS_MAX <= all.len()
+            && let Some(most) = principal_with_most(&all)
+        {
+            end_oldest(&mut all, |session| session.principal == most);
         }
         let (started, ended) = (Instant::now(), CancellationToken::new());
-        all.insert(digest_of(&key), BrowserSession { token: token.into(), started, ended });
+        let (principal, token) = (principal.into(), token.into());
+        all.insert(digest_of(&key), BrowserSession { principal, token, started, ended });
         Some(key)
     }
 
@@ -145,6 +167,18 @@ pub fn until_end<B>(
     })
 }
 
+/// Returns the principal with the most sessions; of these, one whose oldest session is the oldest.
+fn principal_with_most(all: &HashMap<Digest, BrowserSession>) -> Option<Arc<str>> {
+    let mut counts: HashMap<&Arc<str>, (usize, Reverse<Instant>)> = HashMap::new();
+    for session in all.values() {
+        let (count, oldest) =
+            counts.entry(&session.principal).or_insert((0, Reverse(session.started)));
+        *count += 1;
+        oldest.0 = oldest.0.min(session.started);
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(principal, _)| principal.clone())
+}
+
 fn end_oldest(
     all: &mut HashMap<Digest, BrowserSession>,
     is_meant: impl Fn(&BrowserSession) -> bool,
@@ -174,19 +208,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_token_has_few_sessions_and_the_oldest_ends() {
+    async fn one_principal_has_few_sessions_and_its_oldest_ends() {
         let sessions = BrowserSessions::default();
-        let other = sessions.start("other").unwrap();
-        let keys: Vec<_> = (0..=PER_TOKEN_MAX).map(|_| sessions.start("same").unwrap()).collect();
+        let other = sessions.start("jwt:ci:other", "other").unwrap();
+        // Each token of an issuer is a new one.
+        let start = |n: usize| sessions.start("jwt:ci:same", &format!("token {n}")).unwrap();
+        let keys: Vec<_> = (0..=PER_PRINCIPAL_MAX).map(start).collect();
         let known: Vec<_> = keys.iter().map(|key| is_known(&sessions, key)).collect();
         assert!(!known[0] && known[1..].iter().all(|is_known| *is_known), "{known:?}");
         assert!(is_known(&sessions, &other));
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_principal_with_most_sessions_makes_room() {
+        let sessions = BrowserSessions::default();
+        let first = sessions.start("token:first", "t").unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let many: Vec<_> = (0..3).map(|_| sessions.start("token:many", "t").unwrap()).collect();
+        for n in 4..SESSIONS_MAX {
+            sessions.start(&format!("token:{n}"), "t").unwrap();
+        }
+        assert_eq!(lock(&sessions.by_cookie).len(), SESSIONS_MAX);
+        sessions.start("token:last", "t").unwrap();
+        assert!(is_known(&sessions, &first));
+        assert_eq!(many.iter().filter(|key| is_known(&sessions, key)).count(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_session_ends_with_its_life_and_so_do_its_streams() {
         let sessions = BrowserSessions::default();
-        let key = sessions.start("token").unwrap();
+        let key = sessions.start("token:a", "token").unwrap();
         let session = sessions.find(&request(Verb::GET, &key)).unwrap();
         tokio::time::advance(LIFE - Duration::from_secs(1)).await;
         assert!(is_known(&sessions, &key));
@@ -198,7 +249,7 @@ mod tests {
     #[tokio::test]
     async fn a_cookie_counts_for_reading_alone() {
         let sessions = BrowserSessions::default();
-        let key = sessions.start("token").unwrap();
+        let key = sessions.start("token:a", "token").unwrap();
         for (verb, expected) in [(Verb::GET, true), (Verb::HEAD, true), (Verb::POST, false)] {
             let mut asked = request(verb.clone(), &key);
             assert_eq!(
