@@ -60,6 +60,16 @@ impl Transition {
         self.head.next_event - self.events.len() as u64
     }
 
+    /// Returns whether the transition makes room in the store: it deletes the application, or it
+    /// removes at least as many records as it writes. A stored answer does not count.
+    pub fn makes_room(&self) -> bool {
+        let removed = self.writes.iter().filter(|write| write.is_removal()).count();
+        let answers =
+            self.writes.iter().filter(|write| matches!(write, Write::Request(_, Some(_))));
+        let written = self.writes.len() - removed - answers.count();
+        self.is_deletion() || (0 < removed && written <= removed)
+    }
+
     /// Returns whether the transition deletes the application. A transition of an already deleted
     /// application does not.
     pub fn is_deletion(&self) -> bool {
@@ -86,6 +96,21 @@ pub enum Write {
     Payload(OperationId, Option<Bytes>),
     /// A key of the leader's data.
     Data(Arc<str>, Option<Bytes>),
+}
+
+impl Write {
+    /// Returns whether the record is removed.
+    pub fn is_removal(&self) -> bool {
+        match self {
+            Write::Unit(_, value) => value.is_none(),
+            Write::Status(_, value) => value.is_none(),
+            Write::Fault(_, value) => value.is_none(),
+            Write::Request(_, value) => value.is_none(),
+            Write::Operation(_, value) => value.is_none(),
+            Write::Payload(_, value) => value.is_none(),
+            Write::Data(_, value) => value.is_none(),
+        }
+    }
 }
 
 /// The changes of a report that are not stored.

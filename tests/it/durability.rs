@@ -11,7 +11,7 @@ use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 use tonic::transport::Endpoint;
 
-use crate::server::{Server, eventually, get, mk_report, reason, refused};
+use crate::server::{Server, command, eventually, get, mk_report, reason, refused};
 
 /// Rounds of load and kill; each round starts on the data of the previous one.
 const ROUNDS: usize = 12;
@@ -158,6 +158,62 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(self.0.path()).status();
     }
+}
+
+#[tokio::test]
+async fn on_a_full_disk_deletions_are_written_and_make_room() {
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = command(&["--data-dir", disk.path().to_str().unwrap()]);
+    command.stderr(log.reopen().unwrap());
+    let server = Server::spawn(command);
+    let mut reports = server.reports().await;
+    let mut applications = server.applications().await;
+    let text = "x".repeat(4000);
+    let report = |application: &str, n: usize| {
+        mk_report(application, &format!("{application}/{n}"), Level::Active, &text)
+    };
+    reports.report_status(report("small", 0)).await.unwrap();
+    for n in 0..200 {
+        reports.report_status(report("large", n)).await.unwrap();
+    }
+    // Another program fills the disk, and goes on to.
+    let ballast = disk.path().join("ballast");
+    let _full = std::fs::write(&ballast, vec![0_u8; 8 << 20]);
+    let mut n = 0;
+    let refused = eventually("deletions alone are written", async || {
+        n += 1;
+        let refused = reports.report_status(report("small", n)).await.err()?;
+        refused.message().contains("deletions alone").then_some(refused)
+    });
+    assert_eq!(reason(&refused.await), "STORE_UNAVAILABLE");
+    for n in 0..300 {
+        reports.report_status(report("small", n + 1000)).await.unwrap_err();
+    }
+    let remove = v1::RemoveUnitRequest {
+        application: "small".into(),
+        unit: "small/0".into(),
+        ..v1::RemoveUnitRequest::default()
+    };
+    eventually("a unit is removed", async || applications.remove_unit(remove.clone()).await.ok())
+        .await;
+    let delete = v1::DeleteApplicationRequest {
+        application: "large".into(),
+        ..v1::DeleteApplicationRequest::default()
+    };
+    eventually("an application is deleted", async || {
+        applications.delete_application(delete.clone()).await.ok()
+    })
+    .await;
+    eventually("what was deleted is room for reports", async || {
+        reports.report_status(report("next", 0)).await.ok()
+    })
+    .await;
+    let log = std::fs::read_to_string(log.path()).unwrap();
+    let lines = log.lines().filter(|line| line.contains("call failed")).count();
+    assert!((1..100).contains(&lines), "{lines} lines:\n{log}");
 }
 
 #[tokio::test]

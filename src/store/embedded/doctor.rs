@@ -5,18 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use redb::{Builder, DatabaseError};
-use rustix::fs::{Access, access, statvfs};
+use rustix::fs::{Access, access};
 
 use crate::store::doctor::{Finding, in_order};
 use crate::store::{OpenError, Space};
 use crate::sync::panic_text;
 
+use super::disk::{SPACE_LOW, space_of};
 use super::file::{Files, Location};
 
 /// Free space below this is an error: it holds a database of a few applications.
 const SPACE_MIN: u64 = 64 << 20;
-/// Free space below this is a warning: an operator has time to act.
-const SPACE_LOW: u64 = 1 << 30;
 
 /// Examines a data directory; the worst finding comes first.
 pub fn examine(dir: &Path) -> Vec<Finding> {
@@ -59,14 +58,6 @@ fn cannot(found: String) -> Finding {
     let why = "a server of Bellwether would not start";
     Finding::error("data-directory", found, why)
         .advise("give it to the user of the server, or name another one with --data-dir")
-}
-
-/// Returns the space of the disk that has this directory.
-pub(super) fn space_of(there: &Path) -> Option<Space> {
-    let stat = statvfs(there).ok()?;
-    let [free, capacity] =
-        [stat.f_bavail, stat.f_blocks].map(|blocks| blocks.saturating_mul(stat.f_frsize));
-    Some(Space { free, capacity, is_low: free < SPACE_LOW })
 }
 
 fn space(there: &Path) -> Option<Finding> {

@@ -21,6 +21,7 @@ use super::limits::Limits;
 use super::log::{Log, LogDir, LogFiles};
 use super::read::{ReadFailure, read_heads, read_meta};
 use super::recover;
+use super::reserve::Reserve;
 use super::tables::{WITH_LOG, write_meta};
 
 /// The name of the file in the data directory.
@@ -55,6 +56,8 @@ pub(super) struct Location {
     dir: PathBuf,
     /// The path of the database.
     pub(super) file: PathBuf,
+    /// Room on the disk for deletions.
+    pub(super) reserve: Reserve,
     pub(super) files: Files,
 }
 
@@ -71,7 +74,13 @@ pub(super) struct Opened {
 
 impl Location {
     pub(super) fn new(dir: &Path, files: Files) -> Location {
-        Location { dir: dir.to_path_buf(), file: dir.join(FILE_NAME), files }
+        let (file, reserve) = (dir.join(FILE_NAME), Reserve::new(dir));
+        Location { dir: dir.to_path_buf(), file, reserve, files }
+    }
+
+    /// Returns the bytes of the file for which the disk has blocks.
+    pub(super) fn allocated_bytes(&self) -> u64 {
+        fs::metadata(&self.file).map_or(0, |file| file.len().min(512 * file.blocks()))
     }
 
     /// Returns whether the file exists, even if it cannot be read.

@@ -16,6 +16,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
@@ -46,6 +47,7 @@ use writer::{Job, Writer};
 
 mod applier;
 mod batch;
+mod disk;
 pub mod doctor;
 mod file;
 mod group;
@@ -56,6 +58,7 @@ mod newest;
 mod op;
 mod read;
 mod recover;
+mod reserve;
 mod tables;
 mod writer;
 
@@ -65,6 +68,10 @@ mod tests;
 /// The maximum number of transitions that are queued or being written: several groups, so that the
 /// writer always has a next one.
 const QUEUE_MAX: usize = 1024;
+
+/// Why a commit is refused that makes no room.
+const FULL: &str = "No space left on device: deletions alone are written until there is room; free \
+                    some on the data directory, or delete applications or units";
 
 /// The settings of an embedded store.
 #[derive(Debug, Clone)]
@@ -100,6 +107,8 @@ struct Shared {
     replica: ReplicaId,
     /// The database, or the reason why it cannot be used.
     database: RwLock<Result<Database, String>>,
+    /// Whether the disk is full, so that deletions alone are written.
+    is_full: AtomicBool,
     backlog: SharedBacklog,
     published: Mutex<Published>,
 }
@@ -120,10 +129,14 @@ impl EmbeddedStore {
     fn open_with(dir: &Path, options: Options, files: Files) -> Result<EmbeddedStore, OpenError> {
         let location = Location::new(dir, files);
         location.create()?;
+        // A start may have to apply the log.
+        location.reserve.release();
         for finding in location.open_to_others() {
             tracing::warn!("{finding}");
         }
         let Opened { database, meta, heads, log, applied } = location.open()?;
+        location.reserve.fill();
+        let is_full = location.reserve.is_out();
         let shared = Arc::new(Shared {
             retention: options.retention,
             retry_interval: options.retry_interval,
@@ -131,6 +144,7 @@ impl EmbeddedStore {
             epoch: meta.epoch,
             replica: ReplicaId(random_store_id()),
             database: RwLock::new(Ok(database)),
+            is_full: AtomicBool::new(is_full),
             backlog: SharedBacklog::new(location.files.limits, applied),
             published: Mutex::new(Published { heads, observers: Observers::default() }),
         });
@@ -271,11 +285,15 @@ impl Store for EmbeddedStore {
 
     async fn space(&self) -> Option<Space> {
         let directory = self.directory.clone();
-        tokio::task::spawn_blocking(move || doctor::space_of(&directory)).await.ok().flatten()
+        tokio::task::spawn_blocking(move || disk::space_of(&directory)).await.ok().flatten()
     }
 
     fn health(&self) -> Result<(), String> {
-        self.shared.health()
+        self.shared.health()?;
+        match self.shared.is_full.load(Ordering::Relaxed) {
+            true => Err(FULL.to_string()),
+            false => Ok(()),
+        }
     }
 
     async fn close(&self) {

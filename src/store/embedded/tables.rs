@@ -26,6 +26,12 @@ struct Tables<'txn> {
     events: Bytes<'txn>,
 }
 
+/// Returns the free bytes within a file of a database, of which the disk has so many.
+pub(super) fn free_bytes(database: &Database, allocated: u64) -> Result<u64, redb::Error> {
+    let stats = database.begin_write()?.stats()?;
+    Ok(allocated.saturating_sub(stats.allocated_pages() * stats.page_size() as u64))
+}
+
 impl<'txn> Tables<'txn> {
     /// Opens the tables, and creates missing ones.
     fn open(txn: &'txn WriteTransaction) -> Result<Tables<'txn>, redb::Error> {

@@ -3,6 +3,7 @@
 use std::iter::once;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -22,8 +23,12 @@ use super::batch::Batch;
 use super::file::{Location, Opened};
 use super::log::{Log, LogGroup};
 use super::op::{Op, TableId};
-use super::tables::write_meta;
-use super::{Published, Shared, group};
+use super::tables::{free_bytes, write_meta};
+use super::{FULL, Published, Shared, group};
+
+/// On a full disk the writer looks for room once in so many intervals of a retry: it counts the
+/// pages of the database.
+const LOOK_EVERY: u32 = 2;
 
 /// A queued transition with the channel of its caller.
 pub(super) struct Job {
@@ -51,6 +56,10 @@ pub(super) struct Writer {
     last_length: usize,
     /// The time of the next attempt to reopen the database; `None` while it can be used.
     retry_at: Option<Instant>,
+    /// On a full disk: whether something was deleted since the last look for room, and when the
+    /// next one is due.
+    has_deleted: bool,
+    look_at: Instant,
 }
 
 impl Writer {
@@ -71,6 +80,8 @@ impl Writer {
             heads,
             last_length: 0,
             retry_at: None,
+            has_deleted: false,
+            look_at: Instant::now(),
         }
     }
 
@@ -94,6 +105,9 @@ impl Writer {
             }
             if !group.is_empty() {
                 self.commit(group);
+            }
+            if self.shared.is_full() && self.retry_at.is_none() && self.look_at <= Instant::now() {
+                self.look_for_room();
             }
         }
         self.finish();
@@ -123,6 +137,9 @@ impl Writer {
         for Job { batch, answer, room } in group {
             // While the database cannot be used, there are no reliable heads to compare with.
             let step = match self.retry_at {
+                None if self.shared.is_full() && !batch.transition.makes_room() => {
+                    Err(self.shared.unavailable(FULL.to_string(), Applied::No))
+                }
                 None => self.step(&batch),
                 Some(_) => Ok(None),
             };
@@ -132,6 +149,7 @@ impl Writer {
         let applied = if self.retry_at.is_none() { Applied::Maybe } else { Applied::No };
         let unavailable = match self.write(writes) {
             Ok(steps) => {
+                self.has_deleted |= self.shared.is_full() && !steps.is_empty();
                 self.shared.publish(&steps);
                 None
             }
@@ -232,14 +250,50 @@ impl Writer {
         self.retry_at = Some(Instant::now() + self.shared.retry_interval);
         self.shared.backlog.stop();
         self.join_applier();
+        let is_full = self.location.reserve.is_low();
+        if is_full {
+            self.location.reserve.release();
+        }
         let adopted = self.location.open().map_err(|e| e.to_string()).and_then(|o| self.adopt(o));
         match adopted {
+            Ok(()) if is_full => {
+                tracing::warn!("the disk is full: deletions alone are written until there is room");
+                self.shared.is_full.store(true, Ordering::Relaxed);
+                self.retry_at = None;
+            }
             Ok(()) => {
                 tracing::info!("store can be used again");
+                self.shared.is_full.store(false, Ordering::Relaxed);
                 self.retry_at = None;
             }
             Err(reason) => self.shared.set_unusable(reason),
         }
+    }
+
+    /// Takes every commit again if the disk has room, or the database has it within its file after
+    /// deletions.
+    fn look_for_room(&mut self) {
+        self.look_at = Instant::now() + LOOK_EVERY * self.shared.retry_interval;
+        let has_room = self.location.reserve.fill()
+            // Until then, the pages of what was deleted are not free.
+            || (self.has_deleted && self.shared.backlog.is_empty() && self.has_free_pages());
+        if has_room {
+            tracing::info!("the store has room again");
+            self.has_deleted = false;
+            self.shared.is_full.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether the database has room within its file.
+    fn has_free_pages(&self) -> bool {
+        // redb frees the pages of one transaction in a later one.
+        if self.write_meta(true).is_err() {
+            return false;
+        }
+        let database = self.shared.database();
+        let Ok(database) = database.as_ref() else { return false };
+        let free = free_bytes(database, self.location.allocated_bytes());
+        free.is_ok_and(|free| self.location.reserve.room() <= free)
     }
 
     fn adopt(&mut self, opened: Opened) -> Result<(), String> {
@@ -295,6 +349,10 @@ impl Writer {
 }
 
 impl Shared {
+    fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
     /// Applies steps to the published heads, and notifies the observers.
     fn publish(&self, steps: &[HeadStep]) {
         let mut published = self.published();

@@ -76,7 +76,8 @@ fn a_second_one_is_refused_and_the_first_is_private() {
     assert_eq!(mode(&data), 0o700);
     assert_eq!(mode(&data.join("bellwether.redb")), 0o600);
     let files = std::fs::read_dir(&data).unwrap().count();
-    assert_eq!(files, 1);
+    assert_eq!(files, 2);
+    assert_eq!(mode(&data.join("bellwether.reserve")), 0o600);
     EmbeddedStore::open(&data, mk_options()).unwrap();
 }
 
