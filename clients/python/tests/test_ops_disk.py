@@ -104,12 +104,26 @@ class Disk(OpsCase):
                 path = "{}.{}".format(charm.status.state.path, os.getpid())
                 os.symlink("/dev/full", path)
                 charm.status.push("backup", ops.MaintenanceStatus("runs"))
+                charm.status.flush()
                 names.append(sorted(os.listdir(folder)))
 
             names = []
             server = self.start()
             run(charm(body, state_dir=folder))
-            self.assertEqual(names, [[]])
+            self.assertEqual(names, [[".bellwether-shop-web-0.json.log"]])
+            self.assertEqual(len(os.listdir(folder)), 1)
+            self.assertIn(("backup", "", "maintenance", "runs"), self.unit(server))
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "the system has no /dev/full")
+    def test_a_journal_that_cannot_be_written_fails_no_hook(self):
+        with tempfile.TemporaryDirectory() as folder:
+
+            def body(charm, _):
+                os.symlink("/dev/full", charm.status.state.path + ".log")
+                charm.status.push("backup", ops.MaintenanceStatus("runs"))
+
+            server = self.start()
+            run(charm(body, state_dir=folder))
             self.assertEqual(len(os.listdir(folder)), 1)
             self.assertIn(("backup", "", "maintenance", "runs"), self.unit(server))
 

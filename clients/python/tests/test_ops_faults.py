@@ -93,7 +93,7 @@ class Spool(OpsCase):
         run(charm(body))
         [path] = Path(server.state_dir).iterdir()
         spool = json.loads(path.read_text())["spool"]
-        self.assertLessEqual(len(spool), 256)
+        self.assertLessEqual(len(spool), 2048)
         self.assertIn("pull", [one["identity"][0] for one in spool])
         pushed = [one["identity"] for one in spool if one["identity"][0] == "push"]
         self.assertEqual(pushed[-1], ["push", "c399", ""])

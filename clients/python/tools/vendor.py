@@ -17,6 +17,8 @@ PACKAGE = ROOT / "src" / "bellwether_client"
 VENDORED = ROOT / "vendored" / "bellwether_client.py"
 #: The modules, each after those that it imports. The types of the messages are left out.
 MODULES = (
+    "_secrets",
+    "_texts",
     "errors",
     "_table",
     "_codec",
@@ -24,10 +26,11 @@ MODULES = (
     "_methods",
     "_watch",
     "_client",
-    "_texts",
+    "_log",
     "_state",
     "_classify",
     "_deliver",
+    "_raised",
     "_charm",
     "_data",
     "_work",

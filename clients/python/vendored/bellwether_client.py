@@ -27,8 +27,281 @@ def _add(name, define):
     globals()[name] = module
 
 
+def _define_secrets():
+    """Credentials in texts, which are masked before a text leaves the unit.
+
+    Addresses in targets, messages and tracebacks of drivers often have a user and a password. Each
+    reader of the application could read them too.
+    """
+
+
+    import re
+
+
+    MASK = "***"
+    #: Names of values that are credentials, also as the end of a longer name.
+    _NAMES = (
+        r"[a-z]{0,32}passwords?|passwd|passphrase|pwd|secrets?|tokens?|api[-_]?keys?|access[-_]?keys?"
+        r"|access[-_]?key[-_]?id|secret[-_]?keys?|private[-_]?keys?|credentials?|signature|sig|sas"
+        r"|session[-_]?id|cookie|auth"
+    )
+    #: Names of accounts, which are masked beside a password or in an address only.
+    _ACCOUNTS = r"user|username|userid|user[-_]?name|uid|login|account"
+    _VALUE = r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[^\s"'&;,<>(){}\[\]]+)"""
+    _PEM = re.compile(
+        r"-----BEGIN ([A-Z ]{0,32}PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL
+    )
+    #: `scheme://user:password@host`, and `user:password@host` without a scheme.
+    _USERINFO = re.compile(
+        r"(?<![\w@/:])([A-Za-z][A-Za-z0-9+.-]{0,31}://)?([^\s/@:?#'\"<>]{0,256}):(?!//)([^\s@'\"<>]{0,1024})"
+        r"@(?!sha\d+:)(?=[^\s@])"
+    )
+    _USER_ALONE = re.compile(
+        r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z0-9+.-]{0,31}://)([^\s/@?#'\"<>]{1,1024})@(?=[^\s@])"
+    )
+    _SCHEME = re.compile(
+        r"\b(bearer|basic|digest|negotiate)\s+(?=\S{0,64}\d|\S{20})([A-Za-z0-9+/=._~-]{6,})", re.IGNORECASE
+    )
+    _PAIR = re.compile(
+        r"(?<![A-Za-z0-9])((?:[A-Za-z0-9]{1,40}[-_.]){0,8}(?:" + _NAMES + r"))"
+        r"([\"']?\s*(?:=|:(?!//))\s*)(" + _VALUE + r")",
+        re.IGNORECASE,
+    )
+    _OPTION = re.compile(
+        r"(--(?:[a-z0-9]{1,40}-){0,8}(?:" + _NAMES + r"))(\s+)(?!-)(" + _VALUE + r")", re.IGNORECASE
+    )
+    _ACCOUNT = re.compile(
+        r"(?<![A-Za-z0-9])((?:" + _ACCOUNTS + r"))(\s*=\s*)(" + _VALUE + r")", re.IGNORECASE
+    )
+    #: Tokens that show by themselves: JWT, Bellwether, AWS, GitHub, Slack.
+    _TOKEN = re.compile(
+        r"\b(?:eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*|bw_[A-Za-z0-9]+_[A-Za-z0-9_-]{16,}"
+        r"|(?:AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{20,}|xox[abprs]-[A-Za-z0-9-]{10,})"
+    )
+    #: Values that stand for one: `<password>`, `$PASSWORD`, `PASSWORD`, `...`.
+    _PLACEHOLDER = re.compile(r"[<$%{*.].*|[A-Z][A-Z_]{0,30}|None|null|true|false", re.DOTALL)
+    #: Words of a sentence after a colon, as in `token: expired`.
+    _PROSE = re.compile(
+        r"(?:a|access|an|bad|cannot|could|denied|does|empty|expired|failed|failure|has|incorrect"
+        r"|invalid|is|missing|must|needs|no|none|not|permission|refused|rejected|required|revoked"
+        r"|the|too|unauthorized|unknown|was|wrong)[.!:]*",
+        re.IGNORECASE,
+    )
+    #: Texts without any of these have nothing to mask.
+    _HINT = re.compile(
+        r"[@]|pass|pwd|secret|token|key|cred|sig|sas|cookie|auth|bearer|basic|eyJ|bw_|AKIA|ASIA|gh[pousr]_"
+        r"|xox|session|digest|negotiate",
+        re.IGNORECASE,
+    )
+
+
+    def masked(text: Any) -> str:
+        """Returns the text with `***` in place of users, passwords, tokens and private keys."""
+        found = str(text)
+        if _HINT.search(found) is None:
+            return found
+        found = _PEM.sub(r"-----BEGIN \1----- " + MASK, found)
+        found = _USERINFO.sub(_without_userinfo, found)
+        found = _USER_ALONE.sub(r"\1" + MASK + "@", found)
+        found = _SCHEME.sub(r"\1 " + MASK, found)
+        with_pairs = _OPTION.sub(_without_value, _PAIR.sub(_without_value, found))
+        if with_pairs != found:
+            # The account of a connection string with a password.
+            with_pairs = _ACCOUNT.sub(_without_value, with_pairs)
+        return _TOKEN.sub(MASK, with_pairs)
+
+
+    def _without_userinfo(match: Match[str]) -> str:
+        scheme, user, password = match.group(1) or "", match.group(2), match.group(3)
+        if not scheme and (not user or not password):
+            return match.group(0)
+        return "{}{}@".format(scheme, MASK)
+
+
+    def _without_value(match: Match[str]) -> str:
+        name, between, value = match.groups()
+        plain = value.strip("\"'")
+        if not plain or plain == MASK or _PLACEHOLDER.fullmatch(plain):
+            return match.group(0)
+        if ":" in between and _PROSE.fullmatch(value):
+            return match.group(0)
+        quote = value[0] if value[0] in "\"'" else ""
+        return "{}{}{}{}{}".format(name, between, quote, MASK, quote)
+    return locals()
+
+
+_add("_secrets", _define_secrets)
+
+
+def _define_texts():
+    """Texts and names of a charm, cut to what the server takes, and stable identities of statuses."""
+
+
+    import re
+
+    masked = _secrets.masked
+
+
+    TEXT_BYTES_MAX = 4096
+    NAME_BYTES_MAX = 253
+    SHORT_MAX = 40
+    HASH_MAX = 8
+    STATUSES_MAX = 1000
+    #: Limit of the texts of a whole set in UTF-8; the server takes 4 MiB with names and labels.
+    SET_BYTES_MAX = 2 * 1024 * 1024
+    TEXT_BYTES_OF_LARGE_SETS = 256
+    RANKS = {
+        "LEVEL_ERROR": 0,
+        "LEVEL_BLOCKED": 1,
+        "LEVEL_MAINTENANCE": 2,
+        "LEVEL_WAITING": 3,
+        "LEVEL_ACTIVE": 4,
+    }
+    _NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9._/-]+")
+    #: Control characters but tab and line feed, marks of direction, separators, halves of characters.
+    _CONTROL = re.compile(
+        "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b\\u200e\\u200f\\u2028-\\u202e"
+        "\\u2060-\\u2069\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff]"
+    )
+    REPLACEMENT = "\ufffd"
+
+
+    def visible(text: Any) -> str:
+        """Returns the text without characters that steer a terminal or that no program takes.
+
+        A program cannot be started with NUL in an argument, and `juju-log` and `status-set` are
+        programs. Each such character becomes U+FFFD; tabs and line feeds stay.
+        """
+        return _CONTROL.sub(REPLACEMENT, str(text).replace("\r\n", "\n"))
+
+
+    def line(text: Any) -> str:
+        """Returns the text as one visible line."""
+        return " ".join(visible(text).split())
+
+
+    def cut(text: Any, bytes_max: int = TEXT_BYTES_MAX) -> str:
+        """Returns the visible text with at most so many bytes; a cut text ends with three dots."""
+        whole = visible(text).encode("utf-8", "replace")
+        if len(whole) <= bytes_max:
+            return whole.decode("utf-8")
+        return whole[: bytes_max - 3].decode("utf-8", "ignore") + "..."
+
+
+    def public(text: Any, bytes_max: int = TEXT_BYTES_MAX) -> str:
+        """Returns the text as others may read it: visible, without credentials, cut."""
+        return cut(masked(visible(text)), bytes_max)
+
+
+    def short(text: Any) -> str:
+        """Returns the text with at most 40 characters, as others may read it."""
+        whole = public(text)
+        return whole if len(whole) <= SHORT_MAX else whole[: SHORT_MAX - 3] + "..."
+
+
+    def name(text: Any) -> str:
+        """Returns a name that the server takes; characters that it refuses become `-`.
+
+        A name that loses letters, or is too long, ends with a hash, so that it differs from others.
+        """
+        given = str(text)
+        cleaned = _NOT_OF_NAMES.sub("-", given).lstrip("._/-")
+        if given.isascii() and len(cleaned) <= NAME_BYTES_MAX and (cleaned or not given.strip()):
+            return cleaned
+        import hashlib
+
+        digest = hashlib.sha256(given.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_MAX]
+        return "{}-{}".format(cleaned[: NAME_BYTES_MAX - HASH_MAX - 1].rstrip("-"), digest).lstrip("-")
+
+
+    def target(text: Any) -> str:
+        """Returns the object of a call as one line, without a query and without credentials."""
+        return cut(masked(line(text).split("?", 1)[0].strip()), NAME_BYTES_MAX)
+
+
+    def identify(statuses: List[Dict[str, Any]], before: List[Dict[str, Any]]) -> None:
+        """Gives each status of a set an identity that it keeps from one set to the next.
+
+        A status with a component or a key has that identity; a repeated one gets a number. One
+        without both is the status of the set before with the same text, then the one at the same
+        place if the number of statuses is the same, else a new one. So a status keeps its identity,
+        and the start of its level, when another one before it goes.
+        """
+        given = [one for one in statuses if one["component"] or one["key"]]
+        taken = set()
+        for one in given:
+            plain, number = one["key"], 2
+            while (one["component"], one["key"]) in taken:
+                one["key"] = name("{}-{}".format(plain, number) if plain else str(number))
+                number += 1
+            taken.add((one["component"], one["key"]))
+        nameless = [one for one in statuses if not one["component"] and not one["key"]]
+        old = [one for one in before if not one["component"] and one["key"].isdigit()]
+        is_same_size = len(old) == len(nameless)
+        pairs = _paired(nameless, old, lambda one: (one["level"], one["message"]))
+        pairs += _paired(
+            _others(nameless, pairs, 0), _others(old, pairs, 1), lambda one: one["message"] or None
+        )
+        if is_same_size:
+            pairs += zip(_others(nameless, pairs, 0), _others(old, pairs, 1))
+        for one, known in pairs:
+            if ("", known["key"]) not in taken:
+                one["key"] = known["key"]
+                taken.add(("", one["key"]))
+        number = 1
+        for one in nameless:
+            while not one["key"]:
+                if ("", str(number)) not in taken:
+                    one["key"] = str(number)
+                    taken.add(("", one["key"]))
+                number += 1
+
+
+    def fit(statuses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+        """Returns the statuses that fit into one set, in their order; the worst ones are kept."""
+        if len(statuses) > STATUSES_MAX:
+            worst = sorted(range(len(statuses)), key=lambda n: RANKS.get(statuses[n]["level"], 5))
+            kept = set(worst[:STATUSES_MAX])
+            statuses = [one for n, one in enumerate(statuses) if n in kept]
+        texts = ("message", "check", "action")
+        size = sum(len(one.get(text, "").encode("utf-8")) for one in statuses for text in texts)
+        if size > SET_BYTES_MAX:
+            for one in statuses:
+                for text in texts:
+                    one[text] = cut(one.get(text, ""), TEXT_BYTES_OF_LARGE_SETS)
+        return statuses
+
+
+    def _paired(
+        new: List[Dict[str, Any]], old: List[Dict[str, Any]], by: Any
+    ) -> List[Tuple[Dict[str, Any], Dict[str, Any]]]:
+        found: Dict[Any, List[Dict[str, Any]]] = {}
+        for one in old:
+            found.setdefault(by(one), []).append(one)
+        pairs = []
+        for one in new:
+            same = found.get(by(one)) if by(one) is not None else None
+            if same:
+                pairs.append((one, same.pop(0)))
+        return pairs
+
+
+    def _others(
+        statuses: List[Dict[str, Any]], pairs: List[Tuple[Dict[str, Any], Dict[str, Any]]], side: int
+    ) -> List[Dict[str, Any]]:
+        paired = {id(pair[side]) for pair in pairs}
+        return [one for one in statuses if id(one) not in paired]
+    return locals()
+
+
+_add("_texts", _define_texts)
+
+
 def _define_errors():
     """The errors of calls: one class for each code, with the reason that the server gives."""
+
+
+    line = _texts.line
 
 
     class Error(Exception):
@@ -49,15 +322,22 @@ def _define_errors():
             retry_after: Optional[float] = None,
             violations: Optional[List[Tuple[str, str]]] = None,
         ) -> None:
-            super().__init__(message)
-            self.message = message
-            self.reason = reason or self.code.upper()
+            # The texts of a peer can have any characters, and errors are printed and logged.
+            self.message = line(message)
+            super().__init__(self.message)
+            self.reason = line(reason) or self.code.upper()
+            #: Whether the peer gave a reason, as a server of Bellwether does with each error.
+            self.has_reason = bool(reason)
             #: Facts of the message, by name.
-            self.metadata: Dict[str, str] = dict(metadata or {})
+            self.metadata: Dict[str, str] = {
+                line(name): line(value) for name, value in dict(metadata or {}).items()
+            }
             #: Seconds after which the call may be repeated, or None.
             self.retry_after = retry_after
             #: Each wrong field of the request with its description.
-            self.violations: List[Tuple[str, str]] = list(violations or [])
+            self.violations: List[Tuple[str, str]] = [
+                (line(field), line(description)) for field, description in violations or []
+            ]
 
         def __str__(self) -> str:
             return "{} [{}]".format(self.message, self.reason)
@@ -202,23 +482,27 @@ def _define_errors():
 
 
     def from_wire(error: Mapping[str, Any]) -> Error:
-        """Returns the exception for an error of Connect in JSON."""
+        """Returns the exception for an error of Connect in JSON. Never raises."""
         kind: Type[Error] = _CLASSES.get(str(error.get("code")), Unknown)
         reason, retry_after = "", None
         metadata: Dict[str, str] = {}
         violations: List[Tuple[str, str]] = []
-        for detail in error.get("details") or ():
-            shown = detail.get("debug")
+        details = error.get("details")
+        for detail in details if isinstance(details, list) else ():
+            shown = detail.get("debug") if isinstance(detail, dict) else None
             if not isinstance(shown, dict):
                 continue
             name = str(detail.get("type")).rpartition("/")[2]
             if name == "google.rpc.ErrorInfo":
-                reason, metadata = str(shown.get("reason", "")), shown.get("metadata") or {}
+                facts = shown.get("metadata")
+                reason, metadata = str(shown.get("reason", "")), facts if isinstance(facts, dict) else {}
             elif name == "google.rpc.RetryInfo":
-                retry_after = float(str(shown.get("retryDelay", "0s")).rstrip("s"))
+                retry_after = _seconds(shown.get("retryDelay"))
             elif name == "google.rpc.BadRequest":
-                for one in shown.get("fieldViolations") or ():
-                    violations.append((one.get("field", ""), one.get("description", "")))
+                fields = shown.get("fieldViolations")
+                for one in fields if isinstance(fields, list) else ():
+                    if isinstance(one, dict):
+                        violations.append((str(one.get("field")), str(one.get("description"))))
         return kind(
             str(error.get("message") or "the server gave no message"),
             reason=reason,
@@ -228,13 +512,22 @@ def _define_errors():
         )
 
 
+    def _seconds(text: Any) -> Optional[float]:
+        """Returns a duration of proto JSON; None if it is none."""
+        try:
+            found = float(str(text).rstrip("s"))
+        except ValueError:
+            return None
+        return found if 0 <= found < 1e9 else None
+
+
     def from_status(status: int, body: bytes) -> Error:
         """Returns the exception for an answer of HTTP whose status is not 200."""
         import json
 
         try:
             error = json.loads(body.decode("utf-8"))
-        except ValueError:
+        except (ValueError, RecursionError):
             error = None
         if isinstance(error, dict) and "code" in error:
             return from_wire(error)
@@ -1227,8 +1520,11 @@ def _define_transport():
             self._connection.close()
             if isinstance(error, socket.timeout):
                 raise no_answer(self._deadline, "no answer from " + where) from error
-            if isinstance(error, (OSError, http.client.HTTPException)):
+            if isinstance(error, OSError):
                 raise _broken(where, error) from error
+            if isinstance(error, (http.client.HTTPException, ValueError, AssertionError)):
+                # The cause has bytes of the peer, which a traceback would print.
+                raise _broken(where, error) from None
 
 
     def no_answer(deadline: Deadline, what: str) -> DeadlineExceeded:
@@ -2839,6 +3135,8 @@ def _define_client():
     DEFAULT_PORT = 50051
     FIRST_PAUSE = 0.05
     PAUSE_MAX = 1.0
+    #: The server's largest answer is a page of records with texts of at most 4 KiB each.
+    ANSWER_BYTES_MAX = 64 * 1024 * 1024
     #: Seconds for which a token is used before its file is read again.
     TOKEN_AGE_MAX = 10.0
 
@@ -2936,10 +3234,11 @@ def _define_client():
             answer = self._repeat(path, body, deadline, is_read or has_id)
             try:
                 return _codec.decode(answered, json.loads(answer.decode("utf-8")))
-            except (ValueError, TypeError, AttributeError) as error:
+            except (ValueError, TypeError, AttributeError, RecursionError) as error:
+                # The cause has bytes of the peer, which a traceback would print.
                 raise errors.Internal(
                     "the answer is not a {}: {}".format(answered, error), reason="INVALID_ANSWER"
-                ) from error
+                ) from None
 
         def _repeat(self, path: str, body: bytes, deadline: Deadline, may_repeat: bool) -> bytes:
             pause, repeats, last = FIRST_PAUSE, 0, None
@@ -2977,7 +3276,11 @@ def _define_client():
                 attempt.sent = True
                 response = connection.send(path, body, headers, deadline)
                 with connection.failures(deadline):
-                    answer = response.read()
+                    answer = response.read(ANSWER_BYTES_MAX + 1)
+                if len(answer) > ANSWER_BYTES_MAX:
+                    connection.close()
+                    said = "the answer has more than {} bytes".format(ANSWER_BYTES_MAX)
+                    raise errors.Internal(said, reason="INVALID_ANSWER")
                 if response.status != 200:
                     raise errors.from_status(response.status, answer)
             except errors.Unavailable:
@@ -3111,160 +3414,83 @@ def _define_client():
 _add("_client", _define_client)
 
 
-def _define_texts():
-    """Texts and names of a charm, cut to what the server takes, and stable identities of statuses."""
+def _define_log():
+    """A log that fails no hook: `juju-log` is a program, and an argument of a program has no NUL."""
 
 
-    import re
+    import logging
+
+    pass
 
 
-    TEXT_BYTES_MAX = 4096
-    NAME_BYTES_MAX = 253
-    SHORT_MAX = 40
-    HASH_MAX = 8
-    STATUSES_MAX = 1000
-    #: Limit of the texts of a whole set in UTF-8; the server takes 4 MiB with names and labels.
-    SET_BYTES_MAX = 2 * 1024 * 1024
-    TEXT_BYTES_OF_LARGE_SETS = 256
-    RANKS = {
-        "LEVEL_ERROR": 0,
-        "LEVEL_BLOCKED": 1,
-        "LEVEL_MAINTENANCE": 2,
-        "LEVEL_WAITING": 3,
-        "LEVEL_ACTIVE": 4,
-    }
-    _NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9._/-]+")
+    #: `juju-log` gets the text as one argument, of which Linux takes 128 KiB.
+    TEXT_BYTES_MAX = 16_384
 
 
-    def cut(text: Any, bytes_max: int = TEXT_BYTES_MAX) -> str:
-        """Returns the text with at most so many bytes; a cut text ends with three dots."""
-        whole = str(text).encode("utf-8", "replace")
-        if len(whole) <= bytes_max:
-            return whole.decode("utf-8")
-        return whole[: bytes_max - 3].decode("utf-8", "ignore") + "..."
+    class Log:
+        """Writes sentences with facts. Texts of peers and programs become visible first.
 
-
-    def short(text: Any) -> str:
-        """Returns the text with at most 40 characters."""
-        whole = cut(text)
-        return whole if len(whole) <= SHORT_MAX else whole[: SHORT_MAX - 3] + "..."
-
-
-    def name(text: Any) -> str:
-        """Returns a name that the server takes; characters that it refuses become `-`.
-
-        A name that loses letters, or is too long, ends with a hash, so that it differs from others.
+        A handler of ops starts `juju-log`, which can be missing or fail; no method raises.
         """
-        given = str(text)
-        cleaned = _NOT_OF_NAMES.sub("-", given).lstrip("._/-")
-        if given.isascii() and len(cleaned) <= NAME_BYTES_MAX and (cleaned or not given.strip()):
-            return cleaned
-        import hashlib
 
-        digest = hashlib.sha256(given.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_MAX]
-        return "{}-{}".format(cleaned[: NAME_BYTES_MAX - HASH_MAX - 1].rstrip("-"), digest).lstrip("-")
+        def __init__(self, name: str) -> None:
+            self._logger = logging.getLogger(name)
 
+        def info(self, text: str, *facts: Any) -> None:
+            self._write(logging.INFO, text, facts)
 
-    def target(text: Any) -> str:
-        """Returns the object of a call without control characters and without a query."""
-        plain = "".join(" " if ord(one) < 32 or 126 < ord(one) < 160 else one for one in str(text))
-        return cut(plain.split("?", 1)[0].strip(), NAME_BYTES_MAX)
+        def warning(self, text: str, *facts: Any) -> None:
+            self._write(logging.WARNING, text, facts)
 
+        def error(self, text: str, *facts: Any) -> None:
+            self._write(logging.ERROR, text, facts)
 
-    def identify(statuses: List[Dict[str, Any]], before: List[Dict[str, Any]]) -> None:
-        """Gives each status of a set an identity that it keeps from one set to the next.
+        def exception(self, text: str, *facts: Any) -> None:
+            """Writes an error with the traceback of the exception that is handled."""
+            try:
+                import traceback
 
-        A status with a component or a key has that identity; a repeated one gets a number. One
-        without both is the status of the set before with the same text, then the one at the same
-        place if the number of statuses is the same, else a new one. So a status keeps its identity,
-        and the start of its level, when another one before it goes.
-        """
-        given = [one for one in statuses if one["component"] or one["key"]]
-        taken = set()
-        for one in given:
-            plain, number = one["key"], 2
-            while (one["component"], one["key"]) in taken:
-                one["key"] = name("{}-{}".format(plain, number) if plain else str(number))
-                number += 1
-            taken.add((one["component"], one["key"]))
-        nameless = [one for one in statuses if not one["component"] and not one["key"]]
-        old = [one for one in before if not one["component"] and one["key"].isdigit()]
-        is_same_size = len(old) == len(nameless)
-        pairs = _paired(nameless, old, lambda one: (one["level"], one["message"]))
-        pairs += _paired(
-            _others(nameless, pairs, 0), _others(old, pairs, 1), lambda one: one["message"] or None
-        )
-        if is_same_size:
-            pairs += zip(_others(nameless, pairs, 0), _others(old, pairs, 1))
-        for one, known in pairs:
-            if ("", known["key"]) not in taken:
-                one["key"] = known["key"]
-                taken.add(("", one["key"]))
-        number = 1
-        for one in nameless:
-            while not one["key"]:
-                if ("", str(number)) not in taken:
-                    one["key"] = str(number)
-                    taken.add(("", one["key"]))
-                number += 1
+                shown = _texts.visible(traceback.format_exc())
+            except Exception:
+                shown = "its traceback cannot be read"
+            self._write(logging.ERROR, text + "\n%s", facts, shown)
 
-
-    def fit(statuses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-        """Returns the statuses that fit into one set, in their order; the worst ones are kept."""
-        if len(statuses) > STATUSES_MAX:
-            worst = sorted(range(len(statuses)), key=lambda n: RANKS.get(statuses[n]["level"], 5))
-            kept = set(worst[:STATUSES_MAX])
-            statuses = [one for n, one in enumerate(statuses) if n in kept]
-        texts = ("message", "check", "action")
-        size = sum(len(one.get(text, "").encode("utf-8")) for one in statuses for text in texts)
-        if size > SET_BYTES_MAX:
-            for one in statuses:
-                for text in texts:
-                    one[text] = cut(one.get(text, ""), TEXT_BYTES_OF_LARGE_SETS)
-        return statuses
-
-
-    def _paired(
-        new: List[Dict[str, Any]], old: List[Dict[str, Any]], by: Any
-    ) -> List[Tuple[Dict[str, Any], Dict[str, Any]]]:
-        found: Dict[Any, List[Dict[str, Any]]] = {}
-        for one in old:
-            found.setdefault(by(one), []).append(one)
-        pairs = []
-        for one in new:
-            same = found.get(by(one)) if by(one) is not None else None
-            if same:
-                pairs.append((one, same.pop(0)))
-        return pairs
-
-
-    def _others(
-        statuses: List[Dict[str, Any]], pairs: List[Tuple[Dict[str, Any], Dict[str, Any]]], side: int
-    ) -> List[Dict[str, Any]]:
-        paired = {id(pair[side]) for pair in pairs}
-        return [one for one in statuses if id(one) not in paired]
+        def _write(self, level: int, text: str, facts: Any, *blocks: str) -> None:
+            try:
+                lines = [_texts.line(one) for one in facts]
+                shown = _secrets.masked(text % (*lines, *blocks))
+                self._logger.log(level, "%s", _texts.cut(shown, TEXT_BYTES_MAX))
+            except Exception:
+                # What cannot be logged must not fail the hook.
+                pass
     return locals()
 
 
-_add("_texts", _define_texts)
+_add("_log", _define_log)
 
 
 def _define_state():
-    """What a unit remembers between its hooks: one JSON file, with the calls that wait."""
+    """What a unit remembers between its hooks: a JSON file with the calls that wait, and a journal."""
 
 
     import json
-    import logging
     import os
     import time
 
+    Log = _log.Log
 
-    logger = logging.getLogger(__name__)
+
+    logger = Log(__name__)
 
     #: Calls that wait at most; the oldest ones are dropped first, and the log counts them.
-    CALLS_MAX = 256
+    CALLS_MAX = 2048
     CALL_BYTES_MAX = 1024 * 1024
     VERSION = 1
+    #: A set is fresh for so many distances of the hooks `update-status`, and at least 15 minutes:
+    #: Juju may run one of them late.
+    TTL_DISTANCES, TTL_MIN_SECONDS, TTL_MAX_SECONDS = 3.0, 900.0, 30 * 86400.0
+    #: Distances of which the least counts: one of them may have the time of a unit that was off.
+    DISTANCES_MAX = 3
 
 
     class State:
@@ -3296,16 +3522,23 @@ def _define_state():
             self.resolved: List[str] = []
             #: Whether the kept statuses were read from the server.
             self.restored = False
+            #: When the last hook `update-status` began, and the last distances of two of them.
+            self.updated = 0.0
+            self.distances: List[float] = []
             #: Calls that wait for delivery, in order.
             self.spool: List[Entry] = []
             self._saved = ""
+            #: Bytes of each waiting call, by its request id.
+            self._sizes: Dict[str, int] = {}
+            #: Whether the journal beside the file has something.
+            self._journaled = False
             self._load()
 
         def save(self) -> None:
-            """Replaces the file in one step, if anything is different."""
+            """Replaces the file in one step, if anything is different, and ends the journal."""
             values = {name: getattr(self, name) for name in _fields(self)}
             text = json.dumps(dict(values, version=VERSION), default=_to_json, sort_keys=True)
-            if text == self._saved:
+            if text == self._saved and not self._journaled:
                 return
             os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
             written = "{}.{}".format(self.path, os.getpid())
@@ -3320,8 +3553,68 @@ def _define_state():
                 os.unlink(written)
                 raise
             self._saved = text
+            if self._journaled:
+                os.unlink(self._journal)
+                self._journaled = False
+
+        @property
+        def _journal(self) -> str:
+            return self.path + ".log"
+
+        def note_push(self, name: str, kept: Dict[str, Any], request: Dict[str, Any]) -> None:
+            """Keeps a status over hooks and adds its call, by one line instead of a whole file."""
+            self.pushes[name] = kept
+            self.put(["push", kept["component"], kept["key"]], "report_status", request)
+            self._note({"push": [name, kept, self.spool[-1]]})
+
+        def note_done(self, entry: Entry) -> None:
+            """Removes a waiting call that is done with."""
+            self.spool = [one for one in self.spool if one is not entry]
+            self._sizes.pop(entry["request_id"], None)
+            if self._journaled:
+                self._note({"done": entry["request_id"]})
+
+        def _note(self, change: Dict[str, Any]) -> None:
+            text = json.dumps(change, default=_to_json) + "\n"
+            try:
+                os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+                descriptor = os.open(self._journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                self._journaled = True
+                with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+                    file.write(text)
+            except OSError as error:
+                logger.error("the journal of the statuses is not written: %s", error)
+
+        def _replay(self) -> None:
+            """Applies the journal of a hook that was killed. A line that is cut ends it."""
+            try:
+                with open(self._journal, encoding="utf-8") as file:
+                    lines = file.read().splitlines()
+            except (OSError, ValueError):
+                return
+            self._journaled = True
+            for text in lines:
+                try:
+                    change = json.loads(text, object_hook=_from_json)
+                    if "done" in change:
+                        found = [one for one in self.spool if one["request_id"] != change["done"]]
+                        self.spool = found
+                        continue
+                    name, kept, entry = change["push"]
+                    _check_member("pushes", kept)
+                    _check_member("spool", entry)
+                except (ValueError, TypeError, KeyError, RecursionError):
+                    return
+                self.pushes[name] = kept
+                self.spool = [one for one in self.spool if one["identity"] != entry["identity"]]
+                self.spool.append(entry)
 
         def _load(self) -> None:
+            self._load_file()
+            if self.path:
+                self._replay()
+
+        def _load_file(self) -> None:
             try:
                 with open(self.path, encoding="utf-8") as file:
                     text = file.read()
@@ -3368,8 +3661,23 @@ def _define_state():
             entry = {"identity": wanted, "method": method, "request": request, "said": time.time()}
             # A repeat after a lost answer has the same id, so the server applies the call once.
             entry["request_id"] = os.urandom(16).hex()
+            self._sizes[entry["request_id"]] = len(json.dumps(entry, default=_to_json))
             self.spool = kept + [entry]
             self._bound()
+
+        def note_update(self) -> None:
+            """Notes the begin of a hook `update-status`. Another run of one hook has no distance."""
+            now = time.time()
+            if self.updated and 1.0 <= now - self.updated:
+                self.distances = (self.distances + [now - self.updated])[-DISTANCES_MAX:]
+            self.updated = now
+
+        def learned_ttl(self) -> float:
+            """Returns the seconds for which a set is fresh without another hook; 0: not known yet."""
+            if not self.distances:
+                return 0.0
+            learned = TTL_DISTANCES * min(self.distances)
+            return min(max(learned, TTL_MIN_SECONDS), TTL_MAX_SECONDS)
 
         def forget(self, identity: Sequence[str]) -> None:
             """Removes a waiting call that a newer one has overtaken."""
@@ -3393,15 +3701,22 @@ def _define_state():
             # The calls that describe the present stay, and their size does not count: there is one of
             # each, they alone say how the unit is, and a large set would push out all others.
             others = [one for one in self.spool if one["identity"][0] not in CURRENT]
-            sizes = [len(json.dumps(entry, default=_to_json)) for entry in others]
+            total = sum(self._size(one) for one in others)
             dropped = 0
-            while len(others) > CALLS_MAX or (sum(sizes) > CALL_BYTES_MAX and len(others) > 1):
+            while len(others) > CALLS_MAX or (total > CALL_BYTES_MAX and len(others) > 1):
                 oldest = others.pop(0)
-                del sizes[0]
+                total -= self._size(oldest)
                 self.spool = [one for one in self.spool if one is not oldest]
                 dropped += 1
             if dropped:
                 logger.warning("%s calls to Bellwether do not fit into the spool: dropped", dropped)
+
+
+        def _size(self, entry: Entry) -> int:
+            known = self._sizes.get(entry["request_id"])
+            if known is None:
+                known = self._sizes[entry["request_id"]] = len(json.dumps(entry, default=_to_json))
+            return known
 
 
     _NUMBER = (int, float)
@@ -3426,6 +3741,8 @@ def _define_state():
         "hook_failed": (bool, type(None)),
         "resolved": list,
         "restored": bool,
+        "updated": _NUMBER,
+        "distances": list,
         "spool": list,
     }
     SHAPES_OF_MEMBERS: Dict[str, Dict[str, Any]] = {
@@ -3460,7 +3777,7 @@ def _define_state():
         },
     }
     #: Fields that a record of an earlier version does not have.
-    LATER_FIELDS = ("application_set", "stopping", "registered")
+    LATER_FIELDS = ("application_set", "stopping", "registered", "updated", "distances")
     #: Identities of the calls that describe the present.
     CURRENT = ("pull", "application", "register", "stopping")
 
@@ -3473,10 +3790,14 @@ def _define_state():
             raise ValueError("{} is {!r}".format(name, type(value)))
         if members is not None:
             for one in value.values() if isinstance(value, dict) else value:
-                for key, kind in members.items():
-                    if not isinstance(one[key], kind):
-                        raise ValueError("{} has {!r} as {}".format(name, one[key], key))
+                _check_member(name, one)
         return value
+
+
+    def _check_member(name: str, one: Any) -> None:
+        for key, kind in SHAPES_OF_MEMBERS[name].items():
+            if not isinstance(one[key], kind):
+                raise ValueError("{} has {!r} as {}".format(name, one[key], key))
 
 
     def pair(first: str, second: str) -> str:
@@ -3775,13 +4096,13 @@ def _define_deliver():
     """Delivery of waiting calls in their order, within the time that a hook has for it."""
 
 
-    import logging
     import time
 
     pass
+    Log = _log.Log
 
 
-    logger = logging.getLogger(__name__)
+    logger = Log(__name__)
 
     #: A later call cannot succeed either: the server is away, or the caller is refused.
     AWAY = (errors.Unavailable, errors.DeadlineExceeded, errors.Unauthenticated, errors.Canceled)
@@ -3806,6 +4127,22 @@ def _define_deliver():
         "update_app_data",
     )
 
+    #: Calls whose answer can be empty, so that another service can give it too.
+    READS = ("list_statuses", "list_operations", "list_faults", "get_app_data")
+    #: The field that the answer of a server of Bellwether always has; of all others it is `revision`.
+    REQUIRED = {
+        "get_server_info": "version",
+        "get_operation": "operation",
+        "begin_operation": "operation",
+        "acquire_operation": "operation",
+        "heartbeat_operation": "operation",
+        "report_error": "verdict",
+    }
+
+
+    class Stranger(errors.Unavailable):
+        """Another service answers at the address of the server."""
+
 
     class Courier:
         """Makes the calls of one process. All of them together wait for `seconds` at most."""
@@ -3820,6 +4157,8 @@ def _define_deliver():
             self.closed = ""
             #: Namespace, application and unit of the calls.
             self.names = names
+            #: Whether the peer has given an answer that only a server of Bellwether gives.
+            self._is_known = False
 
         @property
         def spare(self) -> float:
@@ -3841,10 +4180,16 @@ def _define_deliver():
                 if client is None:
                     self.closed = "no address of a server is given"
                     raise errors.Unavailable(self.closed)
-                request["timeout"] = self._left
+                if method in READS and not self._is_known:
+                    _check("get_server_info", client.get_server_info(timeout=self._left))
+                    self._is_known = True
+                request["timeout"] = max(0.01, self._left - (time.monotonic() - started))
                 request.setdefault("namespace", self.names["namespace"])
                 request.setdefault("application", self.names["application"])
-                return getattr(client, method)(**request)
+                answer = getattr(client, method)(**request)
+                _check(method, answer)
+                self._is_known = True
+                return answer
             except AWAY as error:
                 if not self.closed:
                     self.closed = str(error)
@@ -3883,7 +4228,7 @@ def _define_deliver():
                 if self.closed or self._left < 0.01:
                     return
                 if self._deliver(entry, is_leader):
-                    state.spool = [one for one in state.spool if one is not entry]
+                    state.note_done(entry)
 
         def _deliver(self, entry: Entry, is_leader: Callable[[], bool]) -> bool:
             """Returns whether the call is done with."""
@@ -3899,10 +4244,13 @@ def _define_deliver():
             except LATER as error:
                 logger.warning("%s is refused now and is repeated later: %s", method, error)
                 return False
-            except errors.NotFound:
-                # What does not exist needs no removal.
-                return True
+            except errors.NotFound as error:
+                # What does not exist needs no removal, if it is a server of Bellwether that says so.
+                return error.has_reason
             except errors.Error as error:
+                if not error.has_reason:
+                    logger.warning("%s is refused by another service: %s", method, error)
+                    return False
                 logger.error("%s is refused and dropped: %s %s", method, error, error.violations)
                 return True
 
@@ -3927,16 +4275,39 @@ def _define_deliver():
 
         def _once(self, entry: Entry) -> None:
             request = dict(entry["request"], request_id=entry["request_id"])
-            ttl = request.get("status", {}).get("ttl")
             late = time.time() - entry["said"]
-            if ttl is not None and late > LATE_SECONDS:
-                if ttl - late < 1.0:
-                    return
-                request["status"] = dict(request["status"], ttl=ttl - late)
+            if late > LATE_SECONDS:
+                status = request.get("status")
+                if status is not None:
+                    if _is_over(status, late):
+                        return
+                    request["status"] = _aged(status, late)
+                if "statuses" in request:
+                    request["statuses"] = [_aged(one, late) for one in request["statuses"]]
             if entry["method"] in OF_LEADER:
                 # Juju decided so: the write itself makes this unit the leader at the server.
                 request["decided_outside"] = True
             self.call(entry["method"], **with_times(request))
+
+
+    def _check(method: str, answer: Any) -> None:
+        """Raises Stranger for an answer that a server of Bellwether does not give."""
+        field = REQUIRED.get(method, "" if method in READS else "revision")
+        if field and not answer.get(field):
+            what = "another service answers: the answer to {} has no {}"
+            raise Stranger(what.format(method, field), reason="INVALID_ANSWER")
+
+
+    def _is_over(status: Dict[str, Any], late: float) -> bool:
+        """Returns whether a pushed status has ended while it waited for its delivery."""
+        return status.get("ttl") is not None and status["ttl"] - late < 1.0
+
+
+    def _aged(status: Dict[str, Any], late: float) -> Dict[str, Any]:
+        """Returns a status whose time has run while it waited."""
+        if status.get("ttl") is None:
+            return status
+        return dict(status, ttl=max(1.0, status["ttl"] - late))
 
 
     def with_times(request: Dict[str, Any]) -> Dict[str, Any]:
@@ -3957,6 +4328,77 @@ def _define_deliver():
 
 
 _add("_deliver", _define_deliver)
+
+
+def _define_raised():
+    """A status that a handler raises: the handler ends, the hook goes on, and the status is shown."""
+
+
+    import functools
+    import types
+
+
+    class StatusError(Exception):
+        """Ends the handler of an event with statuses of the unit, such as `status.blocked(...)`.
+
+        The hook does not fail. Other handlers of the event run, and all other statuses are kept.
+        """
+
+        def __init__(self, *statuses: Any) -> None:
+            if not statuses:
+                raise TypeError("a StatusError needs a status, such as ops.BlockedStatus")
+            for one in statuses:
+                if not hasattr(one, "name") or not hasattr(one, "message"):
+                    raise TypeError("{!r} is no status of ops, such as ops.ActiveStatus".format(one))
+            super().__init__("; ".join("{}: {}".format(one.name, one.message) for one in statuses))
+            self.statuses = statuses
+
+
+    def watch(framework: Any, reporter: StatusReporter) -> None:
+        """Catches the exception in each handler that is observed after the reporter was made.
+
+        ops keeps the name of a handler and looks it up for each event, so the handler is replaced on
+        its object. An exception that passed through ops would leave the event for the next hook.
+        """
+        observe = framework.observe
+
+        @functools.wraps(observe)
+        def observed(event: Any, handler: Any, *more: Any, **named: Any) -> Any:
+            done = observe(event, handler, *more, **named)
+            _replace(handler, reporter)
+            return done
+
+        framework.observe = observed
+
+
+    def _replace(handler: Any, reporter: StatusReporter) -> None:
+        holder, name = getattr(handler, "__self__", None), getattr(handler, "__name__", "")
+        function = getattr(handler, "__func__", None)
+        if holder is None or function is None or getattr(function, "catches_status_errors", False):
+            return
+
+        @functools.wraps(function)
+        def caught(self: Any, event: Any, *more: Any, **named: Any) -> Any:
+            try:
+                return function(self, event, *more, **named)
+            except StatusError as error:
+                if hasattr(event, "add_status"):
+                    for one in error.statuses:
+                        event.add_status(one)
+                else:
+                    reporter.raised.extend(error.statuses)
+                return None
+
+        setattr(caught, "catches_status_errors", True)
+        try:
+            setattr(holder, name, types.MethodType(caught, holder))
+        except AttributeError:
+            # An object with fixed attributes keeps its handler, whose exception fails the hook.
+            pass
+    return locals()
+
+
+_add("_raised", _define_raised)
 
 
 def _define_charm():
@@ -4005,8 +4447,10 @@ def _define_charm():
         observer = _observers["class"](charm, "bellwether-status-reporter")
         observer.reporter = reporter
         framework.observe(framework.on.commit, observer.on_commit)
+        framework.observe(charm.on.collect_unit_status, observer.on_collect)
         if ACTION in charm.meta.actions:
             framework.observe(charm.on[ACTION].action, observer.on_detail)
+        _raised.watch(framework, reporter)
         _watch_close(framework, reporter)
         return observer
 
@@ -4021,6 +4465,10 @@ def _define_charm():
 
             def on_commit(self, _: ops.EventBase) -> None:
                 self.reporter.commit()
+
+            def on_collect(self, event: ops.CollectStatusEvent) -> None:
+                for one in self.reporter.raised:
+                    event.add_status(one)
 
             def on_detail(self, event: ops.ActionEvent) -> None:
                 self.reporter.detail(event)
@@ -4097,7 +4545,8 @@ def _define_charm():
             "maintenance": ops.MaintenanceStatus,
             "blocked": ops.BlockedStatus,
         }
-        status = kinds[level](message)
+        # Juju shows the text, and `status-set` is a program.
+        status = kinds[level](_texts.public(message))
         setattr(status, DETAIL, details)
         return status
 
@@ -4117,12 +4566,12 @@ def _define_charm():
             "component": _texts.name(details.get("component", "")),
             "key": _texts.name(details.get("key", "")),
             "level": known if known in _texts.RANKS else "LEVEL_UNKNOWN",
-            "message": _texts.cut(message or ""),
+            "message": _texts.public(message or ""),
         }
         texts = {
             "short_message": _texts.short(details.get("short") or ""),
-            "check": _texts.cut(details.get("check") or ""),
-            "action": _texts.cut(details.get("action") or ""),
+            "check": _texts.public(details.get("check") or ""),
+            "action": _texts.public(details.get("action") or ""),
             "reason": _texts.cut(details.get("reason") or "", _texts.NAME_BYTES_MAX),
             "labels": labels(details.get("labels") or {}),
         }
@@ -4140,12 +4589,13 @@ def _define_charm():
         for name, value in list(dict(given).items())[:LABELS_MAX]:
             name = _texts.cut(name, LABEL_BYTES_MAX)
             if name:
-                found[name] = _texts.cut(value, LABEL_BYTES_MAX)
+                found[name] = _texts.public(value, LABEL_BYTES_MAX)
         return found
 
 
     def table(rows: List[List[str]]) -> str:
-        """Returns rows of text as columns."""
+        """Returns rows of text as columns. `action-set` is a program, so the texts are visible."""
+        rows = [[_texts.line(cell) for cell in row] for row in rows]
         widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
         lines = []
         for row in rows:
@@ -4249,14 +4699,15 @@ def _define_work():
 
 
     import functools
-    import logging
     import os
     import time
 
     pass
+    Log = _log.Log
+    masked = _secrets.masked
 
 
-    logger = logging.getLogger(__name__)
+    logger = Log(__name__)
 
     #: The server considers an operation interrupted after this time without a `save`.
     LEASE_SECONDS = 1800.0
@@ -4265,6 +4716,14 @@ def _define_work():
     PROGRESS_BYTES_MAX = 256
     #: The shape of the end of an id, which is random.
     UNIQUE = "0" * 8
+    #: Kinds of operations, by the word that a name begins with. A rollback is one of an operation that
+    #: said before that it can be undone, which this package does not.
+    KINDS = {
+        "upgrade": "OPERATION_KIND_UPGRADE",
+        "install": "OPERATION_KIND_INSTALL",
+        "configure": "OPERATION_KIND_CONFIGURE",
+        "other": "OPERATION_KIND_OTHER",
+    }
     #: States of operations that have ended.
     CLOSED = tuple(
         "OPERATION_STATE_" + state for state in ("SUCCEEDED", "FAILED", "SUPERSEDED", "ABANDONED")
@@ -4345,6 +4804,26 @@ def _define_work():
             raise ValueError("the {} has more than {} bytes".format(name, bytes_max))
 
 
+    def public_report(error: BaseException) -> Dict[str, Any]:
+        """Returns the report of an exception as others may read it, the traceback included."""
+        report = _classify.report_of(error)
+        report["message"] = _texts.public(report["message"])
+        detail = masked(_texts.visible(report["internal_detail"])).encode("utf-8")
+        # The end of a traceback says most.
+        report["internal_detail"] = detail[-_classify.DETAIL_BYTES_MAX :].decode("utf-8", "ignore")
+        return report
+
+
+    def _kind(name: str, given: Optional[str]) -> str:
+        """Returns the kind of an operation: the given one, else that of the first word of its name."""
+        if given is None:
+            return KINDS.get(name.split("-")[0], KINDS["other"])
+        if given not in KINDS:
+            known = ", ".join(KINDS)
+            raise ValueError("the kind of an operation is {}, not {!r}".format(known, given))
+        return KINDS[given]
+
+
     def _id_end(unit: str, unique: str) -> str:
         """Returns what follows the name of an operation in its id at the server."""
         return "-{}-{}".format(unit.replace("/", "-")[:80], unique)
@@ -4383,11 +4862,14 @@ def _define_work():
         status while another operation of the unit is open.
         """
 
-        def __init__(self, reporter: StatusReporter, name: str, to: str, payload: bytes) -> None:
+        def __init__(
+            self, reporter: StatusReporter, name: str, to: str, payload: bytes, kind: Optional[str]
+        ) -> None:
             _check_bytes("payload", payload, PAYLOAD_BYTES_MAX)
             self._reporter = reporter
             self.name = _texts.name(name) or "operation"
-            self.to = _texts.cut(to, PROGRESS_BYTES_MAX)
+            self._kind = _kind(self.name, kind)
+            self.to = _texts.public(to, PROGRESS_BYTES_MAX)
             self._given = payload
             #: Whether an earlier hook began this operation.
             self.resumed = False
@@ -4416,7 +4898,7 @@ def _define_work():
             _check_bytes("checkpoint", checkpoint, CHECKPOINT_BYTES_MAX)
             record = self._record
             record["checkpoint"] = checkpoint
-            record["progress"] = _texts.cut(progress, PROGRESS_BYTES_MAX) or record["progress"]
+            record["progress"] = _texts.public(progress, PROGRESS_BYTES_MAX) or record["progress"]
             self._reporter.save()
             self._show()
 
@@ -4454,11 +4936,11 @@ def _define_work():
                 self._end(record, "complete_operation", {"fence": record["fence"]})
                 del self._reporter.state.operations[self.name]
             elif isinstance(error, Exception):
-                report = dict(_classify.report_of(error), component="operation", target=self.name)
+                report = dict(public_report(error), component="operation", target=self.name)
                 request = {"fence": record["fence"], "error": report, "touched": True}
                 self._end(record, "fail_operation", request)
                 record["fence"] = 0
-                record["progress"] = _texts.cut(report["message"], PROGRESS_BYTES_MAX)
+                record["progress"] = _texts.public(report["message"], PROGRESS_BYTES_MAX)
             else:
                 self._end(record, "release_operation", {"fence": record["fence"]})
                 record["fence"] = 0
@@ -4479,6 +4961,7 @@ def _define_work():
                 record["fence"], was_begun, record["begun"] = 0, record["begun"], True
                 begun = courier.call(
                     "begin_operation",
+                    kind=self._kind,
                     target_version=self.to,
                     payload=record["payload"],
                     deterministic=True,
@@ -4550,13 +5033,14 @@ def _define_hook():
     """The end of a hook: what a charm has said of itself becomes calls, after a crash too."""
 
 
-    import logging
     import time
 
     pass
+    Log = _log.Log
+    public_report = _work.public_report
 
 
-    logger = logging.getLogger(__name__)
+    logger = Log(__name__)
 
     #: The component of hooks that failed.
     HOOK = "hook"
@@ -4569,8 +5053,12 @@ def _define_hook():
     class HookEnd:
         """Turns the statuses of one hook into calls."""
 
-        def __init__(self, reporter: StatusReporter, application_status: str) -> None:
+        def __init__(
+            self, reporter: StatusReporter, application_status: str, set_ttl: Optional[float]
+        ) -> None:
             self._reporter = reporter
+            #: Seconds, 0 for none; None: learned from the distance of the hooks `update-status`.
+            self._set_ttl = set_ttl
             if application_status not in MODES:
                 known = " or ".join(MODES)
                 raise ValueError("application_status is {}, not {!r}".format(known, application_status))
@@ -4614,7 +5102,7 @@ def _define_hook():
             reporter, target = self._reporter, self._reporter.hook or HOOK
             try:
                 # Juju shows the error after one failure, and so does this.
-                text = _classify.report_of(error)["message"]
+                text = public_report(error)["message"]
                 said = "{} failed: {}: {}".format(target, type(error).__name__, text)
                 status = _charm.report("error", said, reason="HookFailed")
                 status.update(component=HOOK, key=_texts.name(target), kind="STATUS_KIND_PUSH")
@@ -4656,8 +5144,14 @@ def _define_hook():
                 _texts.identify(found, reporter.state.pull)
             _set_times(found, reporter.state.pull)
             reporter.state.pull = found
-            request = {"unit": reporter.names["unit"], "statuses": found, "cut_long_texts": True}
-            reporter.state.put(["pull"], "replace_statuses", request)
+            reporter.state.put(["pull"], "replace_statuses", self._set(found))
+
+        def _set(self, found: List[Dict[str, Any]]) -> Dict[str, Any]:
+            """Returns the request of a set, whose statuses are fresh for the time of the reporter."""
+            ttl = self._reporter.state.learned_ttl() if self._set_ttl is None else self._set_ttl
+            statuses = [dict(one, ttl=ttl) for one in found] if ttl else found
+            unit = self._reporter.names["unit"]
+            return {"unit": unit, "statuses": statuses, "cut_long_texts": True}
 
         def begin(self) -> None:
             """Says at the start of a hook that the unit stops, or that a new life of it begins.
@@ -4665,6 +5159,8 @@ def _define_hook():
             What the hook `stop` says is about the life that ends: it does not pass to the next one.
             """
             state, unit = self._reporter.state, {"unit": self._reporter.names["unit"]}
+            if self._reporter.hook == "update-status":
+                state.note_update()
             if self._reporter.hook == "stop":
                 if not state.stopping:
                     state.stopping = True
@@ -4723,7 +5219,7 @@ def _define_hook():
             _texts.identify(found, reporter.state.application_set)
             _set_times(found, reporter.state.application_set)
             reporter.state.application_set = found
-            request = {"unit": reporter.names["unit"], "statuses": found, "cut_long_texts": True}
+            request = self._set(found)
             reporter.state.put(["application", "set"], "replace_application_statuses", request)
 
         def _put_slot(self, report: Dict[str, Any]) -> None:
@@ -4776,13 +5272,16 @@ def _define_hook():
             "operations": {name: one["to"] for name, one in state.operations.items()},
             "waiting-calls": len(state.spool),
         }
-        event.set_results(
-            {
-                "table": _charm.table(rows),
-                "json": json.dumps(answer, sort_keys=True),
-                "delivered": "no" if state.spool else "yes",
-            }
-        )
+        results = {
+            "table": _charm.table(rows),
+            "json": json.dumps(answer, sort_keys=True),
+            "delivered": "no" if state.spool else "yes",
+        }
+        try:
+            event.set_results(results)
+        except Exception:
+            # `action-set` is a program, which can be missing or fail.
+            logger.exception("the statuses are not shown by the action")
 
 
     def _is_kept(status: Any) -> bool:
@@ -4807,7 +5306,6 @@ def _define_ops():
     """
 
 
-    import logging
     import math
     import os
     import time
@@ -4817,12 +5315,15 @@ def _define_ops():
     NotLeader = _data.NotLeader
     HOOK = _hook.HOOK
     HookEnd = _hook.HookEnd
+    Log = _log.Log
+    StatusError = _raised.StatusError
     Attempt = _work.Attempt
     Operation = _work.Operation
     open_operations = _work.open_operations
+    public_report = _work.public_report
 
 
-    logger = logging.getLogger(__name__)
+    logger = Log(__name__)
 
     #: The option of a charm that has the address.
     ADDRESS_OPTION = "bellwether-address"
@@ -4833,10 +5334,12 @@ def _define_ops():
     CALLS_SECONDS = 1.9
     #: A hook that ends cannot try again sooner: the next one starts after some seconds.
     SHORTEST_WAIT_SECONDS = 10.0
+    #: The attribute of a charm that has its reporter.
+    REPORTER = "_bellwether_reporter"
     #: Hooks in which a person may have removed the cause of an error.
     CHANGED = ("config-changed", "upgrade-charm", "secret-changed")
 
-    __all__ = ["Attempt", "LeaderData", "NotLeader", "Operation", "StatusReporter"]
+    __all__ = ["Attempt", "LeaderData", "NotLeader", "Operation", "StatusError", "StatusReporter"]
 
 
     class StatusReporter:
@@ -4844,20 +5347,33 @@ def _define_ops():
 
         `address` is the address of the server; without it the option `bellwether-address` of the
         charm, then BELLWETHER_SERVER. Without any, everything works inside of the unit only.
-        `timeout` is for all calls of a hook together. `application_status` is `contribute` or
-        `override`: how a status of the application takes part. `settings` are those of `Client`.
+        `namespace` is that of the application; without it the name of the model, which several
+        controllers can have. `timeout` is for all calls of a hook together. `application_status` is
+        `contribute` or `override`: how a status of the application takes part. `set_ttl` is the time
+        in seconds after which the set of the unit is stale without another hook: 0 for never, None
+        for three distances of the hooks `update-status`. `settings` are those of `Client`.
+
+        A charm has one reporter: a library that makes another one gets the first, with its settings.
         """
+
+        def __new__(cls, charm: ops.CharmBase, *_: Any, **__: Any) -> StatusReporter:
+            known = getattr(charm, REPORTER, None)
+            return known if isinstance(known, cls) else super().__new__(cls)
 
         def __init__(
             self,
             charm: ops.CharmBase,
             address: Optional[str] = None,
             *,
+            namespace: Optional[str] = None,
             application_status: str = "contribute",
             timeout: float = CALLS_SECONDS,
+            set_ttl: Optional[float] = None,
             state_dir: Optional[str] = None,
             **settings: Any,
         ) -> None:
+            if getattr(charm, REPORTER, None) is self:
+                return
             unknown = sorted(set(settings) - set(SETTINGS))
             if unknown:
                 known = ", ".join(SETTINGS)
@@ -4865,7 +5381,7 @@ def _define_ops():
             self.charm = charm
             self._address, self._settings = address, settings
             self.names = {
-                "namespace": charm.model.name or "",
+                "namespace": charm.model.name or "" if namespace is None else namespace,
                 "application": charm.app.name,
                 "unit": charm.unit.name,
             }
@@ -4879,11 +5395,13 @@ def _define_ops():
             #: The statuses that this hook has collected, and whether it set one of the application.
             self.collected: Dict[str, List[Any]] = {"unit": [], "app": []}
             self.application_set = False
-            self._end = HookEnd(self, application_status)
+            #: Statuses of `StatusError` that handlers of this hook have raised.
+            self.raised: List[Any] = []
+            self._end = HookEnd(self, application_status, set_ttl)
             self._end.begin()
             self._observer = _charm.watch(self)
             # ops keeps no observer alive, and a charm may not keep its reporter.
-            setattr(charm, "_bellwether_reporter", self)
+            setattr(charm, REPORTER, self)
 
         # Statuses with details, for `event.add_status` or `unit.status`.
 
@@ -4925,10 +5443,11 @@ def _define_ops():
                 report["ttl"] = min(max(float(ttl), 1.0), 30 * 86400.0)
             expires = now + report["ttl"] if ttl is not None else None
             kept = dict(report, expires=expires, while_stopping=self.state.stopping)
-            self.state.pushes[_state.pair(report["component"], report["key"])] = kept
             request = {"unit": self.names["unit"], "cut_long_texts": True}
             request["status"] = dict(report, kind="STATUS_KIND_PUSH")
-            self.say(["push", report["component"], report["key"]], "report_status", request)
+            # The end of the hook writes the file; until then the journal has the status.
+            self.state.note_push(_state.pair(report["component"], report["key"]), kept, request)
+            self._deliver()
 
         def clear(self, component: str, key: Optional[str] = None) -> None:
             """Ends the kept statuses of a component, or the one with the key."""
@@ -4956,7 +5475,8 @@ def _define_ops():
                 found.append((one["level"][len("LEVEL_") :].lower(), one["message"]))
             for fault in self.state.faults.values():
                 level = _classify.level_of(fault)
-                if level:
+                # The failure of an earlier hook ends with this one, which is good up to now.
+                if level and fault["component"] != HOOK:
                     text = fault["report"]["message"]
                     found.append((level, "{}: {}".format(fault["component"], text)))
             ranked = sorted(found, key=lambda one: _texts.RANKS.get("LEVEL_" + one[0].upper(), 9))
@@ -5005,8 +5525,8 @@ def _define_ops():
             """
             component, target = _texts.name(component), _texts.target(target)
             pair, now = _state.pair(component, target), time.time()
-            report = dict(_classify.report_of(error), component=component, target=target)
-            report["action"] = _texts.cut(action)
+            report = dict(public_report(error), component=component, target=target)
+            report["action"] = _texts.public(action)
             report["shortest_wait"] = shortest_wait
             fault = self.state.faults.get(pair)
             if fault is None:
@@ -5060,12 +5580,16 @@ def _define_ops():
             request["generation"] = self.generation()
             self.say(["resolve-all"], "resolve_error", request, ["fault"])
 
-        def operation(self, name: str, to: str, payload: bytes = b"") -> Operation:
+        def operation(
+            self, name: str, to: str, payload: bytes = b"", *, kind: Optional[str] = None
+        ) -> Operation:
             """Returns a context manager for work that the next hook continues if this one ends.
 
-            An exception is reported and raised again; the record stays for the next hook.
+            An exception is reported and raised again; the record stays for the next hook. `kind` is
+            `upgrade`, `install`, `configure` or `other`, and gives the words for people;
+            without it, it is the first word of the name, or else `other`.
             """
-            return Operation(self, name, to, payload)
+            return Operation(self, name, to, payload, kind)
 
         def operations(self) -> Dict[str, str]:
             """Returns the target of each operation that an earlier hook began and did not end."""
@@ -5080,13 +5604,16 @@ def _define_ops():
 
         def flush(self) -> None:
             """Delivers now what waits. Without this, the end of the hook does it."""
+            self._deliver()
+            self.save()
+
+        def _deliver(self) -> None:
             try:
                 self.courier.flush(self.state, self.is_leader)
             except Exception:
                 # A call that cannot even be made must not stop those of all later hooks.
                 logger.exception("what waits for Bellwether cannot be delivered, and is dropped")
                 self.state.spool = []
-            self.save()
 
         def say(
             self,
@@ -5134,6 +5661,9 @@ def _define_ops():
                 records = self._listed("list_statuses", "statuses")
                 begun = open_operations(self.courier, self._listed("list_operations", "operations"))
             except errors.Error:
+                return
+            except Exception:
+                logger.exception("what the server keeps of this unit cannot be read")
                 return
             self.state.restored = True
             for record in records:
@@ -5190,12 +5720,14 @@ def _define_ops():
             try:
                 answer = self.courier.call("report_error", error=error, **request)
             except errors.Error as refused:
-                if not isinstance(refused, errors.InvalidArgument):
+                # A server of Bellwether that refuses the report would do so again.
+                if not (isinstance(refused, errors.InvalidArgument) and refused.has_reason):
                     self.state.put(identity, "report_error", dict(request, error=error))
                 return None
             self.state.forget(identity)
-            verdict = dict(answer["verdict"] or {})
-            return verdict if verdict else None
+            verdict = dict(answer["verdict"])
+            verdict["explanation"] = _texts.line(verdict["explanation"])
+            return verdict
 
         def _is_released(self, fault: Dict[str, Any]) -> bool:
             """Asks the server whether an operator released the component."""
@@ -5242,9 +5774,10 @@ def _define_ops():
         """Returns a kept status of the server as the state has it."""
         report = record["report"]
         texts = ("short_message", "check", "action", "reason")
-        kept = {name: report[name] for name in texts if report[name]}
-        for name in ("component", "key", "level", "message"):
+        kept: Dict[str, Any] = {name: _texts.public(report[name]) for name in texts if report[name]}
+        for name in ("component", "key", "level"):
             kept[name] = report[name]
+        kept["message"] = _texts.public(report["message"])
         since, expires = record["since_time"], record["expire_time"]
         kept["observe_time"] = since.timestamp() if since else time.time()
         kept["expires"] = expires.timestamp() if expires else None

@@ -7,7 +7,7 @@ import os
 import sys
 import weakref
 
-from . import _texts
+from . import _raised, _texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ def watch(reporter: StatusReporter) -> Any:
     observer = _observers["class"](charm, "bellwether-status-reporter")
     observer.reporter = reporter
     framework.observe(framework.on.commit, observer.on_commit)
+    framework.observe(charm.on.collect_unit_status, observer.on_collect)
     if ACTION in charm.meta.actions:
         framework.observe(charm.on[ACTION].action, observer.on_detail)
+    _raised.watch(framework, reporter)
     _watch_close(framework, reporter)
     return observer
 
@@ -65,6 +67,10 @@ def _make_observer() -> Any:
 
         def on_commit(self, _: ops.EventBase) -> None:
             self.reporter.commit()
+
+        def on_collect(self, event: ops.CollectStatusEvent) -> None:
+            for one in self.reporter.raised:
+                event.add_status(one)
 
         def on_detail(self, event: ops.ActionEvent) -> None:
             self.reporter.detail(event)
@@ -141,7 +147,8 @@ def make(level: str, message: str, details: Dict[str, Any]) -> Any:
         "maintenance": ops.MaintenanceStatus,
         "blocked": ops.BlockedStatus,
     }
-    status = kinds[level](message)
+    # Juju shows the text, and `status-set` is a program.
+    status = kinds[level](_texts.public(message))
     setattr(status, DETAIL, details)
     return status
 
@@ -161,12 +168,12 @@ def report(level: str, message: Any, **details: Any) -> Dict[str, Any]:
         "component": _texts.name(details.get("component", "")),
         "key": _texts.name(details.get("key", "")),
         "level": known if known in _texts.RANKS else "LEVEL_UNKNOWN",
-        "message": _texts.cut(message or ""),
+        "message": _texts.public(message or ""),
     }
     texts = {
         "short_message": _texts.short(details.get("short") or ""),
-        "check": _texts.cut(details.get("check") or ""),
-        "action": _texts.cut(details.get("action") or ""),
+        "check": _texts.public(details.get("check") or ""),
+        "action": _texts.public(details.get("action") or ""),
         "reason": _texts.cut(details.get("reason") or "", _texts.NAME_BYTES_MAX),
         "labels": labels(details.get("labels") or {}),
     }
@@ -184,12 +191,13 @@ def labels(given: Any) -> Dict[str, str]:
     for name, value in list(dict(given).items())[:LABELS_MAX]:
         name = _texts.cut(name, LABEL_BYTES_MAX)
         if name:
-            found[name] = _texts.cut(value, LABEL_BYTES_MAX)
+            found[name] = _texts.public(value, LABEL_BYTES_MAX)
     return found
 
 
 def table(rows: List[List[str]]) -> str:
-    """Returns rows of text as columns."""
+    """Returns rows of text as columns. `action-set` is a program, so the texts are visible."""
+    rows = [[_texts.line(cell) for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     lines = []
     for row in rows:

@@ -23,6 +23,8 @@ DEFAULT_ADDRESS = "http://127.0.0.1:50051"
 DEFAULT_PORT = 50051
 FIRST_PAUSE = 0.05
 PAUSE_MAX = 1.0
+#: The server's largest answer is a page of records with texts of at most 4 KiB each.
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
 #: Seconds for which a token is used before its file is read again.
 TOKEN_AGE_MAX = 10.0
 
@@ -120,10 +122,11 @@ class Client(Methods):
         answer = self._repeat(path, body, deadline, is_read or has_id)
         try:
             return _codec.decode(answered, json.loads(answer.decode("utf-8")))
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            # The cause has bytes of the peer, which a traceback would print.
             raise errors.Internal(
                 "the answer is not a {}: {}".format(answered, error), reason="INVALID_ANSWER"
-            ) from error
+            ) from None
 
     def _repeat(self, path: str, body: bytes, deadline: Deadline, may_repeat: bool) -> bytes:
         pause, repeats, last = FIRST_PAUSE, 0, None
@@ -161,7 +164,11 @@ class Client(Methods):
             attempt.sent = True
             response = connection.send(path, body, headers, deadline)
             with connection.failures(deadline):
-                answer = response.read()
+                answer = response.read(ANSWER_BYTES_MAX + 1)
+            if len(answer) > ANSWER_BYTES_MAX:
+                connection.close()
+                said = "the answer has more than {} bytes".format(ANSWER_BYTES_MAX)
+                raise errors.Internal(said, reason="INVALID_ANSWER")
             if response.status != 200:
                 raise errors.from_status(response.status, answer)
         except errors.Unavailable:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 from . import errors
+from ._log import Log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._client import Client
     from ._state import Entry, State
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 #: A later call cannot succeed either: the server is away, or the caller is refused.
 AWAY = (errors.Unavailable, errors.DeadlineExceeded, errors.Unauthenticated, errors.Canceled)
@@ -39,6 +39,22 @@ OF_LEADER = (
     "update_app_data",
 )
 
+#: Calls whose answer can be empty, so that another service can give it too.
+READS = ("list_statuses", "list_operations", "list_faults", "get_app_data")
+#: The field that the answer of a server of Bellwether always has; of all others it is `revision`.
+REQUIRED = {
+    "get_server_info": "version",
+    "get_operation": "operation",
+    "begin_operation": "operation",
+    "acquire_operation": "operation",
+    "heartbeat_operation": "operation",
+    "report_error": "verdict",
+}
+
+
+class Stranger(errors.Unavailable):
+    """Another service answers at the address of the server."""
+
 
 class Courier:
     """Makes the calls of one process. All of them together wait for `seconds` at most."""
@@ -53,6 +69,8 @@ class Courier:
         self.closed = ""
         #: Namespace, application and unit of the calls.
         self.names = names
+        #: Whether the peer has given an answer that only a server of Bellwether gives.
+        self._is_known = False
 
     @property
     def spare(self) -> float:
@@ -74,10 +92,16 @@ class Courier:
             if client is None:
                 self.closed = "no address of a server is given"
                 raise errors.Unavailable(self.closed)
-            request["timeout"] = self._left
+            if method in READS and not self._is_known:
+                _check("get_server_info", client.get_server_info(timeout=self._left))
+                self._is_known = True
+            request["timeout"] = max(0.01, self._left - (time.monotonic() - started))
             request.setdefault("namespace", self.names["namespace"])
             request.setdefault("application", self.names["application"])
-            return getattr(client, method)(**request)
+            answer = getattr(client, method)(**request)
+            _check(method, answer)
+            self._is_known = True
+            return answer
         except AWAY as error:
             if not self.closed:
                 self.closed = str(error)
@@ -116,7 +140,7 @@ class Courier:
             if self.closed or self._left < 0.01:
                 return
             if self._deliver(entry, is_leader):
-                state.spool = [one for one in state.spool if one is not entry]
+                state.note_done(entry)
 
     def _deliver(self, entry: Entry, is_leader: Callable[[], bool]) -> bool:
         """Returns whether the call is done with."""
@@ -132,10 +156,13 @@ class Courier:
         except LATER as error:
             logger.warning("%s is refused now and is repeated later: %s", method, error)
             return False
-        except errors.NotFound:
-            # What does not exist needs no removal.
-            return True
+        except errors.NotFound as error:
+            # What does not exist needs no removal, if it is a server of Bellwether that says so.
+            return error.has_reason
         except errors.Error as error:
+            if not error.has_reason:
+                logger.warning("%s is refused by another service: %s", method, error)
+                return False
             logger.error("%s is refused and dropped: %s %s", method, error, error.violations)
             return True
 
@@ -160,16 +187,39 @@ class Courier:
 
     def _once(self, entry: Entry) -> None:
         request = dict(entry["request"], request_id=entry["request_id"])
-        ttl = request.get("status", {}).get("ttl")
         late = time.time() - entry["said"]
-        if ttl is not None and late > LATE_SECONDS:
-            if ttl - late < 1.0:
-                return
-            request["status"] = dict(request["status"], ttl=ttl - late)
+        if late > LATE_SECONDS:
+            status = request.get("status")
+            if status is not None:
+                if _is_over(status, late):
+                    return
+                request["status"] = _aged(status, late)
+            if "statuses" in request:
+                request["statuses"] = [_aged(one, late) for one in request["statuses"]]
         if entry["method"] in OF_LEADER:
             # Juju decided so: the write itself makes this unit the leader at the server.
             request["decided_outside"] = True
         self.call(entry["method"], **with_times(request))
+
+
+def _check(method: str, answer: Any) -> None:
+    """Raises Stranger for an answer that a server of Bellwether does not give."""
+    field = REQUIRED.get(method, "" if method in READS else "revision")
+    if field and not answer.get(field):
+        what = "another service answers: the answer to {} has no {}"
+        raise Stranger(what.format(method, field), reason="INVALID_ANSWER")
+
+
+def _is_over(status: Dict[str, Any], late: float) -> bool:
+    """Returns whether a pushed status has ended while it waited for its delivery."""
+    return status.get("ttl") is not None and status["ttl"] - late < 1.0
+
+
+def _aged(status: Dict[str, Any], late: float) -> Dict[str, Any]:
+    """Returns a status whose time has run while it waited."""
+    if status.get("ttl") is None:
+        return status
+    return dict(status, ttl=max(1.0, status["ttl"] - late))
 
 
 def with_times(request: Dict[str, Any]) -> Dict[str, Any]:

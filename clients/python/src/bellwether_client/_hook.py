@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 from . import _charm, _classify, _texts
+from ._log import Log
+from ._work import public_report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from .ops import StatusReporter
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 #: The component of hooks that failed.
 HOOK = "hook"
@@ -26,8 +27,12 @@ MODES = {
 class HookEnd:
     """Turns the statuses of one hook into calls."""
 
-    def __init__(self, reporter: StatusReporter, application_status: str) -> None:
+    def __init__(
+        self, reporter: StatusReporter, application_status: str, set_ttl: Optional[float]
+    ) -> None:
         self._reporter = reporter
+        #: Seconds, 0 for none; None: learned from the distance of the hooks `update-status`.
+        self._set_ttl = set_ttl
         if application_status not in MODES:
             known = " or ".join(MODES)
             raise ValueError("application_status is {}, not {!r}".format(known, application_status))
@@ -71,7 +76,7 @@ class HookEnd:
         reporter, target = self._reporter, self._reporter.hook or HOOK
         try:
             # Juju shows the error after one failure, and so does this.
-            text = _classify.report_of(error)["message"]
+            text = public_report(error)["message"]
             said = "{} failed: {}: {}".format(target, type(error).__name__, text)
             status = _charm.report("error", said, reason="HookFailed")
             status.update(component=HOOK, key=_texts.name(target), kind="STATUS_KIND_PUSH")
@@ -113,8 +118,14 @@ class HookEnd:
             _texts.identify(found, reporter.state.pull)
         _set_times(found, reporter.state.pull)
         reporter.state.pull = found
-        request = {"unit": reporter.names["unit"], "statuses": found, "cut_long_texts": True}
-        reporter.state.put(["pull"], "replace_statuses", request)
+        reporter.state.put(["pull"], "replace_statuses", self._set(found))
+
+    def _set(self, found: List[Dict[str, Any]]) -> Dict[str, Any]:
+        """Returns the request of a set, whose statuses are fresh for the time of the reporter."""
+        ttl = self._reporter.state.learned_ttl() if self._set_ttl is None else self._set_ttl
+        statuses = [dict(one, ttl=ttl) for one in found] if ttl else found
+        unit = self._reporter.names["unit"]
+        return {"unit": unit, "statuses": statuses, "cut_long_texts": True}
 
     def begin(self) -> None:
         """Says at the start of a hook that the unit stops, or that a new life of it begins.
@@ -122,6 +133,8 @@ class HookEnd:
         What the hook `stop` says is about the life that ends: it does not pass to the next one.
         """
         state, unit = self._reporter.state, {"unit": self._reporter.names["unit"]}
+        if self._reporter.hook == "update-status":
+            state.note_update()
         if self._reporter.hook == "stop":
             if not state.stopping:
                 state.stopping = True
@@ -180,7 +193,7 @@ class HookEnd:
         _texts.identify(found, reporter.state.application_set)
         _set_times(found, reporter.state.application_set)
         reporter.state.application_set = found
-        request = {"unit": reporter.names["unit"], "statuses": found, "cut_long_texts": True}
+        request = self._set(found)
         reporter.state.put(["application", "set"], "replace_application_statuses", request)
 
     def _put_slot(self, report: Dict[str, Any]) -> None:
@@ -233,13 +246,16 @@ def detail(reporter: StatusReporter, event: Any) -> None:
         "operations": {name: one["to"] for name, one in state.operations.items()},
         "waiting-calls": len(state.spool),
     }
-    event.set_results(
-        {
-            "table": _charm.table(rows),
-            "json": json.dumps(answer, sort_keys=True),
-            "delivered": "no" if state.spool else "yes",
-        }
-    )
+    results = {
+        "table": _charm.table(rows),
+        "json": json.dumps(answer, sort_keys=True),
+        "delivered": "no" if state.spool else "yes",
+    }
+    try:
+        event.set_results(results)
+    except Exception:
+        # `action-set` is a program, which can be missing or fail.
+        logger.exception("the statuses are not shown by the action")
 
 
 def _is_kept(status: Any) -> bool:

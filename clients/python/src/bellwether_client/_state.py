@@ -1,11 +1,12 @@
-"""What a unit remembers between its hooks: one JSON file, with the calls that wait."""
+"""What a unit remembers between its hooks: a JSON file with the calls that wait, and a journal."""
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import time
+
+from ._log import Log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,12 +14,17 @@ if TYPE_CHECKING:
 
     Entry = Dict[str, Any]
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 #: Calls that wait at most; the oldest ones are dropped first, and the log counts them.
-CALLS_MAX = 256
+CALLS_MAX = 2048
 CALL_BYTES_MAX = 1024 * 1024
 VERSION = 1
+#: A set is fresh for so many distances of the hooks `update-status`, and at least 15 minutes:
+#: Juju may run one of them late.
+TTL_DISTANCES, TTL_MIN_SECONDS, TTL_MAX_SECONDS = 3.0, 900.0, 30 * 86400.0
+#: Distances of which the least counts: one of them may have the time of a unit that was off.
+DISTANCES_MAX = 3
 
 
 class State:
@@ -50,16 +56,23 @@ class State:
         self.resolved: List[str] = []
         #: Whether the kept statuses were read from the server.
         self.restored = False
+        #: When the last hook `update-status` began, and the last distances of two of them.
+        self.updated = 0.0
+        self.distances: List[float] = []
         #: Calls that wait for delivery, in order.
         self.spool: List[Entry] = []
         self._saved = ""
+        #: Bytes of each waiting call, by its request id.
+        self._sizes: Dict[str, int] = {}
+        #: Whether the journal beside the file has something.
+        self._journaled = False
         self._load()
 
     def save(self) -> None:
-        """Replaces the file in one step, if anything is different."""
+        """Replaces the file in one step, if anything is different, and ends the journal."""
         values = {name: getattr(self, name) for name in _fields(self)}
         text = json.dumps(dict(values, version=VERSION), default=_to_json, sort_keys=True)
-        if text == self._saved:
+        if text == self._saved and not self._journaled:
             return
         os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
         written = "{}.{}".format(self.path, os.getpid())
@@ -74,8 +87,68 @@ class State:
             os.unlink(written)
             raise
         self._saved = text
+        if self._journaled:
+            os.unlink(self._journal)
+            self._journaled = False
+
+    @property
+    def _journal(self) -> str:
+        return self.path + ".log"
+
+    def note_push(self, name: str, kept: Dict[str, Any], request: Dict[str, Any]) -> None:
+        """Keeps a status over hooks and adds its call, by one line instead of a whole file."""
+        self.pushes[name] = kept
+        self.put(["push", kept["component"], kept["key"]], "report_status", request)
+        self._note({"push": [name, kept, self.spool[-1]]})
+
+    def note_done(self, entry: Entry) -> None:
+        """Removes a waiting call that is done with."""
+        self.spool = [one for one in self.spool if one is not entry]
+        self._sizes.pop(entry["request_id"], None)
+        if self._journaled:
+            self._note({"done": entry["request_id"]})
+
+    def _note(self, change: Dict[str, Any]) -> None:
+        text = json.dumps(change, default=_to_json) + "\n"
+        try:
+            os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+            descriptor = os.open(self._journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self._journaled = True
+            with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            logger.error("the journal of the statuses is not written: %s", error)
+
+    def _replay(self) -> None:
+        """Applies the journal of a hook that was killed. A line that is cut ends it."""
+        try:
+            with open(self._journal, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+        except (OSError, ValueError):
+            return
+        self._journaled = True
+        for text in lines:
+            try:
+                change = json.loads(text, object_hook=_from_json)
+                if "done" in change:
+                    found = [one for one in self.spool if one["request_id"] != change["done"]]
+                    self.spool = found
+                    continue
+                name, kept, entry = change["push"]
+                _check_member("pushes", kept)
+                _check_member("spool", entry)
+            except (ValueError, TypeError, KeyError, RecursionError):
+                return
+            self.pushes[name] = kept
+            self.spool = [one for one in self.spool if one["identity"] != entry["identity"]]
+            self.spool.append(entry)
 
     def _load(self) -> None:
+        self._load_file()
+        if self.path:
+            self._replay()
+
+    def _load_file(self) -> None:
         try:
             with open(self.path, encoding="utf-8") as file:
                 text = file.read()
@@ -122,8 +195,23 @@ class State:
         entry = {"identity": wanted, "method": method, "request": request, "said": time.time()}
         # A repeat after a lost answer has the same id, so the server applies the call once.
         entry["request_id"] = os.urandom(16).hex()
+        self._sizes[entry["request_id"]] = len(json.dumps(entry, default=_to_json))
         self.spool = kept + [entry]
         self._bound()
+
+    def note_update(self) -> None:
+        """Notes the begin of a hook `update-status`. Another run of one hook has no distance."""
+        now = time.time()
+        if self.updated and 1.0 <= now - self.updated:
+            self.distances = (self.distances + [now - self.updated])[-DISTANCES_MAX:]
+        self.updated = now
+
+    def learned_ttl(self) -> float:
+        """Returns the seconds for which a set is fresh without another hook; 0: not known yet."""
+        if not self.distances:
+            return 0.0
+        learned = TTL_DISTANCES * min(self.distances)
+        return min(max(learned, TTL_MIN_SECONDS), TTL_MAX_SECONDS)
 
     def forget(self, identity: Sequence[str]) -> None:
         """Removes a waiting call that a newer one has overtaken."""
@@ -147,15 +235,22 @@ class State:
         # The calls that describe the present stay, and their size does not count: there is one of
         # each, they alone say how the unit is, and a large set would push out all others.
         others = [one for one in self.spool if one["identity"][0] not in CURRENT]
-        sizes = [len(json.dumps(entry, default=_to_json)) for entry in others]
+        total = sum(self._size(one) for one in others)
         dropped = 0
-        while len(others) > CALLS_MAX or (sum(sizes) > CALL_BYTES_MAX and len(others) > 1):
+        while len(others) > CALLS_MAX or (total > CALL_BYTES_MAX and len(others) > 1):
             oldest = others.pop(0)
-            del sizes[0]
+            total -= self._size(oldest)
             self.spool = [one for one in self.spool if one is not oldest]
             dropped += 1
         if dropped:
             logger.warning("%s calls to Bellwether do not fit into the spool: dropped", dropped)
+
+
+    def _size(self, entry: Entry) -> int:
+        known = self._sizes.get(entry["request_id"])
+        if known is None:
+            known = self._sizes[entry["request_id"]] = len(json.dumps(entry, default=_to_json))
+        return known
 
 
 _NUMBER = (int, float)
@@ -180,6 +275,8 @@ SHAPES: Dict[str, Any] = {
     "hook_failed": (bool, type(None)),
     "resolved": list,
     "restored": bool,
+    "updated": _NUMBER,
+    "distances": list,
     "spool": list,
 }
 SHAPES_OF_MEMBERS: Dict[str, Dict[str, Any]] = {
@@ -214,7 +311,7 @@ SHAPES_OF_MEMBERS: Dict[str, Dict[str, Any]] = {
     },
 }
 #: Fields that a record of an earlier version does not have.
-LATER_FIELDS = ("application_set", "stopping", "registered")
+LATER_FIELDS = ("application_set", "stopping", "registered", "updated", "distances")
 #: Identities of the calls that describe the present.
 CURRENT = ("pull", "application", "register", "stopping")
 
@@ -227,10 +324,14 @@ def _checked(found: Dict[str, Any], name: str) -> Any:
         raise ValueError("{} is {!r}".format(name, type(value)))
     if members is not None:
         for one in value.values() if isinstance(value, dict) else value:
-            for key, kind in members.items():
-                if not isinstance(one[key], kind):
-                    raise ValueError("{} has {!r} as {}".format(name, one[key], key))
+            _check_member(name, one)
     return value
+
+
+def _check_member(name: str, one: Any) -> None:
+    for key, kind in SHAPES_OF_MEMBERS[name].items():
+        if not isinstance(one[key], kind):
+            raise ValueError("{} has {!r} as {}".format(name, one[key], key))
 
 
 def pair(first: str, second: str) -> str:

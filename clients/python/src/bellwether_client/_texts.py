@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ._secrets import masked
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Tuple
@@ -24,19 +26,44 @@ RANKS = {
     "LEVEL_ACTIVE": 4,
 }
 _NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9._/-]+")
+#: Control characters but tab and line feed, marks of direction, separators, halves of characters.
+_CONTROL = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b\\u200e\\u200f\\u2028-\\u202e"
+    "\\u2060-\\u2069\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff]"
+)
+REPLACEMENT = "\ufffd"
+
+
+def visible(text: Any) -> str:
+    """Returns the text without characters that steer a terminal or that no program takes.
+
+    A program cannot be started with NUL in an argument, and `juju-log` and `status-set` are
+    programs. Each such character becomes U+FFFD; tabs and line feeds stay.
+    """
+    return _CONTROL.sub(REPLACEMENT, str(text).replace("\r\n", "\n"))
+
+
+def line(text: Any) -> str:
+    """Returns the text as one visible line."""
+    return " ".join(visible(text).split())
 
 
 def cut(text: Any, bytes_max: int = TEXT_BYTES_MAX) -> str:
-    """Returns the text with at most so many bytes; a cut text ends with three dots."""
-    whole = str(text).encode("utf-8", "replace")
+    """Returns the visible text with at most so many bytes; a cut text ends with three dots."""
+    whole = visible(text).encode("utf-8", "replace")
     if len(whole) <= bytes_max:
         return whole.decode("utf-8")
     return whole[: bytes_max - 3].decode("utf-8", "ignore") + "..."
 
 
+def public(text: Any, bytes_max: int = TEXT_BYTES_MAX) -> str:
+    """Returns the text as others may read it: visible, without credentials, cut."""
+    return cut(masked(visible(text)), bytes_max)
+
+
 def short(text: Any) -> str:
-    """Returns the text with at most 40 characters."""
-    whole = cut(text)
+    """Returns the text with at most 40 characters, as others may read it."""
+    whole = public(text)
     return whole if len(whole) <= SHORT_MAX else whole[: SHORT_MAX - 3] + "..."
 
 
@@ -56,9 +83,8 @@ def name(text: Any) -> str:
 
 
 def target(text: Any) -> str:
-    """Returns the object of a call without control characters and without a query."""
-    plain = "".join(" " if ord(one) < 32 or 126 < ord(one) < 160 else one for one in str(text))
-    return cut(plain.split("?", 1)[0].strip(), NAME_BYTES_MAX)
+    """Returns the object of a call as one line, without a query and without credentials."""
+    return cut(masked(line(text).split("?", 1)[0].strip()), NAME_BYTES_MAX)
 
 
 def identify(statuses: List[Dict[str, Any]], before: List[Dict[str, Any]]) -> None:

@@ -174,8 +174,11 @@ class _Failures:
         self._connection.close()
         if isinstance(error, socket.timeout):
             raise no_answer(self._deadline, "no answer from " + where) from error
-        if isinstance(error, (OSError, http.client.HTTPException)):
+        if isinstance(error, OSError):
             raise _broken(where, error) from error
+        if isinstance(error, (http.client.HTTPException, ValueError, AssertionError)):
+            # The cause has bytes of the peer, which a traceback would print.
+            raise _broken(where, error) from None
 
 
 def no_answer(deadline: Deadline, what: str) -> DeadlineExceeded:

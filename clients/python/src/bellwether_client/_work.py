@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import time
 
 from . import _classify, _texts, errors
+from ._log import Log
+from ._secrets import masked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 #: The server considers an operation interrupted after this time without a `save`.
 LEASE_SECONDS = 1800.0
@@ -28,6 +29,14 @@ CHECKPOINT_BYTES_MAX = 65_536
 PROGRESS_BYTES_MAX = 256
 #: The shape of the end of an id, which is random.
 UNIQUE = "0" * 8
+#: Kinds of operations, by the word that a name begins with. A rollback is one of an operation that
+#: said before that it can be undone, which this package does not.
+KINDS = {
+    "upgrade": "OPERATION_KIND_UPGRADE",
+    "install": "OPERATION_KIND_INSTALL",
+    "configure": "OPERATION_KIND_CONFIGURE",
+    "other": "OPERATION_KIND_OTHER",
+}
 #: States of operations that have ended.
 CLOSED = tuple(
     "OPERATION_STATE_" + state for state in ("SUCCEEDED", "FAILED", "SUPERSEDED", "ABANDONED")
@@ -108,6 +117,26 @@ def _check_bytes(name: str, value: Any, bytes_max: int) -> None:
         raise ValueError("the {} has more than {} bytes".format(name, bytes_max))
 
 
+def public_report(error: BaseException) -> Dict[str, Any]:
+    """Returns the report of an exception as others may read it, the traceback included."""
+    report = _classify.report_of(error)
+    report["message"] = _texts.public(report["message"])
+    detail = masked(_texts.visible(report["internal_detail"])).encode("utf-8")
+    # The end of a traceback says most.
+    report["internal_detail"] = detail[-_classify.DETAIL_BYTES_MAX :].decode("utf-8", "ignore")
+    return report
+
+
+def _kind(name: str, given: Optional[str]) -> str:
+    """Returns the kind of an operation: the given one, else that of the first word of its name."""
+    if given is None:
+        return KINDS.get(name.split("-")[0], KINDS["other"])
+    if given not in KINDS:
+        known = ", ".join(KINDS)
+        raise ValueError("the kind of an operation is {}, not {!r}".format(known, given))
+    return KINDS[given]
+
+
 def _id_end(unit: str, unique: str) -> str:
     """Returns what follows the name of an operation in its id at the server."""
     return "-{}-{}".format(unit.replace("/", "-")[:80], unique)
@@ -146,11 +175,14 @@ class Operation:
     status while another operation of the unit is open.
     """
 
-    def __init__(self, reporter: StatusReporter, name: str, to: str, payload: bytes) -> None:
+    def __init__(
+        self, reporter: StatusReporter, name: str, to: str, payload: bytes, kind: Optional[str]
+    ) -> None:
         _check_bytes("payload", payload, PAYLOAD_BYTES_MAX)
         self._reporter = reporter
         self.name = _texts.name(name) or "operation"
-        self.to = _texts.cut(to, PROGRESS_BYTES_MAX)
+        self._kind = _kind(self.name, kind)
+        self.to = _texts.public(to, PROGRESS_BYTES_MAX)
         self._given = payload
         #: Whether an earlier hook began this operation.
         self.resumed = False
@@ -179,7 +211,7 @@ class Operation:
         _check_bytes("checkpoint", checkpoint, CHECKPOINT_BYTES_MAX)
         record = self._record
         record["checkpoint"] = checkpoint
-        record["progress"] = _texts.cut(progress, PROGRESS_BYTES_MAX) or record["progress"]
+        record["progress"] = _texts.public(progress, PROGRESS_BYTES_MAX) or record["progress"]
         self._reporter.save()
         self._show()
 
@@ -217,11 +249,11 @@ class Operation:
             self._end(record, "complete_operation", {"fence": record["fence"]})
             del self._reporter.state.operations[self.name]
         elif isinstance(error, Exception):
-            report = dict(_classify.report_of(error), component="operation", target=self.name)
+            report = dict(public_report(error), component="operation", target=self.name)
             request = {"fence": record["fence"], "error": report, "touched": True}
             self._end(record, "fail_operation", request)
             record["fence"] = 0
-            record["progress"] = _texts.cut(report["message"], PROGRESS_BYTES_MAX)
+            record["progress"] = _texts.public(report["message"], PROGRESS_BYTES_MAX)
         else:
             self._end(record, "release_operation", {"fence": record["fence"]})
             record["fence"] = 0
@@ -242,6 +274,7 @@ class Operation:
             record["fence"], was_begun, record["begun"] = 0, record["begun"], True
             begun = courier.call(
                 "begin_operation",
+                kind=self._kind,
                 target_version=self.to,
                 payload=record["payload"],
                 deterministic=True,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ._texts import line
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
@@ -25,15 +27,22 @@ class Error(Exception):
         retry_after: Optional[float] = None,
         violations: Optional[List[Tuple[str, str]]] = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.reason = reason or self.code.upper()
+        # The texts of a peer can have any characters, and errors are printed and logged.
+        self.message = line(message)
+        super().__init__(self.message)
+        self.reason = line(reason) or self.code.upper()
+        #: Whether the peer gave a reason, as a server of Bellwether does with each error.
+        self.has_reason = bool(reason)
         #: Facts of the message, by name.
-        self.metadata: Dict[str, str] = dict(metadata or {})
+        self.metadata: Dict[str, str] = {
+            line(name): line(value) for name, value in dict(metadata or {}).items()
+        }
         #: Seconds after which the call may be repeated, or None.
         self.retry_after = retry_after
         #: Each wrong field of the request with its description.
-        self.violations: List[Tuple[str, str]] = list(violations or [])
+        self.violations: List[Tuple[str, str]] = [
+            (line(field), line(description)) for field, description in violations or []
+        ]
 
     def __str__(self) -> str:
         return "{} [{}]".format(self.message, self.reason)
@@ -178,23 +187,27 @@ _STATUSES = {
 
 
 def from_wire(error: Mapping[str, Any]) -> Error:
-    """Returns the exception for an error of Connect in JSON."""
+    """Returns the exception for an error of Connect in JSON. Never raises."""
     kind: Type[Error] = _CLASSES.get(str(error.get("code")), Unknown)
     reason, retry_after = "", None
     metadata: Dict[str, str] = {}
     violations: List[Tuple[str, str]] = []
-    for detail in error.get("details") or ():
-        shown = detail.get("debug")
+    details = error.get("details")
+    for detail in details if isinstance(details, list) else ():
+        shown = detail.get("debug") if isinstance(detail, dict) else None
         if not isinstance(shown, dict):
             continue
         name = str(detail.get("type")).rpartition("/")[2]
         if name == "google.rpc.ErrorInfo":
-            reason, metadata = str(shown.get("reason", "")), shown.get("metadata") or {}
+            facts = shown.get("metadata")
+            reason, metadata = str(shown.get("reason", "")), facts if isinstance(facts, dict) else {}
         elif name == "google.rpc.RetryInfo":
-            retry_after = float(str(shown.get("retryDelay", "0s")).rstrip("s"))
+            retry_after = _seconds(shown.get("retryDelay"))
         elif name == "google.rpc.BadRequest":
-            for one in shown.get("fieldViolations") or ():
-                violations.append((one.get("field", ""), one.get("description", "")))
+            fields = shown.get("fieldViolations")
+            for one in fields if isinstance(fields, list) else ():
+                if isinstance(one, dict):
+                    violations.append((str(one.get("field")), str(one.get("description"))))
     return kind(
         str(error.get("message") or "the server gave no message"),
         reason=reason,
@@ -204,13 +217,22 @@ def from_wire(error: Mapping[str, Any]) -> Error:
     )
 
 
+def _seconds(text: Any) -> Optional[float]:
+    """Returns a duration of proto JSON; None if it is none."""
+    try:
+        found = float(str(text).rstrip("s"))
+    except ValueError:
+        return None
+    return found if 0 <= found < 1e9 else None
+
+
 def from_status(status: int, body: bytes) -> Error:
     """Returns the exception for an answer of HTTP whose status is not 200."""
     import json
 
     try:
         error = json.loads(body.decode("utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         error = None
     if isinstance(error, dict) and "code" in error:
         return from_wire(error)

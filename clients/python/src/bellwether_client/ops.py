@@ -12,7 +12,6 @@ The module imports `ops` when a reporter is made, so that the package itself nee
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import time
@@ -20,7 +19,9 @@ import time
 from . import _charm, _classify, _deliver, _state, _texts, errors
 from ._data import LeaderData, NotLeader
 from ._hook import HOOK, HookEnd
-from ._work import Attempt, Operation, open_operations
+from ._log import Log
+from ._raised import StatusError
+from ._work import Attempt, Operation, open_operations, public_report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from ._client import Client
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 #: The option of a charm that has the address.
 ADDRESS_OPTION = "bellwether-address"
@@ -41,10 +42,12 @@ SETTABLE = ("active", "waiting", "maintenance", "blocked")
 CALLS_SECONDS = 1.9
 #: A hook that ends cannot try again sooner: the next one starts after some seconds.
 SHORTEST_WAIT_SECONDS = 10.0
+#: The attribute of a charm that has its reporter.
+REPORTER = "_bellwether_reporter"
 #: Hooks in which a person may have removed the cause of an error.
 CHANGED = ("config-changed", "upgrade-charm", "secret-changed")
 
-__all__ = ["Attempt", "LeaderData", "NotLeader", "Operation", "StatusReporter"]
+__all__ = ["Attempt", "LeaderData", "NotLeader", "Operation", "StatusError", "StatusReporter"]
 
 
 class StatusReporter:
@@ -52,20 +55,33 @@ class StatusReporter:
 
     `address` is the address of the server; without it the option `bellwether-address` of the
     charm, then BELLWETHER_SERVER. Without any, everything works inside of the unit only.
-    `timeout` is for all calls of a hook together. `application_status` is `contribute` or
-    `override`: how a status of the application takes part. `settings` are those of `Client`.
+    `namespace` is that of the application; without it the name of the model, which several
+    controllers can have. `timeout` is for all calls of a hook together. `application_status` is
+    `contribute` or `override`: how a status of the application takes part. `set_ttl` is the time
+    in seconds after which the set of the unit is stale without another hook: 0 for never, None
+    for three distances of the hooks `update-status`. `settings` are those of `Client`.
+
+    A charm has one reporter: a library that makes another one gets the first, with its settings.
     """
+
+    def __new__(cls, charm: ops.CharmBase, *_: Any, **__: Any) -> StatusReporter:
+        known = getattr(charm, REPORTER, None)
+        return known if isinstance(known, cls) else super().__new__(cls)
 
     def __init__(
         self,
         charm: ops.CharmBase,
         address: Optional[str] = None,
         *,
+        namespace: Optional[str] = None,
         application_status: str = "contribute",
         timeout: float = CALLS_SECONDS,
+        set_ttl: Optional[float] = None,
         state_dir: Optional[str] = None,
         **settings: Any,
     ) -> None:
+        if getattr(charm, REPORTER, None) is self:
+            return
         unknown = sorted(set(settings) - set(SETTINGS))
         if unknown:
             known = ", ".join(SETTINGS)
@@ -73,7 +89,7 @@ class StatusReporter:
         self.charm = charm
         self._address, self._settings = address, settings
         self.names = {
-            "namespace": charm.model.name or "",
+            "namespace": charm.model.name or "" if namespace is None else namespace,
             "application": charm.app.name,
             "unit": charm.unit.name,
         }
@@ -87,11 +103,13 @@ class StatusReporter:
         #: The statuses that this hook has collected, and whether it set one of the application.
         self.collected: Dict[str, List[Any]] = {"unit": [], "app": []}
         self.application_set = False
-        self._end = HookEnd(self, application_status)
+        #: Statuses of `StatusError` that handlers of this hook have raised.
+        self.raised: List[Any] = []
+        self._end = HookEnd(self, application_status, set_ttl)
         self._end.begin()
         self._observer = _charm.watch(self)
         # ops keeps no observer alive, and a charm may not keep its reporter.
-        setattr(charm, "_bellwether_reporter", self)
+        setattr(charm, REPORTER, self)
 
     # Statuses with details, for `event.add_status` or `unit.status`.
 
@@ -133,10 +151,11 @@ class StatusReporter:
             report["ttl"] = min(max(float(ttl), 1.0), 30 * 86400.0)
         expires = now + report["ttl"] if ttl is not None else None
         kept = dict(report, expires=expires, while_stopping=self.state.stopping)
-        self.state.pushes[_state.pair(report["component"], report["key"])] = kept
         request = {"unit": self.names["unit"], "cut_long_texts": True}
         request["status"] = dict(report, kind="STATUS_KIND_PUSH")
-        self.say(["push", report["component"], report["key"]], "report_status", request)
+        # The end of the hook writes the file; until then the journal has the status.
+        self.state.note_push(_state.pair(report["component"], report["key"]), kept, request)
+        self._deliver()
 
     def clear(self, component: str, key: Optional[str] = None) -> None:
         """Ends the kept statuses of a component, or the one with the key."""
@@ -164,7 +183,8 @@ class StatusReporter:
             found.append((one["level"][len("LEVEL_") :].lower(), one["message"]))
         for fault in self.state.faults.values():
             level = _classify.level_of(fault)
-            if level:
+            # The failure of an earlier hook ends with this one, which is good up to now.
+            if level and fault["component"] != HOOK:
                 text = fault["report"]["message"]
                 found.append((level, "{}: {}".format(fault["component"], text)))
         ranked = sorted(found, key=lambda one: _texts.RANKS.get("LEVEL_" + one[0].upper(), 9))
@@ -213,8 +233,8 @@ class StatusReporter:
         """
         component, target = _texts.name(component), _texts.target(target)
         pair, now = _state.pair(component, target), time.time()
-        report = dict(_classify.report_of(error), component=component, target=target)
-        report["action"] = _texts.cut(action)
+        report = dict(public_report(error), component=component, target=target)
+        report["action"] = _texts.public(action)
         report["shortest_wait"] = shortest_wait
         fault = self.state.faults.get(pair)
         if fault is None:
@@ -268,12 +288,16 @@ class StatusReporter:
         request["generation"] = self.generation()
         self.say(["resolve-all"], "resolve_error", request, ["fault"])
 
-    def operation(self, name: str, to: str, payload: bytes = b"") -> Operation:
+    def operation(
+        self, name: str, to: str, payload: bytes = b"", *, kind: Optional[str] = None
+    ) -> Operation:
         """Returns a context manager for work that the next hook continues if this one ends.
 
-        An exception is reported and raised again; the record stays for the next hook.
+        An exception is reported and raised again; the record stays for the next hook. `kind` is
+        `upgrade`, `install`, `configure` or `other`, and gives the words for people;
+        without it, it is the first word of the name, or else `other`.
         """
-        return Operation(self, name, to, payload)
+        return Operation(self, name, to, payload, kind)
 
     def operations(self) -> Dict[str, str]:
         """Returns the target of each operation that an earlier hook began and did not end."""
@@ -288,13 +312,16 @@ class StatusReporter:
 
     def flush(self) -> None:
         """Delivers now what waits. Without this, the end of the hook does it."""
+        self._deliver()
+        self.save()
+
+    def _deliver(self) -> None:
         try:
             self.courier.flush(self.state, self.is_leader)
         except Exception:
             # A call that cannot even be made must not stop those of all later hooks.
             logger.exception("what waits for Bellwether cannot be delivered, and is dropped")
             self.state.spool = []
-        self.save()
 
     def say(
         self,
@@ -342,6 +369,9 @@ class StatusReporter:
             records = self._listed("list_statuses", "statuses")
             begun = open_operations(self.courier, self._listed("list_operations", "operations"))
         except errors.Error:
+            return
+        except Exception:
+            logger.exception("what the server keeps of this unit cannot be read")
             return
         self.state.restored = True
         for record in records:
@@ -398,12 +428,14 @@ class StatusReporter:
         try:
             answer = self.courier.call("report_error", error=error, **request)
         except errors.Error as refused:
-            if not isinstance(refused, errors.InvalidArgument):
+            # A server of Bellwether that refuses the report would do so again.
+            if not (isinstance(refused, errors.InvalidArgument) and refused.has_reason):
                 self.state.put(identity, "report_error", dict(request, error=error))
             return None
         self.state.forget(identity)
-        verdict = dict(answer["verdict"] or {})
-        return verdict if verdict else None
+        verdict = dict(answer["verdict"])
+        verdict["explanation"] = _texts.line(verdict["explanation"])
+        return verdict
 
     def _is_released(self, fault: Dict[str, Any]) -> bool:
         """Asks the server whether an operator released the component."""
@@ -450,9 +482,10 @@ def _restored(record: Any) -> Dict[str, Any]:
     """Returns a kept status of the server as the state has it."""
     report = record["report"]
     texts = ("short_message", "check", "action", "reason")
-    kept = {name: report[name] for name in texts if report[name]}
-    for name in ("component", "key", "level", "message"):
+    kept: Dict[str, Any] = {name: _texts.public(report[name]) for name in texts if report[name]}
+    for name in ("component", "key", "level"):
         kept[name] = report[name]
+    kept["message"] = _texts.public(report["message"])
     since, expires = record["since_time"], record["expire_time"]
     kept["observe_time"] = since.timestamp() if since else time.time()
     kept["expires"] = expires.timestamp() if expires else None
