@@ -30,6 +30,9 @@ check-long: tools ## The soaks, the simulation, the models, the planted faults, 
 	$(MAKE) load
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 	BELLWETHER_EACH_STEP=1 $(CARGO) test --locked --lib -- a_crash_between_two_steps
+	$(CARGO) build --locked --bin bellwether
+	BELLWETHER_ALL_HOOKS=1 BELLWETHER_BINARY="$${CARGO_TARGET_DIR:-target}/debug/bellwether" \
+	  .tools/venv/bin/python -m unittest discover --start-directory clients/python/tests --pattern test_hooks.py
 	$(MAKE) simulate ARGS="--seeds 200 --minutes 10 --twice"
 	$(MAKE) model
 	$(MAKE) planted-faults
