@@ -96,7 +96,12 @@ impl App {
         let store: Arc<dyn Store> = match &config.store {
             StoreChoice::Memory => Arc::new(MemoryStore::new(retention)),
             StoreChoice::Embedded(dir) => {
-                let options = embedded::Options { retention, ..embedded::Options::default() };
+                let accepts_data_loss = config.accept_data_loss.clone();
+                let options = embedded::Options {
+                    retention,
+                    accepts_data_loss,
+                    ..embedded::Options::default()
+                };
                 Arc::new(EmbeddedStore::open(dir, options)?)
             }
             StoreChoice::Redis(target, durability) => {

@@ -44,6 +44,11 @@ pub struct Flags {
     /// Storage backend
     #[command(flatten)]
     pub store: StoreFlags,
+    /// Start the embedded store of this store epoch even if acknowledged commits are lost, because
+    /// a part of its log is damaged or missing. The error of such a start names the epoch. The
+    /// epoch changes then, so that the same value accepts no later loss
+    #[arg(long, env = "BELLWETHER_ACCEPT_DATA_LOSS", value_name = "EPOCH")]
+    pub accept_data_loss: Option<String>,
     /// File with error rules of your own, in TOML; read again at SIGHUP
     #[arg(long, env = "BELLWETHER_ERROR_RULES", value_name = "FILE")]
     pub error_rules: Option<PathBuf>,
@@ -77,6 +82,7 @@ struct File {
     store_key: Option<PathBuf>,
     durability: Option<String>,
     data_dir: Option<PathBuf>,
+    accept_data_loss: Option<String>,
     ephemeral: bool,
     insecure: bool,
     no_reflection: bool,
@@ -106,6 +112,8 @@ pub struct Config {
     pub ops_listen: SocketAddr,
     /// The storage backend.
     pub store: StoreChoice,
+    /// The epoch of an embedded store that is opened even if acknowledged commits are lost.
+    pub accept_data_loss: Option<String>,
     /// How long open calls may take to finish when the server stops.
     pub drain_deadline: Duration,
     /// Limits of the aggregator and of the domain.
@@ -241,6 +249,7 @@ impl Config {
             grpc_listen,
             ops_listen,
             store: file.store(flags.store)?,
+            accept_data_loss: flags.accept_data_loss.or(file.accept_data_loss.take()),
             tls,
             callers,
             ..Config::ephemeral()
@@ -265,6 +274,7 @@ impl Config {
             grpc_listen: anywhere,
             ops_listen: anywhere,
             store: StoreChoice::Memory,
+            accept_data_loss: None,
             // Shorter than the 30 s that Kubernetes and systemd wait before they kill.
             drain_deadline: Duration::from_secs(10),
             aggregator: aggregator::Options::default(),

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use crate::domain::revision::Revision;
 
+use super::Epoch;
+
 /// Why a read failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
@@ -106,7 +108,7 @@ pub enum OpenError {
     /// The file is not a valid database.
     #[error(
         "database {} is damaged ({reason}); \
-         restore it from a backup, or move it away to start empty: \
+         restore the data directory from a backup, or move it away to start empty: \
          workers send their reports again",
         path.display()
     )]
@@ -116,11 +118,12 @@ pub enum OpenError {
         /// The problem in words.
         reason: String,
     },
-    /// A segment of the log in front of the database is not valid.
+    /// A segment of the log in front of the database is not valid, or groups before it are missing.
     #[error(
         "log segment {} is damaged ({reason}); \
-         restore the whole data directory from a backup, or move it away to start empty: \
-         workers send their reports again",
+         restore the whole data directory from a backup, or start once with \
+         --accept-data-loss {epoch} to serve what can be read: \
+         each unit is uncertain then until it reports again",
         path.display()
     )]
     DamagedLog {
@@ -128,6 +131,35 @@ pub enum OpenError {
         path: PathBuf,
         /// The problem in words.
         reason: String,
+        /// The epoch of the store.
+        epoch: Epoch,
+    },
+    /// The database was not closed, and its log is not there.
+    #[error(
+        "log of database {} is missing (bellwether.log.*), and has commits that the database \
+         lacks; restore the whole data directory from a backup, or start once with \
+         --accept-data-loss {epoch} to serve what the database has: \
+         each unit is uncertain then until it reports again",
+        path.display()
+    )]
+    MissingLog {
+        /// The database.
+        path: PathBuf,
+        /// The epoch of the store.
+        epoch: Epoch,
+    },
+    /// There is a log without its database.
+    #[error(
+        "database {} is missing, and its log {} is there; \
+         restore the whole data directory from a backup, or move it away to start empty: \
+         workers send their reports again",
+        path.display(), segment.display()
+    )]
+    MissingDatabase {
+        /// The database.
+        path: PathBuf,
+        /// The first segment of the log.
+        segment: PathBuf,
     },
     /// A newer version wrote the database.
     #[error(

@@ -121,7 +121,7 @@ fn a_damaged_database_is_refused() {
         let (code, said) = refused(&["--data-dir", path]);
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("is damaged"), "{said}");
-        assert!(said.contains("restore it from a backup"), "{said}");
+        assert!(said.contains("restore the data directory from a backup"), "{said}");
         assert!(!said.contains("panicked"), "{said}");
     }
 }

@@ -31,6 +31,7 @@ mod cli_words;
 mod clock;
 mod cluster;
 mod connect;
+mod damaged_log;
 mod damping;
 mod dice;
 mod doctor;

@@ -13,6 +13,9 @@ use crate::sync::panic_text;
 
 use super::disk::{SPACE_LOW, space_of};
 use super::file::{Files, Location};
+use super::log::LogEnd;
+use super::overlay::Overlay;
+use super::recover::Examined;
 
 /// Free space below this is an error: it holds a database of a few applications.
 const SPACE_MIN: u64 = 64 << 20;
@@ -23,6 +26,7 @@ pub fn examine(dir: &Path) -> Vec<Finding> {
     let mut findings = vec![directory];
     findings.extend(there.and_then(|there| space(&there)));
     let location = Location::new(dir, Files::of(dir));
+    findings.extend(location.log_alone().map(|error| refused(&error)));
     if location.is_there() {
         findings.push(database(&location));
         findings.extend(location.open_to_others().into_iter().map(|found| {
@@ -71,32 +75,55 @@ fn space(there: &Path) -> Option<Finding> {
     })
 }
 
-/// Reads the database as a server would, but repairs nothing.
+/// Reads the database and its log as a server would, but repairs only a copy in memory.
 fn database(location: &Location) -> Finding {
     let opened = catch_unwind(AssertUnwindSafe(|| {
         let database = Builder::new().open_read_only(&location.file);
-        let database = match database {
-            // The database was not closed. The next start repairs it.
+        Ok(match database {
             Err(DatabaseError::RepairAborted) => {
-                return Ok("will be repaired by the next start".to_string());
+                let repaired = Overlay::open(&location.file).map_err(DatabaseError::from);
+                let repaired = repaired.and_then(|file| Builder::new().create_with_backend(file));
+                let repaired = repaired.map_err(|error| location.database_error(error))?;
+                ("was not closed, and can be repaired", location.examine(&repaired)?)
             }
-            opened => opened.map_err(|error| location.database_error(error))?,
-        };
-        Ok(match location.examine(&database)? {
-            0 => "can be read".to_string(),
-            groups => format!("can be read; the next start adds {groups} syncs from the log"),
+            opened => {
+                let opened = opened.map_err(|error| location.database_error(error))?;
+                ("can be read", location.examine(&opened)?)
+            }
         })
     }));
     let opened = opened.unwrap_or_else(|panic| Err(location.damaged(panic_text(&*panic))));
     match opened {
-        Ok(found) => Finding::ok("database", format!("{} {found}", location.file.display())),
+        Ok((found, examined)) => readable(location, found, &examined),
         // A running server has the file locked.
         Err(OpenError::InUse { .. }) => {
             let found = "another process uses it, so its content was not checked";
             Finding::ok("database", found)
         }
-        Err(error) => {
-            Finding::error("database", error.to_string(), "a server of Bellwether would not start")
-        }
+        Err(error) => refused(&error),
     }
+}
+
+fn refused(error: &OpenError) -> Finding {
+    Finding::error("database", error.to_string(), "a server of Bellwether would not start")
+}
+
+fn readable(
+    location: &Location,
+    found: &str,
+    Examined { groups, last, end }: &Examined,
+) -> Finding {
+    let mut found = format!("{} {found}", location.file.display());
+    if 0 < *groups {
+        found += &format!("; the next start adds {groups} groups from the log, up to group {last}");
+    }
+    let Some(LogEnd { segment, place, is_incomplete: true, .. }) = end else {
+        return Finding::ok("database", found);
+    };
+    let segment = segment.display();
+    found += &format!("; the log ends in an incomplete group, at byte {place} of {segment}");
+    let why = "a loss of power leaves this of a group that was not acknowledged, but so can \
+               damage: then acknowledged commits after the last group are lost";
+    Finding::warning("database", found, why)
+        .advise("restore the data directory from a backup if there was no loss of power")
 }

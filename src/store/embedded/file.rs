@@ -20,7 +20,7 @@ use super::header::{HEADER_BYTES, is_newest_slot_damaged};
 use super::limits::Limits;
 use super::log::{Log, LogDir, LogFiles};
 use super::read::{ReadFailure, read_heads, read_meta};
-use super::recover;
+use super::recover::{self, Examined};
 use super::reserve::Reserve;
 use super::tables::{WITH_LOG, write_meta};
 
@@ -88,10 +88,19 @@ impl Location {
         !matches!(self.file.try_exists(), Ok(false))
     }
 
+    /// Returns the error for a log without its database, if that is the case.
+    pub(super) fn log_alone(&self) -> Option<OpenError> {
+        // In this order: another process may create both now, the database first.
+        let generations = self.files.log.list().ok()?;
+        let segment = self.files.log.path(*generations.first()?);
+        (!self.is_there()).then(|| OpenError::MissingDatabase { path: self.file.clone(), segment })
+    }
+
     /// Creates the directory and the file if they do not exist.
     pub(super) fn create(&self) -> Result<(), OpenError> {
         let mut dir = DirBuilder::new();
         dir.recursive(true).mode(0o700).create(&self.dir).map_err(|e| self.io(e))?;
+        self.log_alone().map_or(Ok(()), Err)?;
         if self.file.try_exists().map_err(|e| self.io(e))? {
             return Ok(());
         }
@@ -125,8 +134,8 @@ impl Location {
     }
 
     /// Opens the database, checks every page, applies what the log has in addition, and reads the
-    /// data that stays in memory.
-    pub(super) fn open(&self) -> Result<Opened, OpenError> {
+    /// data that stays in memory. `accepted` is the epoch of a store that may lose commits.
+    pub(super) fn open(&self, accepted: Option<&str>) -> Result<Opened, OpenError> {
         // redb takes an empty file for a new database.
         if fs::metadata(&self.file).map_err(|e| self.io(e))?.len() == 0 {
             return Err(self.damaged("it is empty"));
@@ -146,7 +155,7 @@ impl Location {
             let database = database.map_err(|e| self.database_error(e))?;
             self.check_format(&database)?;
             let Files { log, limits, .. } = &self.files;
-            let recovered = recover::recover(&database, log.clone(), limits.segment_bytes);
+            let recovered = recover::recover(&database, log.clone(), limits, accepted);
             let (log, applied) = recovered.map_err(|e| self.error(e))?;
             let (meta, heads) = self.read(&database)?;
             Ok(Opened { database, meta, heads, log, applied })
@@ -204,9 +213,8 @@ impl Location {
         Ok((meta, Heads::restore(Bucket::default(), heads, meta.marks)))
     }
 
-    /// Checks the database and its log without changing anything. Returns the number of groups in
-    /// the log that the database lacks.
-    pub(super) fn examine(&self, database: &impl ReadableDatabase) -> Result<u64, OpenError> {
+    /// Checks the database and its log without changing anything.
+    pub(super) fn examine(&self, database: &impl ReadableDatabase) -> Result<Examined, OpenError> {
         self.check_format(database)?;
         self.read(database)?;
         recover::examine(database, self.files.log.clone()).map_err(|e| self.error(e))
@@ -233,7 +241,12 @@ impl Location {
             ReadFailure::Record { record, reason } => {
                 self.damaged(&format!("{record} cannot be read: {reason}"))
             }
-            ReadFailure::Segment { path, reason } => OpenError::DamagedLog { path, reason },
+            ReadFailure::Segment { path, reason, epoch } => {
+                OpenError::DamagedLog { path, reason, epoch }
+            }
+            ReadFailure::NoLog { epoch } => {
+                OpenError::MissingLog { path: self.file.clone(), epoch }
+            }
         }
     }
 

@@ -35,7 +35,7 @@ use crate::sync::{self, lock};
 use super::clock::Clock;
 use super::heads::{Heads, Observers};
 use super::{
-    Applied, Broadcast, CommitError, Epoch, NumberedEvent, Observer, OpenError, ReadError,
+    Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, OpenError, ReadError,
     Retention, Space, Store, Version, random_store_id,
 };
 
@@ -47,6 +47,7 @@ use writer::{Job, Writer};
 
 mod applier;
 mod batch;
+mod data_loss;
 mod disk;
 pub mod doctor;
 mod file;
@@ -56,6 +57,7 @@ mod limits;
 mod log;
 mod newest;
 mod op;
+mod overlay;
 mod read;
 mod recover;
 mod reserve;
@@ -80,11 +82,19 @@ pub struct Options {
     pub retention: Retention,
     /// The pause between attempts to reopen the database after an error.
     pub retry_interval: Duration,
+    /// The epoch of a store that is opened even if a part of its log is damaged or missing. What
+    /// can be read is served, and a data loss is recorded: the epoch changes, so that the same
+    /// value accepts no later loss.
+    pub accepts_data_loss: Option<String>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { retention: Retention::default(), retry_interval: Duration::from_secs(1) }
+        Options {
+            retention: Retention::default(),
+            retry_interval: Duration::from_secs(1),
+            accepts_data_loss: None,
+        }
     }
 }
 
@@ -122,6 +132,11 @@ struct Published {
 impl EmbeddedStore {
     /// Opens the store in a directory, and creates both if they do not exist. It takes time because
     /// it reads and checks the whole file.
+    ///
+    /// # Errors
+    ///
+    /// `DamagedLog` or `MissingLog` if acknowledged commits may be lost, unless
+    /// [`Options::accepts_data_loss`] has the epoch of the store. Nothing is changed then.
     pub fn open(dir: &Path, options: Options) -> Result<EmbeddedStore, OpenError> {
         EmbeddedStore::open_with(dir, options, Files::of(dir))
     }
@@ -134,7 +149,8 @@ impl EmbeddedStore {
         for finding in location.open_to_others() {
             tracing::warn!("{finding}");
         }
-        let Opened { database, meta, heads, log, applied } = location.open()?;
+        let Opened { database, meta, heads, log, applied } =
+            location.open(options.accepts_data_loss.as_deref())?;
         location.reserve.fill();
         let is_full = location.reserve.is_out();
         let shared = Arc::new(Shared {
@@ -254,7 +270,10 @@ impl Store for EmbeddedStore {
 
     fn follow(&self, observer: Arc<dyn Observer>) {
         let Published { heads, observers } = &mut *self.shared.published();
-        observers.add(observer, [&*heads]);
+        observers.add(observer.clone(), [&*heads]);
+        if self.shared.epoch.losses != 0 {
+            observer.on_data_loss(Bucket::default(), self.shared.epoch);
+        }
     }
 
     async fn events(

@@ -1,5 +1,6 @@
 //! Reads from the database, each time as of one commit.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
@@ -15,7 +16,7 @@ use crate::store::key::{
     EVENTS, HEADS, Key, META, META_STORE, RECORDS, app_of_head, append_event, event_number,
     prefix_of, range_of,
 };
-use crate::store::{NumberedEvent, Position, ReadError, Retention};
+use crate::store::{Epoch, NumberedEvent, Position, ReadError, Retention};
 
 /// Why a read of the database or of its log failed.
 #[derive(Debug)]
@@ -24,8 +25,10 @@ pub(super) enum ReadFailure {
     Database(redb::Error),
     /// A record is not valid.
     Record { record: String, reason: String },
-    /// A segment of the log is damaged, or does not continue the database.
-    Segment { path: PathBuf, reason: String },
+    /// A segment of the log is damaged, or does not continue the database of this epoch.
+    Segment { path: PathBuf, reason: String, epoch: Epoch },
+    /// The database of this epoch has a log, and no segment of it is there.
+    NoLog { epoch: Epoch },
 }
 
 impl<E: Into<redb::Error>> From<E> for ReadFailure {
@@ -34,13 +37,32 @@ impl<E: Into<redb::Error>> From<E> for ReadFailure {
     }
 }
 
+impl fmt::Display for ReadFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadFailure::Database(error) => error.fmt(f),
+            ReadFailure::Record { record, reason } => write!(f, "{record}: {reason}"),
+            ReadFailure::Segment { path, reason, .. } => write!(f, "{}: {reason}", path.display()),
+            ReadFailure::NoLog { .. } => f.write_str("the log is missing"),
+        }
+    }
+}
+
 impl ReadFailure {
+    /// Returns whether a part of the log is damaged or missing, which an operator can accept.
+    pub(super) fn is_loss(&self) -> bool {
+        matches!(self, ReadFailure::Segment { .. } | ReadFailure::NoLog { .. })
+    }
+
     /// Returns the error for the caller that reads an application.
     pub(super) fn into_read_error(self, app: &AppName) -> ReadError {
         match self {
             ReadFailure::Record { record, reason } => ReadError::Corrupt { record, reason },
-            ReadFailure::Segment { path, reason } => {
+            ReadFailure::Segment { path, reason, .. } => {
                 ReadError::Corrupt { record: path.display().to_string(), reason }
+            }
+            ReadFailure::NoLog { .. } => {
+                ReadError::Corrupt { record: app.to_string(), reason: self.to_string() }
             }
             ReadFailure::Database(
                 error @ (redb::Error::Corrupted(_) | redb::Error::TableTypeMismatch { .. }),

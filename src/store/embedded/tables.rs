@@ -153,6 +153,32 @@ pub(super) fn write_meta(
     })
 }
 
+/// Writes that there is no log any more. The database has all its groups up to `applied`.
+pub(super) fn write_no_log(database: &Database, applied: u64) -> Result<(), redb::Error> {
+    in_transaction(database, true, |tables| {
+        tables.meta.insert(META_FORMAT, &u32::from(FORMAT).to_le_bytes()[..])?;
+        tables.write_applied(applied)
+    })
+}
+
+/// Writes the meta record and the heads after a data loss: key and record of each. There is no log
+/// any more.
+pub(super) fn write_data_loss(
+    database: &Database,
+    meta: &Meta,
+    heads: &[(Vec<u8>, Vec<u8>)],
+    applied: u64,
+) -> Result<(), redb::Error> {
+    in_transaction(database, true, |tables| {
+        for (key, record) in heads {
+            tables.heads.insert(&**key, &**record)?;
+        }
+        tables.meta.insert(META_STORE, &*codec::encode(meta))?;
+        tables.meta.insert(META_FORMAT, &u32::from(FORMAT).to_le_bytes()[..])?;
+        tables.write_applied(applied)
+    })
+}
+
 /// Changes the tables in one transaction.
 fn in_transaction(
     database: &Database,

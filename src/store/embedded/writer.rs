@@ -215,8 +215,10 @@ impl Writer {
         Ok(steps)
     }
 
-    /// Marks the database as one with a log, and starts the thread that applies the log.
+    /// Creates the log, marks the database as one with a log, and starts the thread that applies
+    /// the log.
     fn start_applier(&mut self) -> Result<(), String> {
+        self.log.create().map_err(|error| error.to_string())?;
         self.write_meta(true)?;
         let applier = Applier::new(self.shared.clone(), self.log.segments.clone());
         let thread = std::thread::Builder::new().name("store-applier".to_string());
@@ -254,7 +256,8 @@ impl Writer {
         if is_full {
             self.location.reserve.release();
         }
-        let adopted = self.location.open().map_err(|e| e.to_string()).and_then(|o| self.adopt(o));
+        let adopted =
+            self.location.open(None).map_err(|e| e.to_string()).and_then(|o| self.adopt(o));
         match adopted {
             Ok(()) if is_full => {
                 tracing::warn!("the disk is full: deletions alone are written until there is room");

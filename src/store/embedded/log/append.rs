@@ -3,13 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use super::group::LogGroup;
-use super::segment::{self, HEADER_BYTES, SegmentFile};
+use super::group::{self, LogGroup};
+use super::segment::{self, GROWTH_BYTES, SegmentFile};
 use super::set::{Segment, Segments};
-
-/// The steps in which a segment grows that was not filled before. A sync of a write that does not
-/// grow the file is faster.
-const GROWTH_BYTES: u64 = 256 << 10;
 
 /// The end of the log. After an error it must be discarded: the last group may be on disk or not.
 pub(crate) struct Log {
@@ -34,11 +30,22 @@ impl Log {
         Log { segments, end: None, next }
     }
 
+    /// Creates the first segment, so that the log exists before it has a group.
+    pub(crate) fn create(&mut self) -> io::Result<()> {
+        if self.end.is_none() {
+            let first = self.segments.first()?;
+            self.end = Some(self.begin(first)?);
+        }
+        Ok(())
+    }
+
     /// Appends a group and syncs it. Returns its sequence, and whether the next segment must be
     /// prepared now.
     pub(crate) fn append(&mut self, group: &mut LogGroup) -> io::Result<(u64, bool)> {
         let (sequence, step) = (self.next, self.segments.segment_bytes / 2);
-        let end = self.end_for(group)?;
+        self.create()?;
+        self.make_room(group)?;
+        let end = self.end.as_mut().ok_or(io::ErrorKind::NotFound)?;
         group.seal(end.generation, sequence);
         end.append(group.bytes())?;
         let asks = end.ask_at < end.place;
@@ -50,47 +57,68 @@ impl Log {
         Ok((sequence, asks))
     }
 
-    /// Returns the place for a group: in the newest segment, or in the next one if that is full.
-    fn end_for(&mut self, group: &LogGroup) -> io::Result<&mut End> {
-        let last = self.next - 1;
-        let next = match &self.end {
-            None => Some(self.segments.first()?),
-            Some(end) if end.has_room(group, self.segments.segment_bytes) => None,
-            Some(end) => self.segments.exchange(end.generation, last),
-        };
-        if let Some(next) = next {
-            let header = segment::header(self.segments.store_id, next.generation);
-            self.end = Some(End::begin(next, &header, self.segments.segment_bytes)?);
+    /// Goes on in the next segment if a group does not fit into the newest one.
+    fn make_room(&mut self, group: &LogGroup) -> io::Result<()> {
+        let Some(end) = &self.end else { return Ok(()) };
+        if end.has_room(group, self.segments.segment_bytes) {
+            return Ok(());
         }
-        self.end.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
+        let last = self.next - 1;
+        if let Some(next) = self.segments.exchange(end.generation, last) {
+            // The next segment is open before this one names it, and has no group before that: a
+            // start can tell whether a segment is missing.
+            let next = self.begin(next)?;
+            end.close(last)?;
+            self.end = Some(next);
+        }
+        Ok(())
+    }
+
+    /// Writes the header and the opening of a segment, and syncs them.
+    fn begin(&self, Segment { generation, file }: Segment) -> io::Result<End> {
+        let found = file.size()?;
+        let allocated = found.max(GROWTH_BYTES.min(self.segments.segment_bytes)).max(START_BYTES);
+        let mut start = segment::header(self.segments.store_id, generation).to_vec();
+        let opening = LogGroup::opening(generation, self.next - 1, allocated);
+        start.extend_from_slice(opening.bytes());
+        let place = start.len() as u64;
+        if found < allocated {
+            start.resize(allocated as usize, 0);
+        }
+        file.write_at(0, &start)?;
+        file.sync()?;
+        let ask_at = self.segments.segment_bytes / 2;
+        Ok(End { generation, file, place, allocated, ask_at })
     }
 }
 
-impl End {
-    fn begin(segment: Segment, header: &[u8], segment_bytes: u64) -> io::Result<End> {
-        let Segment { generation, file } = segment;
-        let allocated = file.size()?;
-        file.write_at(0, header)?;
-        let (place, ask_at) = (HEADER_BYTES as u64, segment_bytes / 2);
-        Ok(End { generation, file, place, allocated, ask_at })
-    }
+/// The size of a header and of an opening, with some room.
+const START_BYTES: u64 = 512;
 
+impl End {
+    /// Returns whether the segment has room for a group and for its closing.
     fn has_room(&self, group: &LogGroup, segment_bytes: u64) -> bool {
-        self.place + group.bytes().len() as u64 <= segment_bytes
+        self.place + (group.bytes().len() + group::HEADER_BYTES) as u64 <= segment_bytes
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let place = self.place + bytes.len() as u64;
         self.file.write_at(self.place, bytes)?;
-        if self.allocated < place {
-            let grown = place.next_multiple_of(GROWTH_BYTES);
-            let zeros = vec![0; (grown - place) as usize];
-            // Without the zeros the next sync is slower. That they do not fit is no error of this
-            // group.
-            self.allocated = self.file.write_at(place, &zeros).map_or(place, |()| grown);
+        if self.allocated <= place {
+            // Zeros follow each group, so that a start can tell whether the file was cut off. They
+            // also make the next sync faster.
+            let grown = (place + 1).next_multiple_of(GROWTH_BYTES);
+            self.file.write_at(place, &vec![0; (grown - place) as usize])?;
+            self.allocated = grown;
         }
         self.file.sync()?;
         self.place = place;
         Ok(())
+    }
+
+    /// Writes that another segment continues this one.
+    fn close(&self, last: u64) -> io::Result<()> {
+        self.file.write_at(self.place, LogGroup::closing(self.generation, last).bytes())?;
+        self.file.sync()
     }
 }

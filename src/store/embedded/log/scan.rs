@@ -5,23 +5,28 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::store::Epoch;
 use crate::store::embedded::read::ReadFailure;
 
 use super::append::Log;
-use super::group::{self, ALIGNMENT};
-use super::segment::{self, HEADER_BYTES, LogFiles, Usage};
+use super::content::{self, Content, Rest};
+use super::segment::{self, LogFiles, Usage};
 use super::set::Segments;
 
 /// The log of a database that was not closed.
 pub(crate) struct Scan {
     files: Arc<dyn LogFiles>,
-    store_id: u64,
+    epoch: Epoch,
     /// The generations of all segments.
     generations: Vec<u64>,
     /// The number of segments that were read.
     read: usize,
     /// The sequence of the next group to apply.
     next: u64,
+    /// The newest segment in use so far, and what follows its last group.
+    newest: Option<(LogEnd, Rest)>,
+    /// The error that follows the groups that were returned.
+    failure: Option<ReadFailure>,
 }
 
 /// The groups of one segment that the database does not have.
@@ -41,93 +46,122 @@ impl FoundGroups {
     }
 }
 
+/// The end of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogEnd {
+    generation: u64,
+    /// The path of the newest segment in use.
+    pub(crate) segment: PathBuf,
+    /// The place after its last group, in bytes.
+    pub(crate) place: usize,
+    /// Whether something follows the last group that may be a group: one that a loss of power
+    /// interrupted, or a damaged one.
+    pub(crate) is_incomplete: bool,
+}
+
 impl Scan {
     /// Starts with the group after `applied`, the last one that the database has.
-    pub(crate) fn new(files: Arc<dyn LogFiles>, store_id: u64, applied: u64) -> io::Result<Scan> {
-        Ok(Scan { generations: files.list()?, files, store_id, read: 0, next: applied + 1 })
+    pub(crate) fn new(files: Arc<dyn LogFiles>, epoch: Epoch, applied: u64) -> io::Result<Scan> {
+        let generations = files.list()?;
+        let (newest, failure) = (None, None);
+        Ok(Scan { files, epoch, generations, read: 0, next: applied + 1, newest, failure })
     }
 
-    /// Returns the groups of the next segment that has any.
+    /// Returns whether there is any segment.
+    pub(crate) fn has_segments(&self) -> bool {
+        !self.generations.is_empty()
+    }
+
+    /// Returns the end of the log, once all groups were returned. `None` if no segment is in use.
+    pub(crate) fn end(&self) -> Option<&LogEnd> {
+        self.newest.as_ref().map(|(end, _)| end)
+    }
+
+    /// Returns the groups of the next segment that has any. After an error no more groups can be
+    /// read.
     pub(crate) fn next_groups(&mut self) -> Result<Option<FoundGroups>, ReadFailure> {
-        while let Some(&generation) = self.generations.get(self.read) {
+        while self.failure.is_none()
+            && let Some(&generation) = self.generations.get(self.read)
+        {
             self.read += 1;
             let bytes = self.files.read(generation)?;
-            match segment::usage(&bytes, self.store_id, generation) {
-                Usage::InUse => {}
-                Usage::Unused => continue,
-                Usage::Foreign => {
-                    let reason = "it belongs to another database".to_string();
-                    return Err(self.damaged(generation, reason));
+            let content = match segment::usage(&bytes, self.epoch.store_id, generation) {
+                Usage::InUse => content::read(&bytes, generation, self.next),
+                Usage::Unused if content::has_groups(&bytes, generation) => {
+                    Content::unreadable(self.next, "its header is damaged, and it has groups")
                 }
-            }
-            let found = self.read_segment(generation, bytes)?;
-            if !found.ops.is_empty() {
-                return Ok(Some(found));
+                Usage::Unused => continue,
+                // If the segments after it have all that the database lacks, it is not needed.
+                Usage::Damaged(reason) => Content::unreadable(self.next, reason),
+                Usage::Foreign => {
+                    return Err(self.damaged(generation, "it belongs to another database"));
+                }
+            };
+            let (ops, last) = self.take(generation, content);
+            if !ops.is_empty() {
+                let segment = self.files.path(generation);
+                return Ok(Some(FoundGroups { segment, bytes, ops, last }));
             }
         }
-        Ok(None)
+        self.failure.take().map_or_else(|| self.check_end(), Err).map(|()| None)
     }
 
-    fn read_segment(
-        &mut self,
-        generation: u64,
-        bytes: Vec<u8>,
-    ) -> Result<FoundGroups, ReadFailure> {
-        let mut ops = Vec::new();
-        let mut place = HEADER_BYTES;
-        while let Some(found) = group::parse(bytes.get(place..).unwrap_or_default(), generation) {
-            if self.next < found.sequence {
-                let (next, first) = (self.next, found.sequence);
-                let reason = format!("it goes on with group {first}, and group {next} is missing");
-                return Err(self.damaged(generation, reason));
-            }
-            if self.next == found.sequence {
-                ops.push(place + found.ops.start..place + found.ops.end);
-                self.next += 1;
-            }
-            place += found.size;
+    /// Takes the content of a segment over. Returns its groups, and the sequence of the last one.
+    fn take(&mut self, generation: u64, content: Content) -> (Vec<Range<usize>>, u64) {
+        let Content { ops, next, has_groups, end, rest } = content;
+        self.next = next;
+        if let Rest::Missing(reason) = &rest {
+            self.failure = Some(match &self.newest {
+                // What is missing was there.
+                Some((end, Rest::Damaged(cause))) => self.damaged(end.generation, cause),
+                _ => self.damaged(generation, reason),
+            });
         }
-        self.check_rest(generation, &bytes, place)?;
-        let segment = self.files.path(generation);
-        Ok(FoundGroups { segment, bytes, ops, last: self.next - 1 })
-    }
-
-    /// Checks what follows the last intact group. Each group was synced before the next one was
-    /// written, so a loss of power damages the last one alone.
-    fn check_rest(&self, generation: u64, bytes: &[u8], place: usize) -> Result<(), ReadFailure> {
-        let is_later = |place: &usize| {
-            let found = group::parse(&bytes[*place..], generation);
-            found.is_some_and(|found| self.next <= found.sequence)
-        };
-        if let Some(later) = (place..bytes.len()).step_by(ALIGNMENT).find(is_later) {
-            let reason = format!(
-                "the group at byte {place} is damaged, and the group at byte {later} is intact"
-            );
-            return Err(self.damaged(generation, reason));
-        }
-        if group::begins(bytes.get(place..).unwrap_or_default(), generation) {
+        // A segment without a group says nothing about the end of the one before it.
+        if has_groups || self.newest.is_none() || rest != Rest::Free {
             let segment = self.files.path(generation);
-            tracing::warn!(
-                segment = %segment.display(), place,
-                "the last group of the log is incomplete and is removed; after a crash it was not \
-                 acknowledged yet"
-            );
+            let is_incomplete = rest == Rest::Incomplete;
+            let end = LogEnd { generation, segment, place: end, is_incomplete };
+            self.newest = Some((end, rest));
         }
-        Ok(())
+        (ops, self.next - 1)
     }
 
-    fn damaged(&self, generation: u64, reason: String) -> ReadFailure {
-        ReadFailure::Segment { path: self.files.path(generation), reason }
+    /// Checks what follows the last group of the log. The begin of a segment shows that nothing
+    /// acknowledged follows in the segments before it.
+    fn check_end(&self) -> Result<(), ReadFailure> {
+        match &self.newest {
+            Some((end, Rest::Damaged(reason))) => Err(self.damaged(end.generation, reason)),
+            Some((end, Rest::Closed)) => {
+                Err(self.damaged(end.generation, "the segment that continues it is missing"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn damaged(&self, generation: u64, reason: &str) -> ReadFailure {
+        let (path, reason) = (self.files.path(generation), reason.to_string());
+        ReadFailure::Segment { path, reason, epoch: self.epoch }
     }
 
     /// Returns the log that continues after the last group, without its former segments: the
     /// database has all groups.
     pub(crate) fn begin(self, segment_bytes: u64) -> io::Result<Log> {
-        for &generation in &self.generations {
-            self.files.remove(generation)?;
-        }
+        self.generations.iter().try_for_each(|generation| self.files.remove(*generation))?;
+        Ok(self.into_log(segment_bytes))
+    }
+
+    /// Returns the log that continues after the last group that can be read. The former segments
+    /// stay, under names that end in `suffix`.
+    pub(crate) fn begin_anew(self, segment_bytes: u64, suffix: &str) -> io::Result<Log> {
+        let set_aside = |generation: &u64| self.files.set_aside(*generation, suffix);
+        self.generations.iter().try_for_each(set_aside)?;
+        Ok(self.into_log(segment_bytes))
+    }
+
+    fn into_log(self, segment_bytes: u64) -> Log {
         let newest = self.generations.last().copied().unwrap_or_default();
-        let segments = Segments::new(self.files, self.store_id, newest, segment_bytes);
-        Ok(Log::new(Arc::new(segments), self.next))
+        let segments = Segments::new(self.files, self.epoch.store_id, newest, segment_bytes);
+        Log::new(Arc::new(segments), self.next)
     }
 }

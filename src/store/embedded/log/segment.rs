@@ -15,6 +15,9 @@ const GENERATION: std::ops::Range<usize> = 16..24;
 const CRC: std::ops::Range<usize> = 24..28;
 /// The size of the header of a segment. Groups follow.
 pub(super) const HEADER_BYTES: usize = 32;
+/// The steps in which a segment grows that was not filled before. A sync of a write that does not
+/// grow the file is faster. After each synced group, the file goes on to a multiple of this.
+pub(super) const GROWTH_BYTES: u64 = 256 << 10;
 
 /// The directory of the log. The log reaches the disk only through this trait, so that tests can
 /// replace the disk.
@@ -33,6 +36,9 @@ pub(crate) trait LogFiles: Send + Sync {
 
     /// Removes a segment. It may exist again after a power loss.
     fn remove(&self, generation: u64) -> io::Result<()>;
+
+    /// Gives a segment a name that ends in `suffix`, so that it is none of the log any more.
+    fn set_aside(&self, generation: u64, suffix: &str) -> io::Result<()>;
 
     /// Returns the path of a segment, for messages.
     fn path(&self, generation: u64) -> PathBuf;
@@ -96,6 +102,14 @@ impl LogFiles for LogDir {
         fs::remove_file(self.path(generation))
     }
 
+    fn set_aside(&self, generation: u64, suffix: &str) -> io::Result<()> {
+        let path = self.path(generation);
+        let mut aside = path.clone().into_os_string();
+        aside.push(suffix);
+        fs::rename(path, aside)?;
+        File::open(&self.0)?.sync_all()
+    }
+
     fn path(&self, generation: u64) -> PathBuf {
         self.0.join(format!("{PREFIX}{generation:0GENERATION_DIGITS$x}"))
     }
@@ -131,22 +145,34 @@ pub(super) fn header(store_id: u64, generation: u64) -> [u8; HEADER_BYTES] {
 pub(super) enum Usage {
     /// The segment has groups of its generation.
     InUse,
-    /// The segment was prepared and not used yet.
+    /// The segment was prepared and not used yet: it has zeros, or what it had under an earlier
+    /// generation.
     Unused,
     /// The segment belongs to the log of another database.
     Foreign,
+    /// The header is wrong, for this reason.
+    Damaged(&'static str),
 }
 
 /// Returns the use of the segment of this generation in the log of a store.
 pub(super) fn usage(bytes: &[u8], store_id: u64, generation: u64) -> Usage {
-    let Some(found) = bytes.first_chunk::<HEADER_BYTES>() else { return Usage::Unused };
-    let crc = crc32fast::hash(&found[..CRC.start]);
-    if !found.starts_with(&MAGIC) || found[CRC] != crc.to_le_bytes() {
+    let start = &bytes[..bytes.len().min(HEADER_BYTES)];
+    if start.iter().all(|byte| *byte == 0) {
         return Usage::Unused;
     }
-    match (found[STORE] == store_id.to_le_bytes(), found[GENERATION] == generation.to_le_bytes()) {
-        (false, _) => Usage::Foreign,
-        (true, true) => Usage::InUse,
-        (true, false) => Usage::Unused,
+    let Some(found) = bytes.first_chunk::<HEADER_BYTES>() else {
+        return Usage::Damaged("it is cut off in its header");
+    };
+    let crc = crc32fast::hash(&found[..CRC.start]);
+    if !found.starts_with(&MAGIC) || found[CRC] != crc.to_le_bytes() {
+        return Usage::Damaged("its header is damaged");
+    }
+    if found[STORE] != store_id.to_le_bytes() {
+        return Usage::Foreign;
+    }
+    match found[GENERATION].as_array().map(|bytes| u64::from_le_bytes(*bytes)) {
+        Some(found) if found == generation => Usage::InUse,
+        Some(found) if found < generation => Usage::Unused,
+        _ => Usage::Damaged("its name is that of an earlier segment"),
     }
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::store::Epoch;
 use crate::store::embedded::read::ReadFailure;
 use crate::store::embedded::tests::disk::{Disk, ENOSPC};
 
 use super::group::ALIGNMENT;
 use super::*;
 
-const STORE: u64 = 77;
+const EPOCH: Epoch = Epoch { store_id: 77, losses: 0 };
 const SEGMENT_BYTES: u64 = 16 << 20;
 
 /// A log on a disk in memory.
@@ -33,7 +34,7 @@ impl Rig {
 /// Reads the groups after `applied`, and returns them with the log that continues.
 fn begin(disk: &Disk, applied: u64) -> Result<(Vec<(u64, String)>, Log), ReadFailure> {
     let files: Arc<dyn LogFiles> = Arc::new(disk.clone());
-    let mut scan = Scan::new(files, STORE, applied)?;
+    let mut scan = Scan::new(files, EPOCH, applied)?;
     let mut all = Vec::new();
     while let Some(found) = scan.next_groups()? {
         let texts: Vec<_> = found.ops().map(|ops| String::from_utf8(ops.to_vec())).collect();
@@ -103,9 +104,9 @@ fn a_power_loss_damages_the_group_that_was_not_synced() {
     }
 }
 
-/// A damaged group is removed only if it is the last one.
+/// All groups of the test are in one sector, of which a loss of power leaves no part.
 #[test]
-fn damage_before_an_intact_group_is_refused() {
+fn a_damaged_group_is_refused() {
     let mut rig = Rig::new();
     for n in 1..=3 {
         rig.append(&format!("group {n}"));
@@ -113,27 +114,65 @@ fn damage_before_an_intact_group_is_refused() {
     let segment = rig.disk.list().unwrap()[0];
     let bytes = rig.disk.read(segment).unwrap();
     let size = LogGroup::new(0, |bytes| bytes.extend_from_slice(b"group 1")).bytes().len();
-    let groups_at = super::segment::HEADER_BYTES;
-    for place in groups_at..groups_at + 3 * size {
+    let opening = LogGroup::opening(segment, 0, 0).bytes().len();
+    let groups_at = super::segment::HEADER_BYTES + opening;
+    for place in super::segment::HEADER_BYTES..groups_at + 3 * size {
         let disk = Disk::of(&rig.disk.after_power_loss(|| true));
         disk.damage(segment, place);
         let last = groups_at + 2 * size <= place;
         match begin(&disk, 0) {
-            // A byte of the padding.
-            Ok((groups, _)) if groups == expected(1..=3) => {}
-            Ok((groups, _)) => {
-                assert!(last, "byte {place}");
-                assert_eq!(groups, expected(1..=2));
+            // By its length, the last group goes on in other sectors.
+            Ok((groups, _)) if groups == expected(1..=2) => {
+                let length = groups_at + 2 * size + 8;
+                assert!((length..length + 4).contains(&place), "byte {place}");
             }
+            // A byte of the padding.
+            Ok((groups, _)) => assert_eq!(groups, expected(1..=3), "byte {place}"),
             Err(ReadFailure::Segment { reason, .. }) => {
-                assert!(!last && reason.contains("is intact"), "byte {place}: {reason}");
+                let expected = if last { "is damaged" } else { "is intact" };
+                assert!(reason.contains(expected), "byte {place}: {reason}");
+                assert_eq!(disk.list().unwrap(), [segment]);
             }
             Err(other) => panic!("{other:?}"),
         }
         // Groups that the database has are not needed.
-        assert!(begin(&disk, 3).is_ok() || !disk.list().unwrap().is_empty());
+        assert!(last || begin(&disk, 3).is_ok(), "byte {place}");
     }
     assert!(bytes.len().is_multiple_of(ALIGNMENT));
+}
+
+/// A segment that is missing, whichever it is, and one that was renamed.
+#[test]
+fn a_missing_segment_is_refused() {
+    let mut rig = Rig::new();
+    let long = "y".repeat(5 << 20);
+    for n in 1..=9 {
+        rig.append(&format!("{n} {long}"));
+        rig.log.segments.prepare().unwrap();
+    }
+    let segments = rig.disk.list().unwrap();
+    let [first, second, third, spare] = segments[..] else { panic!("{segments:?}") };
+    let image = rig.disk.after_power_loss(|| true);
+    assert_eq!(begin(&Disk::of(&image), 0).unwrap().0.len(), 9);
+    for (missing, expected) in [
+        (first, Some("it goes on with group 4, and group 1 is missing")),
+        (second, Some("it goes on with group 7, and group 4 is missing")),
+        (third, Some("the segment that continues it is missing")),
+        (spare, None),
+    ] {
+        let disk = Disk::of(&image);
+        disk.remove(missing).unwrap();
+        match expected {
+            Some(expected) => assert_eq!(reason(begin(&disk, 0)), expected),
+            None => assert_eq!(begin(&disk, 0).unwrap().0.len(), 9),
+        }
+    }
+    let disk = Disk::of(&image);
+    disk.rename(third, 99).unwrap();
+    assert_eq!(reason(begin(&disk, 0)), "the segment that continues it is missing");
+    let disk = Disk::of(&image);
+    disk.rename(first, 99).unwrap();
+    assert_eq!(reason(begin(&disk, 0)), "it goes on with group 4, and group 1 is missing");
 }
 
 #[test]
@@ -148,7 +187,7 @@ fn a_log_that_does_not_continue_the_database_is_refused() {
     let said = reason(begin(&rig.disk, 0));
     assert_eq!(said, "it goes on with group 3, and group 1 is missing");
     let files: Arc<dyn LogFiles> = Arc::new(rig.disk.clone());
-    let mut other = Scan::new(files, STORE + 1, 2).unwrap();
+    let mut other = Scan::new(files, Epoch { store_id: 78, ..EPOCH }, 2).unwrap();
     let Err(ReadFailure::Segment { reason, .. }) = other.next_groups() else { panic!("read") };
     assert_eq!(reason, "it belongs to another database");
     assert_eq!(begin(&rig.disk, 2).unwrap().0, expected(3..=3));

@@ -385,6 +385,10 @@ impl LogFiles for Disk {
         removed.map(drop).ok_or(io::ErrorKind::NotFound.into())
     }
 
+    fn set_aside(&self, generation: u64, _: &str) -> io::Result<()> {
+        self.remove(generation)
+    }
+
     fn path(&self, generation: u64) -> PathBuf {
         PathBuf::from(format!("segment-{generation}"))
     }

@@ -13,6 +13,7 @@ use super::*;
 
 mod crash;
 mod damage;
+mod damaged_log;
 pub(super) mod disk;
 mod formats;
 mod group;
@@ -29,7 +30,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
             tokio::task::yield_now().await;
         }
     };
-    let in_time = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    let in_time = tokio::time::timeout(Duration::from_secs(90), waiting).await;
     assert!(in_time.is_ok(), "not in time: {what}");
 }
 
