@@ -23,6 +23,9 @@ pub struct Entry {
     pub position: Position,
     /// The state.
     pub head: Arc<Head>,
+    /// The number of its changes that this process did not receive, because this one replaced them
+    /// in the store.
+    pub(super) replaced: u64,
     /// Its share in digests, computed once for all groups.
     pub(super) mark: u64,
     /// The start of its level, by the clock of this process.
@@ -44,7 +47,11 @@ impl Entry {
             Some(_) => now,
             None => clock.instant_of(summary.since, now),
         };
+        // Each change has the next revision.
+        let next = before.map(|before| before.head.revision.0 + 1);
+        let replaced = next.map_or(0, |next| change.head.revision.0.saturating_sub(next));
         Entry {
+            replaced,
             app: change.app.clone(),
             bucket: change.bucket,
             position: change.position,

@@ -14,9 +14,9 @@ use super::entry::Entry;
 use super::error::Expired;
 use crate::domain::name::AppName;
 
-/// An offset in the log of one filter: the number of changes that had entered the log by then. The
-/// log has its own order, independent of the orders of the store. Gaps are changes that newer ones
-/// replaced.
+/// An offset in the log of one filter: the number of changes that had entered the log by then, with
+/// those that newer ones replaced before this process received them. The log has its own order,
+/// independent of the orders of the store. Gaps are changes that newer ones replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Offset(pub(super) u64);
 
@@ -66,7 +66,7 @@ impl Index {
         if let Some(before) = before {
             self.digest.remove(before.mark);
         }
-        self.end.0 += 1;
+        self.end.0 += 1 + entry.replaced;
         if let Some(older) = self.offsets.insert(entry.app.clone(), self.end) {
             self.log.remove(&older);
         }

@@ -46,6 +46,22 @@ async fn a_change_during_the_snapshot_is_not_missed() {
     assert_eq!(sent(&mut watcher), rest);
 }
 
+/// A replica that was behind by more than the log of the store keeps reads the newest heads.
+#[tokio::test(start_paused = true)]
+async fn changes_that_the_store_replaced_are_counted() {
+    let mut feed = Feed::new();
+    feed.set("web", Level::Active);
+    feed.set("db", Level::Active);
+    let mut watcher = feed.watch(&all());
+    let mut of_db = feed.watch(&Filter::of(Scope::Applications([mk_app("db")].into())));
+    assert_eq!(sent(&mut watcher), "+db@1=active +web@1=active complete:2");
+    assert_eq!(sent(&mut of_db), "+db@1=active complete:1");
+    feed.change("web", |head| head.revision = Revision(head.revision.0 + 3));
+    feed.set("db", Level::Waiting);
+    assert_eq!(sent(&mut watcher), "+web@5=active~3 +db@2=waiting");
+    assert_eq!(sent(&mut of_db), "+db@2=waiting");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_gets_the_newest_state_and_how_much_it_missed() {
     let mut feed = Feed::new();
