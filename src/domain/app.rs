@@ -210,6 +210,12 @@ impl AppState {
         &self.head
     }
 
+    /// Returns the configuration in the answer to a request; `None` if the request is not known, or
+    /// changed no configuration.
+    pub fn answered_config(&self, request_id: &str) -> Option<&Config> {
+        self.requests.get(request_id)?.config.as_deref()
+    }
+
     /// Returns whether the application was reported or configured, and not deleted since.
     pub fn exists(&self) -> bool {
         !self.head.deleted

@@ -83,7 +83,10 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
     let outcome = Outcome { revision: draft.head.revision_so_far(), ..outcome };
     if let Some(RequestId { id, fingerprint }) = request.id.clone() {
         let unit = request.command.unit().cloned().unwrap_or_default();
-        draft.requests.put(id, Remembered { time: draft.now, outcome, fingerprint, unit });
+        let is_configure = matches!(request.command, Command::Configure(_));
+        let config = is_configure.then(|| draft.head.config.clone());
+        let answer = Remembered { time: draft.now, outcome, fingerprint, unit, config };
+        draft.requests.put(id, answer);
     }
     Ok(outcome)
 }

@@ -207,9 +207,13 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ConfigureApplicationRequest>,
     ) -> Result<Response<v1::ConfigureApplicationResponse>, Status> {
+        let id = request.get_ref().request_id.clone();
         let applied = self.handle(request, convert::configure_application).await?;
         let Applied { app, revision, .. } = applied;
-        let config = |state: &AppState| convert::config(&state.head().config);
+        // A repeat gets the configuration of the first answer, as it gets its revision.
+        let config = |state: &AppState| {
+            convert::config(state.answered_config(&id).unwrap_or(&state.head().config))
+        };
         let config = Some(self.reads.read(&app, revision, config).await?);
         Ok(Response::new(v1::ConfigureApplicationResponse { revision, config }))
     }

@@ -7,7 +7,34 @@ use bellwether::proto::v1::worker_service_client::WorkerServiceClient;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
+use crate::leader::seconds;
 use crate::server::{Server, get, mk_report, reason};
+
+/// The configuration has changed since: a repeat gets that of its own revision.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_configuration_is_answered_as_the_first_time() {
+    let server = Server::ephemeral();
+    let mut applications = server.applications().await;
+    let mut configure = async |id: &str, lease: i64| {
+        let config = v1::ApplicationConfig { lease_duration: seconds(lease), ..Default::default() };
+        let request = v1::ConfigureApplicationRequest {
+            application: "web".into(),
+            config: Some(config),
+            request_id: id.into(),
+            ..Default::default()
+        };
+        let answer = applications.configure_application(request).await.unwrap().into_inner();
+        (answer.revision, answer.config.unwrap().lease_duration.unwrap().seconds)
+    };
+    let first = configure("first", 20).await;
+    assert_eq!(first.1, 20);
+    let second = configure("second", 30).await;
+    assert_eq!(second, (first.0 + 1, 30));
+    assert_eq!(configure("first", 20).await, first);
+    assert_eq!(configure("second", 30).await, second);
+    assert_eq!(configure("", 40).await, (second.0 + 1, 40));
+    assert_eq!(configure("first", 20).await, first);
+}
 
 /// Sends another request with the id of an earlier report.
 macro_rules! ask {

@@ -162,6 +162,7 @@ impl<'a> Draft<'a> {
     /// Ends the draft: derives the status again and returns the transition.
     pub fn finish(mut self) -> Transition {
         self.head.close(self.now);
+        self.requests.set_config(self.head.revision, &self.head.config);
         if self.head.is_visible() {
             let summary = self.summary();
             self.log_summary(&summary);

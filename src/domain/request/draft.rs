@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use crate::domain::limits::Limits;
 use crate::domain::name::UnitName;
+use crate::domain::policy::Config;
 use crate::domain::request::log::RequestLog;
 use crate::domain::request::{Outcome, Remembered, fence_id};
+use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Write;
 
@@ -30,6 +32,18 @@ impl<'a> RequestDraft<'a> {
     /// Adds an answer.
     pub fn put(&mut self, id: Arc<str>, answer: Remembered) {
         self.written.insert(id, answer);
+    }
+
+    /// Completes the answers that have the configuration of this revision: later requests of the
+    /// draft may have changed it.
+    pub fn set_config(&mut self, revision: Revision, config: &Arc<Config>) {
+        for answer in self.written.values_mut() {
+            if let Some(known) = &mut answer.config
+                && answer.outcome.revision == revision
+            {
+                *known = config.clone();
+            }
+        }
     }
 
     /// Returns the newest incarnation of a unit that was removed recently; 0 if it had none.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::name::UnitName;
+use crate::domain::policy::Config;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 
@@ -88,12 +89,16 @@ pub struct Remembered {
     /// unit.
     #[serde(default)]
     pub unit: UnitName,
+    /// The configuration at the revision of the outcome, if the request changes the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<Arc<Config>>,
 }
 
 impl Remembered {
     /// Returns a record of an outcome that no request asked for.
     pub(super) fn of(time: Timestamp, outcome: Outcome) -> Remembered {
-        Remembered { time, outcome, fingerprint: None, unit: UnitName::application() }
+        let unit = UnitName::application();
+        Remembered { time, outcome, fingerprint: None, unit, config: None }
     }
 
     /// Returns the answer to a repeat of the request. A different request with the same id is

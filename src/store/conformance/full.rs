@@ -218,7 +218,7 @@ fn mk_writes() -> Vec<Write> {
     let outcome =
         Outcome { revision: Revision(7), changed: true, removed: 2, ..Outcome::default() };
     let (time, nobody) = (mk_time(3), UnitName::default());
-    let answer = Remembered { time, outcome, fingerprint: None, unit: nobody };
+    let answer = Remembered { time, outcome, fingerprint: None, unit: nobody, config: None };
     let (component, key) = (PartName::new("db").unwrap(), PartName::new("primary/1").unwrap());
     let key = StatusKey::new(mk_unit_name(), component, key, Kind::Push);
     let report = Report {

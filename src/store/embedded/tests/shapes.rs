@@ -14,7 +14,7 @@ use crate::domain::app::Head;
 use crate::domain::bytes::Bytes;
 use crate::domain::classify::finding::{ErrorOrigin, Evidence, Hints};
 use crate::domain::classify::{Rules, classify};
-use crate::domain::command::Command;
+use crate::domain::command::{Command, Request};
 use crate::domain::data::{DataHead, DataPatch};
 use crate::domain::fault::{Fault, InternalDetail, NewError};
 use crate::domain::history::StatusEvent;
@@ -23,7 +23,7 @@ use crate::domain::level::Level;
 use crate::domain::name::{OperationId, PartName, UnitName};
 use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use crate::domain::operation::{Kind, Operation, Payload};
-use crate::domain::policy::Config;
+use crate::domain::policy::{Config, ConfigPatch};
 use crate::domain::request::{Outcome, Remembered};
 use crate::domain::status::Status;
 use crate::domain::status::report::{Details, Report};
@@ -335,6 +335,12 @@ async fn write_newest_fixture() {
     for command in mk_commands() {
         driver.run(command).await;
     }
+    // Its answer ends with the configuration.
+    let patch = ConfigPatch { lost_after: Some(Duration::from_secs(7)), ..ConfigPatch::default() };
+    let command = Command::Configure(Box::new(patch));
+    let configure = Request { id: Some("configured".into()), command };
+    let transition = driver.draft_requests([configure], store.now());
+    driver.commit(transition).await.unwrap();
     store.close().await;
     let file = dir.path().join("bellwether.redb");
     Database::open(&file).unwrap().compact().unwrap();
