@@ -19,8 +19,8 @@ run: ## Build for release and serve with the embedded store in ./bellwether-data
 	$(CARGO) run --locked --release -- serve $(ARGS)
 
 # The tests of the load generator start the server, which cargo builds for the tests of the whole workspace.
-test: tools ## Install what the tests need, then run them all
-	$(CARGO) test --locked --workspace
+test: tools ## Install what the tests need, then run them all, also after one fails
+	$(CARGO) test --locked --workspace --no-fail-fast
 	@tools/say-missing
 
 check: tools fmt-check proto chart deny clippy test mutator doc book ## The gate: format, protos, chart, crates, lints, tests, documentation; changes no source file
@@ -30,6 +30,7 @@ check-long: tools ## The soaks, the simulation, the models, the planted faults, 
 	$(MAKE) load
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 	BELLWETHER_EACH_STEP=1 $(CARGO) test --locked --lib -- a_crash_between_two_steps
+	BELLWETHER_EACH_DAMAGE=1 $(CARGO) test --locked --lib -- no_damaged_log --nocapture
 	$(CARGO) build --locked --bin bellwether
 	BELLWETHER_ALL_HOOKS=1 BELLWETHER_BINARY="$${CARGO_TARGET_DIR:-target}/debug/bellwether" \
 	  .tools/venv/bin/python -m unittest discover --start-directory clients/python/tests --pattern test_hooks.py

@@ -5,14 +5,14 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 use bellwether_client::{Client, Error, Security};
 
 use crate::authority::{Authority, EVERYTHING, connect};
-use crate::server::{BINARY, Server, command, eventually, mk_report};
+use crate::server::{BINARY, DEADLINE, Server, command, eventually, mk_report};
 
 /// A file of tokens, and the tokens themselves.
 pub struct TokenFile {
@@ -131,7 +131,7 @@ async fn the_streams_of_a_revoked_token_end_within_seconds_and_others_go_on() {
     let mut revoked = watch(&first).await;
     let start = Instant::now();
     tokens.revoke("first");
-    for (stream, within) in [(&mut revoked, 5), (&mut ends, 6)] {
+    for stream in [&mut revoked, &mut ends] {
         let status = loop {
             match stream.message().await {
                 Ok(Some(_)) => {}
@@ -141,7 +141,7 @@ async fn the_streams_of_a_revoked_token_end_within_seconds_and_others_go_on() {
         };
         assert_eq!(status.code(), tonic::Code::Unauthenticated);
         assert_eq!(crate::server::reason(&status), "CREDENTIALS_EXPIRED");
-        assert!(start.elapsed() < Duration::from_secs(within), "{:?}", start.elapsed());
+        assert!(start.elapsed() < DEADLINE, "{:?}", start.elapsed());
     }
     let client = Client::connect_with(&server.url(), bearer(&second)).await.unwrap();
     report(&client).await.unwrap();

@@ -47,7 +47,9 @@ async fn a_slow_way_slows_down_and_breaks_nothing() {
     let start = Instant::now();
     insist(&servers[0], mk_report("slow", "slow/0", Level::Active, "")).await;
     assert!(Duration::from_millis(400) <= start.elapsed(), "the proxy does not delay");
-    assert_eq!(fetch(servers[0].ops, "/readyz").1, "ok", "slow is not away");
+    // A busy machine adds to the delay, so that a ping may be late once.
+    let is_ready = async || (fetch(servers[0].ops, "/readyz").1 == "ok").then_some(());
+    eventually("slow is not away", is_ready).await;
     proxy.heal();
     let expected = load.finish(&servers).await;
     check_history(&servers, &expected).await;
@@ -65,10 +67,8 @@ async fn in_a_black_hole_every_report_is_refused_in_time() {
     let mut reports = servers[0].reports().await;
     for n in 0..3 {
         let report = mk_report("swallowed", "swallowed/0", Level::Active, &n.to_string());
-        let start = Instant::now();
-        let refused = reports.report_status(report.clone()).await.unwrap_err();
-        check_refusal(&refused);
-        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+        let refused = tokio::time::timeout(DEADLINE, reports.report_status(report.clone())).await;
+        check_refusal(&refused.expect("it is refused in time").unwrap_err());
         // A client with a shorter timeout than the server's, unless the server already knows that
         // Redis is down.
         let mut request = tonic::Request::new(report);

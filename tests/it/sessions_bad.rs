@@ -19,7 +19,7 @@ use tonic_prost::ProstDecoder;
 
 use crate::peer::{Peer, hello, status};
 use crate::redis::Redis;
-use crate::server::{Server, eventually, mk_report, reason};
+use crate::server::{DEADLINE, Server, eventually, mk_report, reason};
 use crate::sessions::{level, unit};
 use crate::sessions_replicas::TIMES;
 
@@ -109,7 +109,7 @@ async fn ends_with(server: &Server, messages: Vec<Vec<u8>>) -> Status {
         let _ended = say.send(message).await;
     }
     loop {
-        let next = tokio::time::timeout(Duration::from_secs(20), told.message()).await;
+        let next = tokio::time::timeout(DEADLINE, told.message()).await;
         match next.expect("the stream does not end") {
             Ok(Some(_)) => {}
             Ok(None) => return Status::ok(""),
@@ -167,7 +167,7 @@ async fn a_connection_of_another_protocol_is_closed() {
     let mut stream = TcpStream::connect(server.grpc).await.unwrap();
     stream.write_all(&[0u8; 4096]).await.unwrap();
     let mut said = Vec::new();
-    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut said)).await;
+    let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut said)).await;
     let _closed_or_reset = read.expect("it is not closed");
     let peer = Peer::connect(&server, hello("web", "web/0")).await;
     assert_eq!(peer.welcome.incarnation, 1);
@@ -307,9 +307,7 @@ async fn a_connection_that_is_open_at_one_end_only_is_noticed() {
         assert!(unit(&server, "web", "web/0").await.unwrap().connected);
     }
     proxy.passes.send_replace(false);
-    let start = std::time::Instant::now();
     gone(&server, "web/0").await;
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     let found = unit(&server, "web", "web/0").await.unwrap();
     assert_eq!((found.freshness(), found.level()), (v1::Freshness::Stale, Level::Active));
     assert_eq!(level(&server, "web").await, Level::Active);
@@ -357,7 +355,9 @@ async fn pass(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_server_does_not_wait_for_a_silent_session() {
-    let mut server = quick();
+    // A drain that waits for the session takes longer than the deadline of the test.
+    let text = format!("drain_deadline_seconds = 600\n{TIMES}");
+    let mut server = Server::configured(&["--ephemeral"], &text);
     let (_say, _told) = connect(&server).await.unwrap();
     server
         .reports()
@@ -365,10 +365,8 @@ async fn a_stopping_server_does_not_wait_for_a_silent_session() {
         .report_status(mk_report("web", "web/0", Level::Active, ""))
         .await
         .unwrap();
-    let start = std::time::Instant::now();
     server.terminate();
     assert!(server.wait().success());
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -146,7 +146,7 @@ async fn a_replica_that_was_frozen_asserts_its_sessions_again() {
     assert!(matches!(moves.answer().await, Told::Superseded(_)));
     assert_eq!(reason(&moves.end().await.unwrap_err()), "STALE_INCARNATION");
     let start = Instant::now();
-    while start.elapsed() < DEADLINE / 10 {
+    while start.elapsed() < Duration::from_secs(3) {
         assert!(is_connected(&other, "web/1").await && is_connected(&other, "web/0").await);
     }
 }

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
@@ -12,7 +12,7 @@ use bellwether_client::{Client, Error, Security};
 
 use crate::authority::{Authority, connect, url};
 use crate::ops::fetch;
-use crate::server::{BINARY, Server, command, eventually, mk_report, refused};
+use crate::server::{BINARY, DEADLINE, Server, command, eventually, mk_report, refused};
 
 async fn report(client: &Client, message: &str) -> Result<u64, Error> {
     let request = client.request(mk_report("web", "web/0", Level::Active, message));
@@ -221,9 +221,9 @@ fn a_stalled_handshake_is_ended() {
         let mut stream = TcpStream::connect(address).unwrap();
         // The first bytes of a hello of TLS.
         stream.write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(2 * DEADLINE)).unwrap();
         assert_eq!(stream.read(&mut [0; 16]).unwrap_or(0), 0, "{address}");
-        assert!(start.elapsed() < Duration::from_secs(15), "{address}: {:?}", start.elapsed());
+        assert!(start.elapsed() < DEADLINE, "{address}: {:?}", start.elapsed());
     }
 }
 

@@ -27,9 +27,9 @@ use crate::store::{
 
 /// The deadline of any wait. It is generous, because a test waits this long only when something is
 /// broken.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(90);
 
-/// Waits until `condition` holds; panics with `what` when 30 s have passed.
+/// Waits until `condition` holds; panics with `what` at the deadline.
 pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let waited = tokio::time::timeout(DEADLINE, async {
         while !condition().await {

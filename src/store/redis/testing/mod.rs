@@ -20,7 +20,7 @@ pub use tls::{Certificates, TlsServer};
 
 /// The deadline of any wait. It is generous, because a test waits this long only when something is
 /// broken.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(90);
 
 /// The interval between checks of a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(10);

@@ -25,7 +25,7 @@ use crate::worker::{CollectRequest, Event, Events, Options, Worker};
 const PATH: &str = "/bellwether.v1.WorkerService/Connect";
 
 /// Long enough for a loaded machine; no test waits for its end.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(90);
 
 /// Waits for something that must happen soon.
 pub(super) async fn soon<T>(what: impl Future<Output = T>) -> T {
