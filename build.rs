@@ -1,9 +1,18 @@
 //! Compiles `proto/` without a system protoc: writes the traits of the services and the descriptor
-//! set that reflection serves. Finds the commit that `bellwether version` and `GetServerInfo` name,
-//! and its date.
+//! set that reflection serves. Checks the tables of errors. Finds the commit that
+//! `bellwether version` and `GetServerInfo` name, and its date.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The classification of errors, which checks its tables.
+#[allow(dead_code, missing_docs, unused_imports)]
+#[path = "src/domain"]
+mod domain {
+    pub mod classify;
+    pub mod level;
+    mod word;
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // compile_fds emits no rerun lines of its own.
@@ -32,6 +41,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .extern_path(".grpc.health.v1", "::bellwether_client::proto::health")
         .extern_path(".google.rpc", "::tonic_types::pb")
         .compile_fds(compiler.file_descriptor_set())?;
+    println!("cargo:rerun-if-changed=src/domain/classify");
+    let mistakes = domain::classify::table::mistakes();
+    if !mistakes.is_empty() {
+        return Err(mistakes.join("\n").into());
+    }
     for name in ["BELLWETHER_COMMIT", "BELLWETHER_DATE"] {
         println!("cargo:rerun-if-env-changed={name}");
     }

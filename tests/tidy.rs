@@ -57,6 +57,8 @@ const DOMAIN_CRATES: &[&str] = &[
     "serde",
     "smol_str",
     "thiserror",
+    // The tables of errors and the rules of an operator are texts of this format.
+    "toml",
 ];
 
 /// Parts of std that reach outside the process, differ between two runs, or share what can change.

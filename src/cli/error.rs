@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use crate::cli::context::{Context, print_plain, say};
+use crate::cli::context::{Context, print_plain, say, say_advice};
 use crate::cli::evidence::EvidenceArgs;
 use crate::cli::render::faults::class_word;
 use crate::cli::render::one_line;
@@ -13,6 +13,7 @@ use crate::cli::unit::UnitArgs;
 use crate::domain::limits::INTERNAL_DETAIL_BYTES_MAX;
 use crate::proto::v1::{
     Contribution, ErrorReport, ExplainApplicationRequest, ReportErrorRequest, StatusKind, Verdict,
+    VerdictAction,
 };
 use bellwether_client::Error;
 
@@ -81,7 +82,16 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         request_id: args.request_id,
         ..context.of_unit(&target)
     };
-    let answer = context.change(request).await?;
+    let answer = match context.change(request.clone()).await {
+        Err(error) if is_about_reason(&error) => {
+            // A server of 0.1.0 takes UPPER_SNAKE alone.
+            let (domain, reason) = (String::new(), String::new());
+            let error = Some(ErrorReport { domain, reason, ..error_of(&request) });
+            context.change(ReportErrorRequest { error, ..request }).await?
+        }
+        answer => answer?,
+    };
+    say_advice(&answer.advice);
     if !context.output.is_structured() {
         let action = asked(context, &target, error).await?;
         print_plain(&verdict(&answer.verdict.unwrap_or_default(), &action))?;
@@ -89,6 +99,20 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     say(&format!("recorded the error of {} (revision {})", target.unit, answer.revision));
     say(&format!("see: {}", context.hint(&format!("why {}", target.application))));
     Ok(())
+}
+
+fn error_of(request: &ReportErrorRequest) -> ErrorReport {
+    request.error.clone().unwrap_or_default()
+}
+
+/// Returns whether the server refuses the reason of the error.
+fn is_about_reason(error: &anyhow::Error) -> bool {
+    match error.downcast_ref::<Error>() {
+        Some(Error::Refused(refusal)) => {
+            refusal.violations.iter().any(|(field, _)| field == "error.reason")
+        }
+        _ => false,
+    }
 }
 
 /// Returns the action for a person: as reported, or as the class of the error defines it.
@@ -128,6 +152,9 @@ fn verdict(verdict: &Verdict, action: &str) -> String {
         let (attempt, left) = (verdict.attempt, verdict.attempts_left);
         text.push_str(&format!("attempt  {attempt}, {left} left\n"));
     }
+    if verdict.action() == VerdictAction::Block && !verdict.held {
+        text.push_str("held     no: the error may end by itself, and is tried again then\n");
+    }
     if verdict.held {
         text.push_str("held     yes: the component stops until the error is resolved\n");
     }
@@ -137,7 +164,7 @@ fn verdict(verdict: &Verdict, action: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::{ErrorClass, VerdictAction};
+    use crate::proto::v1::ErrorClass;
 
     #[test]
     fn a_verdict_names_the_step_and_its_time() {
@@ -155,5 +182,11 @@ mod tests {
         let expected = "class    TRANSIENT\nrule     grpc.unavailable: the target is away for now\n\
                         verdict  RETRY in 1.9s\naction   look there\nattempt  2, 8 left\n";
         assert_eq!(shown, expected);
+        let passes = Verdict { action: VerdictAction::Block.into(), ..given };
+        let shown = verdict(&passes, "");
+        assert!(shown.contains("verdict  BLOCK in 1.9s\n"), "{shown}");
+        assert!(
+            shown.ends_with("held     no: the error may end by itself, and is tried again then\n")
+        );
     }
 }

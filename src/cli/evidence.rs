@@ -32,7 +32,8 @@ pub enum OutcomeWord {
 /// The known facts of an error.
 #[derive(Debug, Clone, clap::Args)]
 pub struct EvidenceArgs {
-    /// Which table of codes applies: grpc, http, python, helm, redis, io, or a word of your rules
+    /// Which table of codes applies: grpc, http, python, postgresql, another one of
+    /// `explain-error --list`, or a word of your rules
     #[arg(long)]
     system: String,
     /// The code in the words of that system: UNAVAILABLE, 503, pebble.ChangeError
@@ -44,10 +45,10 @@ pub struct EvidenceArgs {
     /// Whether the requested change happened
     #[arg(long, value_enum, ignore_case = true)]
     outcome: Option<OutcomeWord>,
-    /// The issuer of the reason, as in google.rpc.ErrorInfo
+    /// The issuer of the reason: aws, kubernetes, postgresql, or as in google.rpc.ErrorInfo
     #[arg(long, default_value = "", hide_default_value = true)]
     domain: String,
-    /// The reason, UPPER_SNAKE
+    /// The service's own code, which says more: ThrottlingException, AlreadyExists, 23505
     #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
     /// One line that every reader may see

@@ -6,6 +6,7 @@ use std::slice;
 
 use tonic::Request;
 
+use crate::domain::classify::table;
 use crate::domain::command::{self, Command};
 use crate::domain::name::AppName;
 use crate::domain::request::Outcome;
@@ -87,6 +88,9 @@ fn advice_of(command: &Command, cut: Vec<String>) -> Vec<String> {
     let mut all: Vec<String> = statuses.iter().flat_map(|new| advice(&new.report)).collect();
     all.sort();
     all.dedup();
+    if let Command::ReportError { error, .. } = command {
+        all.extend(table::advice(&error.evidence).map(|advice| format!("error.code: {advice}")));
+    }
     all.extend(cut);
     all
 }

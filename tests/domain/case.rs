@@ -7,7 +7,7 @@ use std::time::Duration;
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
 use bellwether::domain::classify::finding::Class;
-use bellwether::domain::classify::own::OwnRule;
+use bellwether::domain::classify::rule::Rule;
 use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
@@ -128,20 +128,8 @@ pub fn handing_over() -> Case {
 }
 
 /// Returns a custom rule without conditions: each error meets it.
-pub fn rule_for_all(name: &str, class: Class) -> OwnRule {
-    OwnRule {
-        name: name.into(),
-        system: None,
-        code: None,
-        origin: None,
-        outcome: None,
-        domain: None,
-        reason: None,
-        message: None,
-        class,
-        explanation: "".into(),
-        remedy: "act".into(),
-    }
+pub fn rule_for_all(name: &str, class: Class) -> Rule {
+    Rule { name: name.into(), class, remedy: "act".into(), ..Rule::default() }
 }
 
 /// Returns a sender outside of any session, without an incarnation.
@@ -220,5 +208,6 @@ pub fn failure(class: Class) -> Failure {
         domain: text(),
         reason: text(),
         message: "no".into(),
+        tried_again: None,
     }
 }

@@ -145,6 +145,52 @@ fn a_component_is_held_by_the_fault_that_holds_it_longest() {
     assert_eq!(found, [(&part("db"), "b")]);
 }
 
+/// Returns an error of a class that holds, which may end by itself.
+fn unheld(class: Class) -> NewError {
+    let mut error = mk_error(class, None);
+    error.finding.unheld = true;
+    error
+}
+
+#[test]
+fn an_error_that_may_end_by_itself_is_shown_and_tried_again_at_the_slowest_pace() {
+    for (class, level) in [(Class::Blocked, Level::Blocked), (Class::Fatal, Level::Error)] {
+        let mut case = Case::new();
+        case.run(connect());
+        case.run(error_of("disk", unheld(class)));
+        let shown = fault(&case, "disk").unwrap();
+        assert_eq!((shown.level(), shown.held_since), (Some(level), None), "{class:?}");
+        assert!(case.state.holds_of(&unit("web/0")).is_empty(), "{class:?}");
+        assert_eq!(shown.attempts, 0);
+        let wait = shown.retry_after().unwrap();
+        assert!((seconds(144)..=seconds(216)).contains(&wait), "{class:?} {wait:?}");
+        assert_eq!(shown.next_try(), shown.retry_time);
+        // The worker is asked then, and the result ends the error.
+        let topic = Topic { component: part("db"), target: "disk".into() };
+        let asked = |case: &Case| case.unit("web/0").callbacks.get(&topic).is_some_and(|c| c.due);
+        case.at(140).pass();
+        assert!(!asked(&case), "{class:?}");
+        case.at(220).pass();
+        assert!(asked(&case), "{class:?}");
+        case.run(resolve(reporter("web/0"), ""));
+        assert_eq!(fault(&case, "disk"), None, "{class:?}");
+    }
+}
+
+#[test]
+fn an_error_that_may_end_by_itself_replaces_no_hold() {
+    let mut case = Case::new();
+    case.run(error("disk", Class::Blocked, None));
+    case.at(5).run(error_of("disk", unheld(Class::Blocked)));
+    let held = fault(&case, "disk").unwrap();
+    assert_eq!((held.held_since, held.count), (Some(time(1)), 2));
+    // The other way round, the hold begins with the error that holds.
+    let mut case = Case::new();
+    case.run(error_of("disk", unheld(Class::Blocked)));
+    case.at(5).run(error("disk", Class::Blocked, None));
+    assert!(fault(&case, "disk").unwrap().held_since.is_some());
+}
+
 #[test]
 fn a_released_hold_is_retried_at_once() {
     let mut case = Case::new();

@@ -11,13 +11,13 @@ use bellwether::domain::limits::{
 use bellwether::domain::name::{OperationId, PartName};
 use bellwether::domain::operation::command::{NewOperation, OperationAction, PayloadState};
 use bellwether::domain::operation::refused::Refused;
-use bellwether::domain::operation::{Kind, Operation, Payload, State};
+use bellwether::domain::operation::{Failure, Kind, Operation, Payload, State};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
 use bellwether::domain::unit::Topic;
 
 use crate::calls::{acquire, begun_as, call, call_on, fail, found, id, operation};
-use crate::case::{Case, new_operation, push, reporter, time, unit};
+use crate::case::{Case, failure, new_operation, push, reporter, seconds, time, unit};
 
 fn begin(of: &str) -> OperationAction {
     OperationAction::Begin(NewOperation { unit: unit(of), ..new_operation() }.into())
@@ -50,6 +50,54 @@ fn limit(answer: Result<Outcome, Rejected>) -> &'static str {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// Returns a failure by an error that blocks and may end by itself, with the action for a person.
+fn fail_for_now(fence: u64) -> OperationAction {
+    let tried_again = Some("correct the values".into());
+    let failure = Failure { tried_again, ..failure(Class::Blocked) };
+    OperationAction::Fail { fence, failure, touched: true, retry_after: None }
+}
+
+#[test]
+fn an_error_that_blocks_without_a_hold_is_tried_again_and_shown_as_blocked() {
+    let failed = || {
+        let mut case = found("running");
+        call(&mut case, "web/0", fail_for_now(1)).unwrap();
+        case
+    };
+    let mut case = failed();
+    let waits = operation(&case);
+    assert_eq!((waits.state, waits.attempts_failed), (State::RetryWait, 0));
+    assert_eq!(waits.level(), Some(Level::Blocked));
+    let wait = waits.retry_time.unwrap().since(time(1));
+    assert!((seconds(144)..=seconds(216)).contains(&wait), "{wait:?}");
+    let status = waits.status(&id(), time(1)).unwrap();
+    let action = "correct the values; or retry or cancel operation up-v2";
+    assert_eq!((status.level, &*status.action), (Level::Blocked, action));
+    // A worker acquires it when it is due, and may fail so again.
+    let acquire = || OperationAction::Acquire { verify: false, payload: PayloadState::Intact };
+    assert!(call(&mut case, "web/0", acquire()).is_err());
+    call(case.at(99), "", OperationAction::Retry).unwrap();
+    assert_eq!(operation(&case).state, State::Ready);
+    call(&mut case, "web/0", acquire()).unwrap();
+    call(&mut case, "web/0", fail_for_now(2)).unwrap();
+    assert_eq!(operation(&case).state, State::RetryWait);
+    // Its deadline ends it, or an operator.
+    case.at(101).pass();
+    assert_eq!(
+        (operation(&case).state, operation(&case).level()),
+        (State::Failed, Some(Level::Error))
+    );
+    let mut case = failed();
+    call(&mut case, "", OperationAction::Cancel).unwrap();
+    assert_eq!(operation(&case).state, State::Abandoned);
+    // A class that the reporter gives itself stays, and an operator does not hurry other waits.
+    let mut case = found("running");
+    call(&mut case, "web/0", fail(1, Class::Blocked)).unwrap();
+    assert_eq!(operation(&case).state, State::Blocked);
+    let mut case = found("waiting");
+    assert!(call(&mut case, "", OperationAction::Retry).is_err());
 }
 
 #[test]

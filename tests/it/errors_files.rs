@@ -87,17 +87,24 @@ fn an_error_is_explained_without_a_server() {
         assert_eq!(found, expected, "{line:?}");
     }
     let said = bellwether(None, &["explain-error", "--system", "http", "--code", "403"]);
-    for part in
-        ["class    BLOCKED", "rule     http.403:", "verdict  BLOCK", "effect   blocked", "remedy"]
-    {
+    for part in [
+        "class    BLOCKED",
+        "rule     http.403:",
+        "source   IANA HTTP Status Code Registry",
+        "verdict  BLOCK",
+        "effect   blocked; the component is held\n",
+        "remedy",
+    ] {
         assert!(said.out.contains(part), "no {part} in {}", said.out);
     }
+    let bare = bellwether(None, &["explain-error", "--system", "http", "--code", "400"]);
+    assert!(bare.out.contains("the component is not held, and is tried again"), "{}", bare.out);
     let wrong = file("[[rule]]\nname = 'a'\ncode = '1'\nclass = 'BAD'\n");
     let wrong = wrong.path().to_str().unwrap();
     let said = bellwether(None, &["explain-error", "--system", "http", "--rules", wrong]);
     assert_eq!(said.code, Some(2), "{}", said.err);
     assert!(said.err.contains("line 4: class \"BAD\""), "{}", said.err);
-    let said = bellwether(None, &["explain-error", "--system", "http", "--reason", "NotSo"]);
+    let said = bellwether(None, &["explain-error", "--system", "http", "--reason", "not so"]);
     assert_eq!(said.code, Some(2), "{}", said.err);
 }
 

@@ -127,6 +127,7 @@ fn failure(class: &str, message: &str) -> Failure {
         domain: nothing(),
         reason: nothing(),
         message: message.into(),
+        tried_again: None,
     }
 }
 

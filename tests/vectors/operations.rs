@@ -186,6 +186,7 @@ fn failure(class: &str) -> Failure {
         domain: nothing(),
         reason: nothing(),
         message: "no".into(),
+        tried_again: None,
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! `make bench-core`; a name selects benchmarks: `make bench-core ARGS=derive`.
 
+use bellwether::domain::classify::finding::{ErrorOrigin, Evidence, Finding, Hints};
+use bellwether::domain::classify::{Rules, classify};
 use bellwether::domain::command::Request;
 use bellwether::domain::derive::{Derived, derive};
 use bellwether::domain::transition::Transition;
@@ -72,4 +74,41 @@ fn derive_page(bencher: Bencher<'_, '_>, statuses: u64) {
 fn expire(bencher: Bencher<'_, '_>, statuses: u64) {
     let fixture = fixture(statuses);
     bencher.bench_local(|| -> Transition { fixture.decide_expired() });
+}
+
+/// Errors: a bare code, a code of AWS, a text of etcd, an exception, an SQLSTATE, and texts of helm
+/// that the last row has and that no row has.
+const ERRORS: [(&str, &str, &str, &str); 7] = [
+    ("grpc", "UNAVAILABLE", "", "connection refused"),
+    ("http", "400", "ThrottlingException", "Rate exceeded"),
+    ("grpc", "FAILED_PRECONDITION", "", "etcdserver: not leader"),
+    ("python", "psycopg.errors.UniqueViolation", "", "duplicate key value violates a constraint"),
+    ("postgresql", "40001", "", "could not serialize access due to concurrent update"),
+    ("helm", "", "", "UPGRADE FAILED: failed to untar: a file or directory with the name x exists"),
+    (
+        "helm",
+        "",
+        "",
+        "UPGRADE FAILED: something of 160 bytes that no row of the tables of helm and of \
+     Kubernetes has, so that every part of a message that they have is looked for in it",
+    ),
+];
+
+/// Measures the class of one error, without custom rules.
+#[divan::bench(args = 0..ERRORS.len())]
+fn classify_one(bencher: Bencher<'_, '_>, error: usize) {
+    let (system, code, reason, message) = ERRORS[error];
+    let evidence = Evidence {
+        system: system.into(),
+        code: code.into(),
+        origin: ErrorOrigin::Peer,
+        outcome: None,
+        domain: "".into(),
+        reason: reason.into(),
+        message: message.into(),
+        retry_after: None,
+        hints: Hints::default(),
+    };
+    let rules = Rules::default();
+    bencher.bench_local(|| -> Finding { classify(&rules, &evidence) });
 }

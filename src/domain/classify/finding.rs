@@ -1,5 +1,6 @@
 //! The evidence of an error, and what the classification finds.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,8 @@ impl Class {
         matches!(self, Class::Transient | Class::Unclassified)
     }
 
-    /// Returns whether such an error holds the component until an operator releases it.
+    /// Returns whether such an error holds the component until an operator releases it, unless its
+    /// rule says otherwise.
     pub fn holds(self) -> bool {
         matches!(self, Class::Blocked | Class::Gone | Class::Fatal)
     }
@@ -165,31 +167,43 @@ pub struct Finding {
     pub explanation: Box<str>,
     /// The action that a person must take, for `BLOCKED`; else empty.
     pub remedy: Box<str>,
+    /// Whether the component is not held although the class holds: the error may end by itself. Not
+    /// written if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unheld: bool,
+}
+
+impl Finding {
+    /// Returns whether the error holds its component until a person acts.
+    pub fn holds(&self) -> bool {
+        self.class.holds() && !self.unheld
+    }
 }
 
 /// Name of the rule for errors in no table.
-pub(in crate::domain) const DEFAULT: &str = "default";
+pub const DEFAULT: &str = "default";
 
-/// The result of a rule, before the check of the origin.
-#[derive(Debug, Clone, Copy)]
+/// The result of a rule.
+#[derive(Debug, Clone)]
 pub struct Match<'r> {
     /// The class.
     pub class: Class,
     /// The name of the rule.
     pub rule: &'r str,
     /// The cause, in words.
-    pub why: &'r str,
+    pub why: Cow<'r, str>,
     /// The action for a person; empty if no person must act.
     pub remedy: &'r str,
+    /// Whether the component is not held although the class holds.
+    pub unheld: bool,
+    /// The program, its version and the file, or the standard, that defines the error; empty for a
+    /// custom rule without one, and for a rule of this server.
+    pub source: &'r str,
 }
 
 impl<'r> Match<'r> {
-    /// Returns a match for which no person must act.
-    pub(in crate::domain) const fn without_remedy(
-        class: Class,
-        rule: &'r str,
-        why: &'r str,
-    ) -> Match<'r> {
-        Match { class, rule, why, remedy: "" }
+    /// Returns a match of this server's own rules, for which no person must act.
+    pub(in crate::domain) fn own(class: Class, rule: &'r str, why: Cow<'r, str>) -> Match<'r> {
+        Match { class, rule, why, remedy: "", unheld: false, source: "" }
     }
 }

@@ -2,50 +2,31 @@
 //! one action.
 //!
 //! ```text
-//!  Evidence --> custom rules  --> else the table of its system --> origin check --> Finding
-//!               (first match)     (first match)                    (without an answer: class <= 4)
+//!  Evidence --> custom rules --> else the tables -------------> origin check --> Finding
+//!               (first match)    (reason, then text, then code)  (without an answer: class <= 4)
 //! ```
+//!
+//! The tables are data, one file for each system in `tables/`; [`format`] is what they and the
+//! rules of an operator look like.
 //!
 //! Only the owner of a target can report that it is gone: a broken path is evidence about the path.
 
+mod check;
 pub mod finding;
+pub mod format;
+pub mod index;
 pub mod own;
-mod program;
-mod python;
-mod row;
+pub mod rule;
+pub mod spelling;
 pub mod table;
-mod web;
-
-use std::collections::BTreeSet;
+pub mod word;
+pub mod written;
 
 use crate::domain::classify::finding::{Action, Class, ErrorOrigin, Evidence, Finding, Match};
-use crate::domain::classify::own::{GonePair, OwnRule};
+use crate::domain::classify::rule::{Examined, Rule};
 
-/// Custom rules, tried before the tables, and the registered pairs that prove a target gone.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// The rules, in the order in which they are tried.
-    pub own: Vec<OwnRule>,
-    /// The pairs of domain and reason that prove a target gone.
-    pub gone: BTreeSet<GonePair>,
-}
-
-/// Returns whether a text can name a system. A system without a table is valid: custom rules may
-/// match it.
-pub fn is_system(text: &str) -> bool {
-    let belongs = |byte: u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
-    };
-    (1..=63).contains(&text.len()) && text.bytes().all(belongs)
-}
-
-/// Returns whether a text is a reason as in google.rpc.ErrorInfo: UPPER_SNAKE, at most 63 bytes.
-pub fn is_reason(text: &str) -> bool {
-    let belongs = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
-    text.len() <= 63
-        && text.as_bytes().first().is_some_and(u8::is_ascii_uppercase)
-        && text.bytes().all(belongs)
-}
+pub use self::own::Rules;
+pub use self::word::{is_reason, is_system};
 
 /// Name of the rule for errors without an answer.
 const TRANSPORT: &str = "transport";
@@ -55,9 +36,23 @@ const GONE_UNPROVEN: &str = "gone-unproven";
 
 /// Classifies an error. Total: every evidence has a finding.
 pub fn classify(rules: &Rules, evidence: &Evidence) -> Finding {
-    let is_gone = rules.is_gone(evidence);
-    let own = rules.own.iter().find(|rule| rule.matches(evidence)).map(OwnRule::found);
-    let found = own.or_else(|| table::find(evidence, is_gone)).unwrap_or(table::IN_NO_TABLE);
+    let Match { class, rule, why, remedy, unheld, .. } = explain(rules, evidence);
+    Finding {
+        class,
+        action: action(class, evidence.retry_after.is_some()),
+        rule: rule.into(),
+        explanation: why.into(),
+        remedy: if class == Class::Blocked { remedy.into() } else { "".into() },
+        unheld,
+    }
+}
+
+/// Returns the rule that decides an error, with its source.
+pub fn explain<'r>(rules: &'r Rules, evidence: &Evidence) -> Match<'r> {
+    let asked = Examined::new(evidence, rules.is_gone(evidence));
+    let own = rules.own.iter().find(|rule| rule.matches(&asked)).map(Rule::found);
+    let found = own.or_else(|| table::find(&asked));
+    let found = found.unwrap_or_else(|| table::in_no_table(&asked));
     let is_unanswered = evidence.origin == ErrorOrigin::Transport;
     if is_unanswered && !found.class.needs_no_answer() {
         let why = format!(
@@ -66,25 +61,14 @@ pub fn classify(rules: &Rules, evidence: &Evidence) -> Finding {
             found.class.word(),
             found.rule
         );
-        return finding(evidence, Match::without_remedy(Class::Transient, TRANSPORT, &why));
+        return Match::own(Class::Transient, TRANSPORT, why.into());
     }
-    if found.class == Class::Gone && !is_gone {
+    if found.class == Class::Gone && !asked.is_gone {
         let why = "only the owner of a target can say that it is gone, by a domain and reason \
                    that are registered";
-        return finding(evidence, Match::without_remedy(Class::Dependency, GONE_UNPROVEN, why));
+        return Match::own(Class::Dependency, GONE_UNPROVEN, why.into());
     }
-    finding(evidence, found)
-}
-
-fn finding(evidence: &Evidence, found: Match<'_>) -> Finding {
-    let Match { class, rule, why, remedy } = found;
-    Finding {
-        class,
-        action: action(class, evidence.retry_after.is_some()),
-        rule: rule.into(),
-        explanation: why.into(),
-        remedy: if class == Class::Blocked { remedy.into() } else { "".into() },
-    }
+    found
 }
 
 /// Returns the action for a class, with or without a delay requested by the peer.
@@ -102,15 +86,6 @@ fn action(class: Class, pushed_back: bool) -> Action {
     }
 }
 
-impl Rules {
-    /// Returns whether the owner of the target reports, with a registered pair, that it is gone.
-    fn is_gone(&self, evidence: &Evidence) -> bool {
-        let is_given =
-            |pair: &GonePair| pair.domain == evidence.domain && pair.reason == evidence.reason;
-        evidence.origin == ErrorOrigin::Peer && self.gone.iter().any(is_given)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -118,7 +93,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use std::collections::BTreeSet;
+
     use crate::domain::classify::finding::{ErrorOutcome, Hints};
+    use crate::domain::classify::own::GonePair;
 
     fn mk_evidence() -> impl Strategy<Value = Evidence> {
         let systems = proptest::sample::select(&["grpc", "http", "python", "helm", "redis", "io"]);
@@ -166,20 +144,13 @@ mod tests {
         })
     }
 
-    fn mk_own() -> impl Strategy<Value = OwnRule> {
+    fn mk_own() -> impl Strategy<Value = Rule> {
         let part = || any::<Option<String>>().prop_map(|text| text.map(String::into_boxed_str));
-        (part(), proptest::sample::select(&Class::ALL)).prop_map(|(message, class)| OwnRule {
+        (part(), proptest::sample::select(&Class::ALL)).prop_map(|(message, class)| Rule {
             name: "own".into(),
-            system: None,
-            code: None,
-            origin: None,
-            outcome: None,
-            domain: None,
-            reason: None,
-            message,
+            messages: message.into_iter().collect(),
             class,
-            explanation: "".into(),
-            remedy: "".into(),
+            ..Rule::default()
         })
     }
 
@@ -209,42 +180,21 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_named_once_a_meaning_and_every_one_is_reached() {
-        let tables = [web::GRPC, web::HTTP, python::PYTHON, program::REDIS, program::HELM];
-        for table in tables {
-            for (n, row) in table.iter().enumerate() {
-                let found = &row.found;
-                let asks = found.class == Class::Blocked;
-                assert_eq!(asks, !found.remedy.is_empty(), "{}: a remedy", found.rule);
-                let before = &table[..n];
-                let codes: BTreeSet<_> = row.codes.iter().collect();
-                assert_eq!(codes.len(), row.codes.len(), "{} has a code twice", found.rule);
-                let hidden = before.iter().find(|other| {
-                    let same = other.codes.iter().any(|code| codes.contains(code));
-                    same && matches!(other.when, row::When::Always)
-                });
-                assert!(hidden.is_none(), "{} is never reached", found.rule);
-                let same = before.iter().find(|other| other.found.rule == found.rule);
-                let means = |row: &row::Row| (row.found.class, row.found.why, row.found.remedy);
-                assert!(same.is_none_or(|same| means(same) == means(row)), "{}", found.rule);
-            }
-        }
+    fn every_row_of_the_tables_is_right() {
+        assert_eq!(table::mistakes(), Vec::<String>::new());
     }
 
     #[test]
     fn rules_of_ones_own_come_first_and_are_bounded_like_any() {
-        let own = OwnRule {
+        let own = Rule {
             name: "vendor-busy".into(),
             system: Some("http".into()),
-            code: Some("409".into()),
-            origin: None,
-            outcome: None,
-            domain: None,
-            reason: None,
-            message: Some("BUSY now".into()),
+            codes: vec!["409".into()],
+            messages: vec!["busy now".into()],
             class: Class::Blocked,
             explanation: "the vendor says so".into(),
             remedy: "call the vendor".into(),
+            ..Rule::default()
         };
         let rules = Rules { own: vec![own], gone: BTreeSet::new() };
         let evidence = |origin, message: &str| Evidence {

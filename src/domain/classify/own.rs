@@ -1,6 +1,9 @@
-//! Custom rules as data: their conditions and their results.
+//! Custom rules as data, and the registered pairs that prove a target gone.
 
-use crate::domain::classify::finding::{Class, ErrorOrigin, ErrorOutcome, Evidence, Match};
+use std::collections::BTreeSet;
+
+use crate::domain::classify::finding::{ErrorOrigin, Evidence};
+use crate::domain::classify::rule::Rule;
 
 /// A registered pair of domain and reason: from the owner of a target it proves that the target is
 /// gone.
@@ -12,52 +15,20 @@ pub struct GonePair {
     pub reason: Box<str>,
 }
 
-/// A custom rule: it matches if all its conditions hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnRule {
-    /// The name that findings quote.
-    pub name: Box<str>,
-    /// The system.
-    pub system: Option<Box<str>>,
-    /// The whole code.
-    pub code: Option<Box<str>>,
-    /// The origin of the error.
-    pub origin: Option<ErrorOrigin>,
-    /// Whether the requested action happened.
-    pub outcome: Option<ErrorOutcome>,
-    /// The domain.
-    pub domain: Option<Box<str>>,
-    /// The reason.
-    pub reason: Option<Box<str>>,
-    /// A part of the message; the comparison ignores case.
-    pub message: Option<Box<str>>,
-    /// The resulting class.
-    pub class: Class,
-    /// The cause, in words.
-    pub explanation: Box<str>,
-    /// The action that a person must take, if the class is `BLOCKED`.
-    pub remedy: Box<str>,
+/// Custom rules, tried before the tables, and the registered pairs that prove a target gone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// The rules, in the order in which they are tried.
+    pub own: Vec<Rule>,
+    /// The pairs of domain and reason that prove a target gone.
+    pub gone: BTreeSet<GonePair>,
 }
 
-impl OwnRule {
-    pub(in crate::domain) fn matches(&self, evidence: &Evidence) -> bool {
-        let is = |wanted: &Option<Box<str>>, given: &str| {
-            wanted.as_deref().is_none_or(|wanted| wanted == given)
-        };
-        is(&self.system, &evidence.system)
-            && is(&self.code, &evidence.code)
-            && self.origin.is_none_or(|origin| origin == evidence.origin)
-            && self.outcome.is_none_or(|outcome| Some(outcome) == evidence.outcome)
-            && is(&self.domain, &evidence.domain)
-            && is(&self.reason, &evidence.reason)
-            && self.message.as_deref().is_none_or(|part| says(&evidence.message, part))
+impl Rules {
+    /// Returns whether the owner of the target reports, with a registered pair, that it is gone.
+    pub(in crate::domain) fn is_gone(&self, evidence: &Evidence) -> bool {
+        let is_given =
+            |pair: &GonePair| pair.domain == evidence.domain && pair.reason == evidence.reason;
+        evidence.origin == ErrorOrigin::Peer && self.gone.iter().any(is_given)
     }
-
-    pub(in crate::domain) fn found(&self) -> Match<'_> {
-        Match { class: self.class, rule: &self.name, why: &self.explanation, remedy: &self.remedy }
-    }
-}
-
-fn says(message: &str, part: &str) -> bool {
-    message.to_lowercase().contains(&part.to_lowercase())
 }

@@ -1,125 +1,148 @@
-//! The choice of the table and its row for an error.
+//! The tables of this server, and the choice of a row for an error.
+//!
+//! ```text
+//!  reason --> table of its domain --> else the table of the system --> else the status in the code
+//!             (the service's code)    (rows in the order of the file)   (of an exception)
+//! ```
+
+use std::sync::LazyLock;
 
 use crate::domain::classify::finding::{Class, DEFAULT, Evidence, Match};
-use crate::domain::classify::program::{HELM, REDIS};
-use crate::domain::classify::python::{PYTHON, short_name};
-use crate::domain::classify::row::Row;
-use crate::domain::classify::web::{GRPC, HTTP};
+use crate::domain::classify::index::CodeTable;
+use crate::domain::classify::rule::{Examined, Rule};
+use crate::domain::classify::spelling::{detail, ends_with_status, is_status, short_name};
 
-/// Exceptions that carry an HTTP status: `lightkube.ApiError/409` is HTTP 409.
-const HTTP_EXCEPTIONS: [&str; 5] = [
-    "lightkube.ApiError",
-    "httpx.HTTPStatusError",
-    "requests.HTTPError",
-    "urllib.HTTPError",
-    "kubernetes.ApiException",
+/// The files of the tables, in the order in which a reason without a domain is looked up.
+const FILES: [(&str, &str); 17] = [
+    ("grpc", include_str!("tables/grpc.toml")),
+    ("http", include_str!("tables/http.toml")),
+    ("redis", include_str!("tables/redis.toml")),
+    ("postgresql", include_str!("tables/postgresql.toml")),
+    ("mysql", include_str!("tables/mysql.toml")),
+    ("aws", include_str!("tables/aws.toml")),
+    ("kubernetes", include_str!("tables/kubernetes.toml")),
+    ("acme", include_str!("tables/acme.toml")),
+    ("etcd", include_str!("tables/etcd.toml")),
+    ("helm", include_str!("tables/helm.toml")),
+    ("io", include_str!("tables/io.toml")),
+    ("systemd", include_str!("tables/systemd.toml")),
+    ("exit", include_str!("tables/exit.toml")),
+    ("go", include_str!("tables/go.toml")),
+    ("rust", include_str!("tables/rust.toml")),
+    ("node", include_str!("tables/node.toml")),
+    ("python", include_str!("tables/python.toml")),
 ];
 
-/// The tables that list codes, by their system.
-const TABLES: [(&str, &[Row]); 5] =
-    [("grpc", GRPC), ("http", HTTP), ("python", PYTHON), ("helm", HELM), ("redis", REDIS)];
+/// The tables. They are part of the program: `build.rs` and a test check them.
+static TABLES: LazyLock<Vec<CodeTable>> = LazyLock::new(|| {
+    FILES.into_iter().filter_map(|(_, text)| CodeTable::read(text).ok()).collect()
+});
 
-/// A line of a table, for people.
-#[derive(Debug, Clone, Copy)]
-pub struct Listed {
-    /// The system of the table.
-    pub system: &'static str,
-    /// The code.
-    pub code: &'static str,
-    /// The result of its rule.
-    pub found: Match<'static>,
-}
-
-/// Returns the lines of the table of a system, or of all tables. A code with several lines depends
-/// on further facts; the first line that applies decides.
-pub fn list(system: Option<&str>) -> Vec<Listed> {
-    let tables = TABLES.into_iter().filter(|(name, _)| system.is_none_or(|s| s == *name));
-    let rows = tables.flat_map(|(system, rows)| rows.iter().map(move |row| (system, row)));
-    let lines = rows.flat_map(|(system, row)| {
-        row.codes.iter().map(move |code| Listed { system, code, found: row.found })
+/// Returns the mistakes of the tables.
+pub fn mistakes() -> Vec<String> {
+    let read = FILES.into_iter().map(|(name, text)| match CodeTable::read(text) {
+        Ok(table) if *table.head.system == *name => Ok(()),
+        Ok(_) => Err(format!("tables/{name}.toml: the head names another system")),
+        Err(error) => Err(format!("tables/{name}.toml: {error}")),
     });
-    lines.collect()
+    read.filter_map(Result::err).collect()
 }
 
-/// The match of an error whose code no rule and no table has.
-pub(in crate::domain) const IN_NO_TABLE: Match<'static> = Match::without_remedy(
-    Class::Unclassified,
-    DEFAULT,
-    "no table has the code, so the error is never final",
-);
+/// Returns the tables.
+pub fn tables() -> &'static [CodeTable] {
+    &TABLES
+}
 
-/// Returns the match from the table of the error's system, if there is one.
-pub(in crate::domain) fn find(evidence: &Evidence, is_gone: bool) -> Option<Match<'static>> {
-    let code = &*evidence.code;
-    let first = |table: &'static [Row], is_it: &dyn Fn(&str) -> bool| {
-        let mut rows = table.iter().filter(|row| row.codes.iter().any(|code| is_it(code)));
-        rows.find(|row| row.when.holds(evidence, is_gone)).map(|row| row.found)
+/// Returns the table of a system.
+pub fn table_of(system: &str) -> Option<&'static CodeTable> {
+    TABLES.iter().find(|table| table.is_of(system))
+}
+
+/// Returns the match of an error whose code no rule and no table has. A text that cannot be a code
+/// of its system is named.
+pub(in crate::domain) fn in_no_table(asked: &Examined<'_>) -> Match<'static> {
+    let why = match advice(asked.evidence) {
+        Some(advice) => format!("{advice}; an error without a row is never final").into(),
+        None => "no table has the code, so the error is never final".into(),
     };
-    match &*evidence.system {
-        "grpc" => first(GRPC, &|row| row == code),
-        "http" => Some(http(first(HTTP, &|row| row == code), evidence)),
-        "redis" => first(REDIS, &|row| row == code),
-        "helm" => first(HELM, &|row| helm_message(evidence).contains(row)),
-        "io" => Some(Match::without_remedy(
-            Class::Transient,
-            "io",
-            "a connection or file was unavailable for a moment: no evidence about the target",
-        )),
-        "python" => {
-            let (exception, detail) = code.split_once('/').unwrap_or((code, ""));
-            let exception = short_name(exception);
-            match (&*exception, detail) {
-                (name, "") => first(PYTHON, &|row| row == name),
-                (name, status) if HTTP_EXCEPTIONS.contains(&name) => {
-                    Some(http(first(HTTP, &|row| row == status), evidence))
-                }
-                (name, detail) => {
-                    let detail = match name {
-                        "pebble.APIError" => pebble_status(detail),
-                        "pebble.ExecError" | "subprocess.CalledProcessError" => exit_status(detail),
-                        _ => detail,
-                    };
-                    first(PYTHON, &|row| row.split_once('/') == Some((name, detail)))
-                        .or_else(|| first(PYTHON, &|row| row == name))
-                }
-            }
-        }
-        _ => None,
+    Match::own(Class::Unclassified, DEFAULT, why)
+}
+
+/// Returns what a code of the system looks like, if the given one cannot be one.
+pub fn advice(evidence: &Evidence) -> Option<String> {
+    let (system, code) = (&*evidence.system, &*evidence.code);
+    let table = table_of(system)?;
+    let can_be = table.head.codes.is_empty() || table.has(code);
+    let is_known = system != "http" || !is_status(code);
+    let shown: String = code.chars().take(40).collect();
+    (!can_be && is_known)
+        .then(|| format!("{shown:?} is no code of {system}: give {}", table.head.codes))
+}
+
+/// Returns the match from the tables, if there is one.
+pub(in crate::domain) fn find(asked: &Examined<'_>) -> Option<Match<'static>> {
+    let evidence = asked.evidence;
+    let system = &*evidence.system;
+    let own = by_reason(asked).or_else(|| match system {
+        "python" => of_exception(asked),
+        system => in_table(system, &evidence.code, asked),
+    });
+    let own = own.map(Rule::found);
+    let is_http =
+        system == "http" || own.as_ref().is_some_and(|found| found.rule.starts_with("http."));
+    if is_http { Some(throttled(own.unwrap_or_else(|| in_no_table(asked)), asked)) } else { own }
+}
+
+/// The code of the service, if it is known, says more than the code of the protocol. A registered
+/// pair says most. Without its domain, a reason is known by its whole name alone.
+fn by_reason(asked: &Examined<'_>) -> Option<&'static Rule> {
+    let (domain, reason) = (&*asked.evidence.domain, &*asked.evidence.reason);
+    if reason.is_empty() || asked.is_gone {
+        return None;
     }
+    let mut tables = TABLES.iter().filter(|table| table.has_reasons_of(domain));
+    tables.find_map(|table| match domain {
+        "" => table.by_name(reason, asked),
+        _ => table.by_code(reason, asked),
+    })
+}
+
+/// Returns the row of a table for a text and a code.
+fn in_table(system: &str, code: &str, asked: &Examined<'_>) -> Option<&'static Rule> {
+    let own = table_of(system)?;
+    let mut shared = TABLES.iter().filter(|table| table.explains_texts_of(system));
+    let by_text = own.by_text(asked).or_else(|| shared.find_map(|table| table.by_text(asked)));
+    by_text.or_else(|| own.find(code, asked))
+}
+
+/// Returns the row for an exception of Python: `package.Class`, or with a detail
+/// `package.Class/DETAIL`, which is a status, a kind, or the code of a database.
+fn of_exception(asked: &Examined<'_>) -> Option<&'static Rule> {
+    let code = &*asked.evidence.code;
+    let (name, given) = code.split_once('/').unwrap_or((code, ""));
+    let name = short_name(name);
+    let (package, class) = name.split_once('.').unwrap_or(("", &name));
+    let python = table_of("python")?;
+    let service = TABLES.iter().find(|table| table.is_of_package(package));
+    let with_detail = || {
+        let row = format!("{name}/{}", detail(&name, given));
+        let own = python.by_code(&row, asked);
+        let own = own.or_else(|| service?.by_code(given, asked));
+        let is_http = is_status(given) && !ends_with_status(&name) && package != "pebble";
+        own.or_else(|| in_table("http", given, asked).filter(|_| is_http))
+    };
+    let by_detail = if given.is_empty() { None } else { with_detail() };
+    by_detail
+        .or_else(|| service?.by_text(asked))
+        .or_else(|| python.by_code(&name, asked))
+        .or_else(|| service?.by_code(class, asked))
 }
 
 /// A peer that requests a delay is alive: an error that would be retried anyway is throttled.
-fn http(found: Option<Match<'static>>, evidence: &Evidence) -> Match<'static> {
-    let found = found.unwrap_or(IN_NO_TABLE);
-    if evidence.retry_after.is_none() || !found.class.counts_as_attempt() {
+fn throttled(found: Match<'static>, asked: &Examined<'_>) -> Match<'static> {
+    if asked.evidence.retry_after.is_none() || !found.class.counts_as_attempt() {
         return found;
     }
     let why = "the target is alive and says when to retry";
-    Match::without_remedy(Class::Throttled, "http.retry-after", why)
-}
-
-/// Pebble's statuses are matched by their hundreds.
-fn pebble_status(status: &str) -> &str {
-    match status.as_bytes() {
-        [b'4', b'0'..=b'9', b'0'..=b'9'] => "4xx",
-        [b'5', b'0'..=b'9', b'0'..=b'9'] => "5xx",
-        _ => status,
-    }
-}
-
-/// Returns `signal` for the exit status of a command that a signal ended: Python gives the negative
-/// signal, a shell 128 and the signal.
-fn exit_status(status: &str) -> &str {
-    match status.parse::<i32>() {
-        Ok(-64..=-1 | 129..=192) => "signal",
-        _ => status,
-    }
-}
-
-/// Helm has no codes: its text is given as the code, or else as the message.
-fn helm_message(evidence: &Evidence) -> &str {
-    match &*evidence.code {
-        "" => &evidence.message,
-        code => code,
-    }
+    Match::own(Class::Throttled, "http.retry-after", why.into())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::classify::finding::Class;
+use crate::domain::classify::finding::{Class, Finding};
 use crate::domain::draft::Draft;
 use crate::domain::fault::set::second;
 use crate::domain::fault::{Fault, FaultKey, NewError, Resolution};
@@ -48,12 +48,13 @@ impl Fault {
     /// target: an error of a weaker class is no success. An error of another generation always
     /// replaces it.
     fn outlasts(&self, error: &NewError) -> bool {
-        let says = |class: Class| match class {
+        let says = |found: &Finding| match found.class {
+            _ if !found.holds() => 0,
             Class::Gone | Class::Fatal => 2,
-            class => u8::from(class.holds()),
+            _ => 1,
         };
         self.held_since.is_some()
-            && says(error.finding.class) < says(self.class())
+            && says(&error.finding) < says(&self.error.finding)
             && !self.is_of_another(&error.generation)
     }
 

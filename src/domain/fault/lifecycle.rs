@@ -15,7 +15,7 @@ impl Fault {
         settings: &FaultSettings,
         (incarnation, now): (u64, Timestamp),
     ) -> Fault {
-        let class = error.finding.class;
+        let (class, holds) = (error.finding.class, error.finding.holds());
         let counts = class.counts_as_attempt();
         let before = |count: fn(&Fault) -> u32| old.map_or(0, count);
         let count = before(|old| old.count).saturating_add(1);
@@ -24,7 +24,7 @@ impl Fault {
         // the unit works, so the time of the series restarts.
         let failing_since = counts.then(|| old.and_then(|old| old.failing_since).unwrap_or(now));
         let pushback = error.evidence.retry_after;
-        let retry = wait(settings, (app, key), &Met { class, count, attempts, pushback });
+        let retry = wait(settings, (app, key), &Met { class, holds, count, attempts, pushback });
         let retry = retry.map(|wait| wait.max(error.shortest_wait.unwrap_or_default()));
         // Another error of a class that holds keeps the existing hold.
         let held = old.and_then(|old| old.held_since).or(Some(now));
@@ -42,7 +42,7 @@ impl Fault {
             retry_time: retry.map(|wait| now.after(wait)),
             ask_time: None,
             incarnation,
-            held_since: held.filter(|_| class.holds()),
+            held_since: held.filter(|_| holds),
             while_stopping: old.is_some_and(|old| old.while_stopping),
             error,
         };

@@ -16,6 +16,8 @@ pub type Whose<'a> = (&'a AppName, &'a FaultKey);
 /// The values of an error that decide the next retry.
 pub struct Met {
     pub class: Class,
+    /// Whether the error holds its component.
+    pub holds: bool,
     /// Number of errors.
     pub count: u32,
     /// Number of errors that count as attempts.
@@ -24,13 +26,15 @@ pub struct Met {
     pub pushback: Option<Duration>,
 }
 
-/// Returns the wait before the next retry; `None`: no retry until a person has acted. The peer's
-/// delay replaces the own wait, but never shortens it once the budget is used up.
+/// Returns the wait before the next retry; `None`: no retry until a person has acted. An error
+/// whose class holds, but which holds nothing, is retried at the slowest pace. The peer's delay
+/// replaces the own wait, but never shortens it once the budget is used up.
 pub fn wait(settings: &FaultSettings, whose: Whose<'_>, met: &Met) -> Option<Duration> {
     let FaultSettings { retry_base, throttled_base, retry_max, .. } = *settings;
     let is_spent = met.class.counts_as_attempt() && settings.hard_count <= met.attempts;
     let own = match met.class {
-        Class::Blocked | Class::Gone | Class::Fatal => return None,
+        Class::Blocked | Class::Gone | Class::Fatal if met.holds => return None,
+        Class::Blocked | Class::Gone | Class::Fatal => retry_max,
         Class::Interrupted => return Some(Duration::ZERO),
         _ if is_spent => retry_max,
         Class::Transient | Class::Unclassified => doubled(retry_base, met.attempts, retry_max),
@@ -92,7 +96,7 @@ mod tests {
     fn millis(class: Class, count: u32, pushback: Option<u64>) -> Option<u128> {
         let pushback = pushback.map(Duration::from_millis);
         let attempts = if class.counts_as_attempt() { count } else { 0 };
-        let met = Met { class, count, attempts, pushback };
+        let met = Met { class, holds: class.holds(), count, attempts, pushback };
         wait(&FaultSettings::default(), (&app("web"), &key("pg")), &met)
             .map(|wait| wait.as_millis())
     }
@@ -120,6 +124,10 @@ mod tests {
         }
         for class in [Class::Blocked, Class::Gone, Class::Fatal] {
             assert_eq!(millis(class, 1, Some(5)), None);
+            let met = Met { class, holds: false, count: 1, attempts: 0, pushback: None };
+            let wait = wait(&FaultSettings::default(), (&app("web"), &key("pg")), &met);
+            let range = Duration::from_secs(144)..=Duration::from_secs(216);
+            assert!(wait.is_some_and(|wait| range.contains(&wait)), "{class:?}: {wait:?}");
         }
     }
 

@@ -8,7 +8,7 @@ use crate::domain::name::OperationId;
 use fnv::FnvHasher;
 
 /// First wait, doubled at each failure in a row. A throttled operation, or one that waits for a
-/// dependency, starts with the slow one.
+/// dependency, starts with the slow one; an error that blocks waits the longest time.
 const FIRST: Duration = Duration::from_secs(1);
 
 const FIRST_SLOW: Duration = Duration::from_secs(5);
@@ -25,6 +25,7 @@ const JITTER_PARTS: u64 = 5;
 pub fn wait(id: &OperationId, class: Class, waits: u32, fence: u64) -> Duration {
     let first = match class {
         Class::Throttled | Class::Dependency => FIRST_SLOW,
+        Class::Blocked | Class::Gone | Class::Fatal => LONGEST,
         _ => FIRST,
     };
     let doubled = first.saturating_mul(1_u32.checked_shl(waits).unwrap_or(u32::MAX));
@@ -58,6 +59,8 @@ mod tests {
             }
         }
         assert_ne!(at(&one, 5), at(&other, 5));
+        let blocked = wait(&one, Class::Blocked, 0, 1);
+        assert!(Duration::from_secs(144) <= blocked, "{blocked:?}");
         let slow = wait(&one, Class::Throttled, 0, 1);
         assert!(Duration::from_secs(4) <= slow, "{slow:?}");
     }

@@ -221,6 +221,10 @@ pub struct Failure {
     pub reason: Box<str>,
     /// One line without confidential content.
     pub message: Box<str>,
+    /// The action for a person, if the error blocks and may end by itself: the operation is tried
+    /// again. Not written if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried_again: Option<Box<str>>,
 }
 
 /// One stored transition of an operation.
@@ -321,6 +325,12 @@ impl Operation {
     /// Returns whether the operation is unfinished.
     pub fn is_open(&self) -> bool {
         !self.state.is_terminal()
+    }
+
+    /// Returns the action for a person, if the operation is tried again after an error that blocks.
+    pub(super) fn blocking_error(&self) -> Option<&str> {
+        let waits = self.state == State::RetryWait;
+        self.last_error.as_ref().filter(|_| waits)?.tried_again.as_deref()
     }
 
     /// Returns the holder.

@@ -23,7 +23,8 @@
 //! | T16 | the same | fail | RETRY_WAIT | attempts_failed + 1 |
 //! | T17 | the same | fail, at the maximum | FAILED | |
 //! | T18 | the same, RETRY_WAIT | fail BLOCKED | BLOCKED | |
-//! | T19 | BLOCKED | retry | READY | attempts_failed 0 |
+//! | T18 | the same | fail BLOCKED, not held | RETRY_WAIT | shown as blocked |
+//! | T19 | BLOCKED; RETRY_WAIT shown as blocked | retry | READY | attempts_failed 0 |
 //! | T20 | RUNNING VERIFYING | fail GONE, FATAL | FAILED | |
 //! | T21 | RETRY_WAIT | acquire, when due | RUNNING | next fence |
 //! | T22 | RUNNING VERIFYING | the lease lapses too often | FAILED | |
@@ -186,6 +187,7 @@ impl Operation {
                 self.enter(call, State::Failed, Reason::UndoFailed);
             }
             (State::Cancelling, _) => self.enter(call, State::Abandoned, Reason::Cancelled),
+            _ if failure.tried_again.is_some() => self.wait(call, class, retry_after),
             (_, Class::Blocked) => self.enter(call, State::Blocked, Reason::Failed(class)),
             (_, Class::Gone | Class::Fatal) => {
                 self.enter(call, State::Failed, Reason::Failed(class));
@@ -257,6 +259,7 @@ impl Operation {
     pub fn retry(&mut self, call: Call<'_>) -> Result<(), Refused> {
         match self.state {
             State::Blocked => {}
+            State::RetryWait if self.blocking_error().is_some() => {}
             State::Failed if self.reason != Reason::UndoFailed => self.interruptions = 0,
             State::Ready => return Ok(()),
             _ => return Err(self.refuses(call, "only a BLOCKED or FAILED one can be retried")),

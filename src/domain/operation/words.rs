@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::classify::finding::Class;
 use crate::domain::level::Level;
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::{Kind, Operation, Reason, State};
@@ -46,7 +45,6 @@ impl Operation {
     /// Returns the level that the operation gives its application; `None` if it contributes
     /// nothing.
     pub fn level(&self) -> Option<Level> {
-        let failed_for = |class| self.reason == Reason::Failed(class);
         Some(match self.state {
             State::Blocked => Level::Blocked,
             State::Failed => Level::Error,
@@ -56,7 +54,10 @@ impl Operation {
             _ if self.deadline_exceeded => Level::Error,
             State::Cancelling => Level::Waiting,
             _ if self.neglected => Level::Waiting,
-            State::RetryWait if failed_for(Class::Dependency) => Level::Waiting,
+            State::RetryWait => match self.reason {
+                Reason::Failed(class) => class.level_at_once().unwrap_or(Level::Maintenance),
+                _ => Level::Maintenance,
+            },
             _ => Level::Maintenance,
         })
     }
@@ -159,6 +160,10 @@ impl Operation {
             (State::Blocked, Reason::UnknownOutcome) => {
                 format!("check whether it was applied; then retry or cancel operation {id}, {or}")
             }
+            (State::RetryWait, _) => match self.blocking_error() {
+                Some(action) => format!("{action}; or retry or cancel operation {id}"),
+                None => String::new(),
+            },
             (State::Blocked, _) => {
                 format!("remove the cause; then retry or cancel operation {id}, {or}")
             }

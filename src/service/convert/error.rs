@@ -9,7 +9,7 @@ use super::value::{count, duration, level, timestamp};
 use crate::domain::classify::finding::{
     Action, Class, ErrorOrigin, ErrorOutcome, Evidence, Finding, Hints,
 };
-use crate::domain::classify::{is_reason, is_system};
+use crate::domain::classify::word::{REASON, is_reason, is_system};
 use crate::domain::command::{Command, Request};
 use crate::domain::fault::{Fault, FaultKey, InternalDetail, NewError, Resolution};
 use crate::domain::limits::{
@@ -120,7 +120,7 @@ pub(super) fn retry_after(fields: &mut Fields, given: &v1::ErrorReport) -> Optio
 
 fn system(fields: &mut Fields, system: &str) -> Box<str> {
     if system.is_empty() {
-        let text = "is required: grpc, http, python, helm, redis, io, or one of your rules";
+        let text = "is required: grpc, http, python, another table, or one of your rules";
         fields.note("system", Reason::MissingField, text);
     } else if !is_system(system) {
         let text = format!("is {}; give lower-case letters, digits, . _ -", quoted(system));
@@ -131,7 +131,7 @@ fn system(fields: &mut Fields, system: &str) -> Box<str> {
 
 fn reason(fields: &mut Fields, reason: &str) -> Box<str> {
     if !reason.is_empty() && !is_reason(reason) {
-        let text = format!("is {}; write UPPER_SNAKE of at most 63 bytes", quoted(reason));
+        let text = format!("is {}; write {REASON}", quoted(reason));
         fields.note("reason", Reason::InvalidValue, text).with("value", reason);
     }
     reason.into()
@@ -236,7 +236,7 @@ pub fn finding_verdict(finding: &Finding) -> v1::Verdict {
         action: action(finding.action) as i32,
         rule: finding.rule.to_string(),
         explanation: finding.explanation.to_string(),
-        held: finding.class.holds(),
+        held: finding.holds(),
         ..v1::Verdict::default()
     }
 }

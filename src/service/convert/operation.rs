@@ -9,7 +9,7 @@ use super::error::{class, evidence, retry_after};
 use super::fields::{Fields, Within};
 use super::value::{count, duration, timestamp};
 use crate::domain::bytes::Bytes;
-use crate::domain::classify::finding::{Class, Evidence};
+use crate::domain::classify::finding::{Class, Evidence, Finding};
 use crate::domain::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, CHECKPOINT_BYTES_MAX, INTERRUPTIONS_DEFAULT, LEASE_DEFAULT,
     LEASE_MAX, LEASE_MIN, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, PROGRESS_BYTES_MAX,
@@ -191,16 +191,34 @@ fn failure(
         let (system, reason) = (Box::default(), name("reason", &report.reason));
         let class = reported_class(fields, report.class);
         let message = fields.text("message", &report.message, MESSAGE_BYTES_MAX);
-        let failure = Failure { class, component, target, system, code, domain, reason, message };
+        let tried_again = None;
+        let failure = Failure {
+            class,
+            component,
+            target,
+            system,
+            code,
+            domain,
+            reason,
+            message,
+            tried_again,
+        };
         return (failure, retry_after(fields, report));
     }
     let evidence = evidence(fields, report, NAME_BYTES_MAX);
-    let class = match fields.is_wrong() {
-        true => Class::Unclassified, // A refused request is not counted as classified.
-        false => rules.classify(&evidence).class,
+    let finding = match fields.is_wrong() {
+        true => Finding::default(), // A refused request is not counted as classified.
+        false => rules.classify(&evidence),
     };
+    let class = finding.class;
+    let tried_again = finding.unheld.then(|| match report.action.as_str() {
+        "" => finding.remedy,
+        action => action.chars().take(MESSAGE_BYTES_MAX / 4).collect::<String>().into(),
+    });
     let Evidence { system, code, domain, reason, message, retry_after, .. } = evidence;
-    (Failure { class, component, target, system, code, domain, reason, message }, retry_after)
+    let failure =
+        Failure { class, component, target, system, code, domain, reason, message, tried_again };
+    (failure, retry_after)
 }
 
 fn reported_class(fields: &mut Fields, given: i32) -> Class {

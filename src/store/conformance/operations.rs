@@ -106,6 +106,7 @@ fn mk_operation() -> Operation {
             domain: "example.com".into(),
             reason: "NO_ROUTE".into(),
             message: "no route".into(),
+            tried_again: None,
         }),
         next_target: "v3".into(),
         note: "because".into(),

@@ -236,7 +236,7 @@ const (
 	VerdictAction_VERDICT_ACTION_RESUME VerdictAction = 4
 	// Wait for the missing dependency.
 	VerdictAction_VERDICT_ACTION_DEFER VerdictAction = 5
-	// Stop until a person has acted.
+	// Stop until a person has acted; with `retry_after`, try again then, because the error may end by itself.
 	VerdictAction_VERDICT_ACTION_BLOCK VerdictAction = 6
 	// Recreate the target.
 	VerdictAction_VERDICT_ACTION_RECOVER VerdictAction = 7
@@ -304,19 +304,24 @@ type ErrorReport struct {
 	Component string `protobuf:"bytes,1,opt,name=component,proto3" json:"component,omitempty"`
 	// Object of the failed call: a URL without its query, an object, a host. At most 253 bytes, no control characters.
 	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
-	// Table of codes that applies: `grpc`, `http`, `python`, `helm`, `redis`, `io`, or a system of the server's own
-	// rules. Lower-case letters, digits and `. _ -`. Required, except in FailOperation.
+	// Table of codes that applies: `grpc`, `http`, `python`, `helm`, `redis`, `postgresql`, `mysql`, `aws`, `kubernetes`,
+	// `io` or another one of docs/error-tables.md, or a system of the server's own rules. Lower-case letters, digits and
+	// `. _ -`. Required, except in FailOperation.
 	System string `protobuf:"bytes,3,opt,name=system,proto3" json:"system,omitempty"`
-	// Code, as that system writes it: `UNAVAILABLE`, `503`, `pebble.ChangeError`, `ECONNREFUSED`. At most 4,096 bytes; in
-	// FailOperation 253.
+	// Code, as that system writes it: `UNAVAILABLE`, `503`, `pebble.ChangeError`, `ECONNREFUSED`. The tables find it in
+	// each spelling: `Unavailable`, `14`, `HTTP 503`, `READONLY You can't write`. At most 4,096 bytes; in FailOperation
+	// 253.
 	Code string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
 	// Origin of the answer. Required with `system`.
 	Origin ErrorOrigin `protobuf:"varint,5,opt,name=origin,proto3,enum=bellwether.v1.ErrorOrigin" json:"origin,omitempty"`
 	// Whether the request was applied. Default: not known.
 	Outcome ErrorOutcome `protobuf:"varint,6,opt,name=outcome,proto3,enum=bellwether.v1.ErrorOutcome" json:"outcome,omitempty"`
-	// Domain, as in google.rpc.ErrorInfo. At most 253 bytes.
+	// Issuer of the reason, as in google.rpc.ErrorInfo; `aws`, `kubernetes`, `acme`, `postgresql`, `mysql` and `errno` have
+	// tables. At most 253 bytes.
 	Domain string `protobuf:"bytes,7,opt,name=domain,proto3" json:"domain,omitempty"`
-	// Reason, as in google.rpc.ErrorInfo: UPPER_SNAKE, at most 63 bytes.
+	// The service's own code, which is read before `code`: the reason of google.rpc.ErrorInfo or of Kubernetes, a code of
+	// AWS, an SQLSTATE, the type of a problem+json. At most 253 bytes of visible ASCII without spaces. A server of 0.1.0
+	// takes UPPER_SNAKE of 63 bytes alone, and refuses others with INVALID_VALUE.
 	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// One line that every reader may see. At most 4,096 bytes.
 	Message string `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
@@ -554,7 +559,8 @@ type Verdict struct {
 	Class ErrorClass `protobuf:"varint,1,opt,name=class,proto3,enum=bellwether.v1.ErrorClass" json:"class,omitempty"`
 	// Next step of the worker.
 	Action VerdictAction `protobuf:"varint,2,opt,name=action,proto3,enum=bellwether.v1.VerdictAction" json:"action,omitempty"`
-	// Wait before the next attempt. Absent if no attempt follows until a person has acted.
+	// Wait before the next attempt. Absent if no attempt follows until a person has acted. An error of class BLOCKED that
+	// does not hold has one.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// Time of the next attempt, by the store's clock; absent if there is none.
 	RetryTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=retry_time,json=retryTime,proto3" json:"retry_time,omitempty"`
@@ -566,7 +572,8 @@ type Verdict struct {
 	Rule string `protobuf:"bytes,7,opt,name=rule,proto3" json:"rule,omitempty"`
 	// Reason for the class, in words.
 	Explanation string `protobuf:"bytes,8,opt,name=explanation,proto3" json:"explanation,omitempty"`
-	// Whether the component is held from now on, until its release.
+	// Whether the component is held from now on, until its release. The row that classifies an error decides it: a code
+	// that also means an error that ends by itself, such as INVALID_ARGUMENT alone, shows blocked and holds nothing.
 	Held          bool `protobuf:"varint,9,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -650,7 +650,7 @@ type ReportErrorResponse struct {
 	Verdict *Verdict `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	// Revision of the application with the report.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Improvements for the author of the worker: the texts that were cut.
+	// Improvements for the author of the worker: a code that cannot be one of its system, and the texts that were cut.
 	Advice        []string `protobuf:"bytes,3,rep,name=advice,proto3" json:"advice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

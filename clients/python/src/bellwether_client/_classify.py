@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from . import _texts
+from . import _evidence, _rules, _texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional, Tuple
+    from typing import Any, Dict, List, Optional
 
 DETAIL_BYTES_MAX = 60_000
 CODE_BYTES_MAX = 253
@@ -45,16 +45,17 @@ EXIT_STATUSES = {
 }
 #: Longest chain of exceptions that is searched for its cause.
 CAUSES_MAX = 16
-GRPC_UNANSWERED = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN")
 #: First and longest wait between two attempts, as the server has them.
-FIRST_WAIT, WAIT_MAX, DEPENDENCY_WAIT = 0.25, 180.0, 30.0
+FIRST_WAIT, THROTTLED_WAIT, WAIT_MAX, DEPENDENCY_WAIT = 0.25, 1.0, 180.0, 30.0
 ACTIONS = {
     "TRANSIENT": "RETRY",
     "UNCLASSIFIED": "RETRY",
     "THROTTLED": "RETRY_AFTER",
     "CONFLICT": "REREAD",
+    "INTERRUPTED": "RESUME",
     "DEPENDENCY": "DEFER",
     "BLOCKED": "BLOCK",
+    "FATAL": "HALT",
 }
 
 
@@ -72,44 +73,119 @@ def report_of(error: BaseException) -> Dict[str, Any]:
 
 
 def _report_of(error: BaseException) -> Dict[str, Any]:
-    system, code, answered = _code(error)
-    distrust = _distrust(error) if system == "python" and not answered else None
-    if distrust is not None:
+    distrust = _distrust(error)
+    if distrust is not None and not _evidence.read(error).answered:
         # The libraries of HTTP show an untrusted certificate as a lost connection.
-        code, origin = _name(distrust), "ERROR_ORIGIN_LOCAL"
-    elif answered:
-        origin = "ERROR_ORIGIN_PEER"
-    elif _is_unanswered(error) or system == "grpc":
-        origin = "ERROR_ORIGIN_TRANSPORT"
+        report: Dict[str, Any] = {
+            "system": "python",
+            "code": _name(distrust),
+            "origin": "ERROR_ORIGIN_LOCAL",
+            "message": _said(error),
+        }
     else:
-        origin = "ERROR_ORIGIN_LOCAL"
-    said = " ".join(str(error).split())
-    report: Dict[str, Any] = {
-        "system": system,
-        "code": _texts.cut(code, CODE_BYTES_MAX),
-        "origin": origin,
-        "message": _texts.cut(said or type(error).__name__),
-        "internal_detail": _traceback(error),
-    }
-    wait = _retry_after(error)
-    if wait is not None:
-        report["retry_after"] = wait
+        report = _of_cause(error)
+    report["code"] = _texts.cut(report["code"], CODE_BYTES_MAX)
+    report["message"] = _texts.cut(report["message"] or type(error).__name__)
+    report["internal_detail"] = _traceback(error)
     return report
 
 
+def _of_cause(error: BaseException) -> Dict[str, Any]:
+    """Returns the report on the first exception of a chain that has a class, else on the first."""
+    first: Dict[str, Any] = {}
+    for one in _chain(error):
+        report = _of_one(one)
+        first = first or report
+        if _rules.verdict(report)[0] != "UNCLASSIFIED":
+            said = _said(error)
+            if report["message"] not in said:
+                report["message"] = ": ".join(part for part in (said, report["message"]) if part)
+            return report if report is first or not _is_answer(first) else first
+    return first
+
+
+def _is_answer(report: Dict[str, Any]) -> bool:
+    return bool(report["origin"] == "ERROR_ORIGIN_PEER")
+
+
+def _of_one(error: BaseException) -> Dict[str, Any]:
+    """Returns the report on one exception: what it carries, and who answered."""
+    found = _evidence.read(error)
+    system, code = found.system or "python", found.code
+    if system == "python":
+        name = _name(error)
+        code = _with_detail(error, name, found)
+    report: Dict[str, Any] = {"system": system, "code": code, "message": _said(error)}
+    if found.reason:
+        report.update(domain=found.domain, reason=found.reason)
+    wait = _retry_after(error) if found.retry_after is None else found.retry_after
+    if wait is not None:
+        report["retry_after"] = wait
+    report["origin"] = "ERROR_ORIGIN_PEER"
+    if not found.answered:
+        report["origin"] = _origin(error, report)
+    return report
+
+
+def _origin(error: BaseException, report: Dict[str, Any]) -> str:
+    """Returns the origin of an error without a status: a refusal of the caller is an answer."""
+    if report["system"] == "grpc":
+        return "ERROR_ORIGIN_TRANSPORT"
+    if not _is_unanswered(error):
+        return "ERROR_ORIGIN_LOCAL"
+    kind = _rules.verdict(report)[0]
+    is_path = kind in _rules.UNANSWERED or kind == "UNCLASSIFIED"
+    return "ERROR_ORIGIN_TRANSPORT" if is_path else "ERROR_ORIGIN_PEER"
+
+
+def _with_detail(error: BaseException, name: str, found: _evidence.Found) -> str:
+    """Returns the name of an exception with its status, exit status or kind."""
+    if found.status:
+        return "{}/{}".format(name, found.status)
+    exit_status = getattr(error, EXIT_STATUSES.get(name, ""), None)
+    if isinstance(exit_status, int):
+        return "{}/{}".format(name, int(exit_status))
+    kind = getattr(error, "kind", None)
+    if isinstance(kind, str) and kind:
+        return "{}/{}".format(name, _texts.name(kind))
+    return name
+
+
+def _said(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def _chain(error: BaseException) -> List[BaseException]:
+    """Returns an exception and its causes: that of the driver of a database, and `__cause__`."""
+    found: List[BaseException] = []
+    left: List[Any] = [error]
+    while left and len(found) < CAUSES_MAX:
+        one = left.pop(0)
+        if isinstance(one, BaseException) and one not in found:
+            found.append(one)
+            left += [getattr(one, "orig", None), getattr(one, "reason", None), one.__cause__]
+    return found
+
+
 def verdict_of(report: Dict[str, Any], attempt: int) -> Dict[str, Any]:
-    """Returns a verdict without a server: coarse classes, and the waits of the server."""
-    kind = _class(report)
+    """Returns a verdict without a server: its classes, and its waits without jitter."""
+    kind, holds = _rules.verdict(report)
     action = ACTIONS[kind]
-    wait: Optional[float] = min(FIRST_WAIT * float(2 ** min(attempt - 1, 20)), WAIT_MAX)
+    base = THROTTLED_WAIT if kind == "THROTTLED" else FIRST_WAIT
+    wait: Optional[float] = min(base * float(2 ** min(attempt - 1, 20)), WAIT_MAX)
     if action == "DEFER":
         wait = DEPENDENCY_WAIT
-    elif action == "BLOCK":
-        wait = None
+    elif action == "RESUME":
+        wait = 0.0
+    elif action in ("BLOCK", "HALT"):
+        wait = None if holds else WAIT_MAX
     if wait is not None and report.get("retry_after") is not None:
         wait = max(wait, report["retry_after"])
     if wait is not None:
         wait = max(wait, report.get("shortest_wait") or 0.0)
+    has_retry_after = report.get("retry_after") is not None
+    if action == "RETRY" and has_retry_after:
+        action = "RETRY_AFTER"
     return {
         "class": "ERROR_CLASS_" + kind,
         "action": "VERDICT_ACTION_" + action,
@@ -118,8 +194,8 @@ def verdict_of(report: Dict[str, Any], attempt: int) -> Dict[str, Any]:
         "attempt": attempt,
         "attempts_left": max(0, 10 - attempt),
         "rule": "local",
-        "explanation": "the server was not reached; this is the class by origin and status alone",
-        "held": action == "BLOCK",
+        "explanation": "the server was not reached; this is the class by the tables alone",
+        "held": holds,
     }
 
 
@@ -136,69 +212,22 @@ def level_of(fault: Dict[str, Any]) -> str:
     return ""
 
 
-def _code(error: BaseException) -> Tuple[str, str, bool]:
-    """Returns the system, the code in it, and whether the target answered."""
-    code = getattr(error, "code", None)
-    if callable(code) and hasattr(error, "details"):
-        status = getattr(code(), "name", "UNKNOWN")
-        return "grpc", status, status not in GRPC_UNANSWERED
-    response = getattr(error, "response", None)
-    status = _status(error, response)
-    if isinstance(response, dict) and status:
-        return "http", status, True
-    name = _name(error)
-    if status:
-        return "python", "{}/{}".format(name, status), True
-    exit_status = getattr(error, EXIT_STATUSES.get(name, ""), None)
-    if isinstance(exit_status, int):
-        return "python", "{}/{}".format(name, int(exit_status)), False
-    kind = getattr(error, "kind", None)
-    if isinstance(kind, str) and kind:
-        return "python", "{}/{}".format(name, _texts.name(kind)), True
-    return "python", name, False
-
-
-def _status(error: BaseException, response: Any) -> str:
-    found = getattr(response, "status_code", None)
-    if isinstance(response, dict):
-        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    if found is None:
-        found = getattr(error, "code", None)
-    if found is None:
-        found = getattr(error, "status", None)
-        found = getattr(found, "code", found)
-    is_status = isinstance(found, int) and not isinstance(found, bool) and 100 <= found < 600
-    return str(found) if is_status else ""
-
-
 def _name(error: BaseException) -> str:
-    """Returns the full name of the class, or of the first base class outside of the charm."""
+    """Returns the full name of the class, or of the first of its bases that a row names.
+
+    Classes of the charm itself name nothing.
+    """
+    outside: List[str] = []
     for one in type(error).__mro__:
         if one in (Exception, BaseException, object):
             break
+        name = "{}.{}".format(one.__module__, one.__qualname__)
+        if _rules.is_known(name):
+            return name
         if one.__module__.split(".")[0] not in ("__main__", "charm", "charms"):
-            return "{}.{}".format(one.__module__, one.__qualname__)
+            outside.append(name)
     kind = type(error)
-    return "{}.{}".format(kind.__module__, kind.__qualname__)
-
-
-def _class(report: Dict[str, Any]) -> str:
-    status = report["code"].rpartition("/")[2]
-    if report["origin"] == "ERROR_ORIGIN_TRANSPORT":
-        return "TRANSIENT"
-    if status in ("126", "401", "403", "permission-denied") or report["code"].endswith(
-        ("PermissionError", "SSLCertVerificationError")
-    ):
-        return "BLOCKED"
-    if status in ("127", "404", "not-found") or report["code"].endswith(
-        ("FileNotFoundError", "RelationNotFoundError", "SecretNotFoundError")
-    ):
-        return "DEPENDENCY"
-    if status in ("409", "412"):
-        return "CONFLICT"
-    if status == "429":
-        return "THROTTLED"
-    return "TRANSIENT" if len(status) == 3 and status.startswith("5") else "UNCLASSIFIED"
+    return outside[0] if outside else "{}.{}".format(kind.__module__, kind.__qualname__)
 
 
 def _is_unanswered(error: BaseException) -> bool:

@@ -212,9 +212,9 @@ class StatusReporter:
         if fault is None or self.hook in ("stop", "remove"):
             return True
         kind = fault["verdict"]["class"]
-        if kind == "ERROR_CLASS_BLOCKED":
+        if kind == "ERROR_CLASS_BLOCKED" and fault["verdict"].get("held", True):
             return self.hook != "update-status"
-        if kind in ("ERROR_CLASS_GONE", "ERROR_CLASS_FATAL"):
+        if kind in ("ERROR_CLASS_GONE", "ERROR_CLASS_FATAL") and fault["next"] is None:
             return self._is_released(fault)
         return time.time() >= float(fault["next"] or 0)
 

@@ -818,12 +818,14 @@ pub struct ErrorReport {
     /// Object of the failed call: a URL without its query, an object, a host. At most 253 bytes, no control characters.
     #[prost(string, tag = "2")]
     pub target: ::prost::alloc::string::String,
-    /// Table of codes that applies: `grpc`, `http`, `python`, `helm`, `redis`, `io`, or a system of the server's own
-    /// rules. Lower-case letters, digits and `. _ -`. Required, except in FailOperation.
+    /// Table of codes that applies: `grpc`, `http`, `python`, `helm`, `redis`, `postgresql`, `mysql`, `aws`, `kubernetes`,
+    /// `io` or another one of docs/error-tables.md, or a system of the server's own rules. Lower-case letters, digits and
+    /// `. _ -`. Required, except in FailOperation.
     #[prost(string, tag = "3")]
     pub system: ::prost::alloc::string::String,
-    /// Code, as that system writes it: `UNAVAILABLE`, `503`, `pebble.ChangeError`, `ECONNREFUSED`. At most 4,096 bytes; in
-    /// FailOperation 253.
+    /// Code, as that system writes it: `UNAVAILABLE`, `503`, `pebble.ChangeError`, `ECONNREFUSED`. The tables find it in
+    /// each spelling: `Unavailable`, `14`, `HTTP 503`, `READONLY You can't write`. At most 4,096 bytes; in FailOperation
+    /// 253.
     #[prost(string, tag = "4")]
     pub code: ::prost::alloc::string::String,
     /// Origin of the answer. Required with `system`.
@@ -832,10 +834,13 @@ pub struct ErrorReport {
     /// Whether the request was applied. Default: not known.
     #[prost(enumeration = "ErrorOutcome", tag = "6")]
     pub outcome: i32,
-    /// Domain, as in google.rpc.ErrorInfo. At most 253 bytes.
+    /// Issuer of the reason, as in google.rpc.ErrorInfo; `aws`, `kubernetes`, `acme`, `postgresql`, `mysql` and `errno` have
+    /// tables. At most 253 bytes.
     #[prost(string, tag = "7")]
     pub domain: ::prost::alloc::string::String,
-    /// Reason, as in google.rpc.ErrorInfo: UPPER_SNAKE, at most 63 bytes.
+    /// The service's own code, which is read before `code`: the reason of google.rpc.ErrorInfo or of Kubernetes, a code of
+    /// AWS, an SQLSTATE, the type of a problem+json. At most 253 bytes of visible ASCII without spaces. A server of 0.1.0
+    /// takes UPPER_SNAKE of 63 bytes alone, and refuses others with INVALID_VALUE.
     #[prost(string, tag = "8")]
     pub reason: ::prost::alloc::string::String,
     /// One line that every reader may see. At most 4,096 bytes.
@@ -897,7 +902,8 @@ pub struct Verdict {
     /// Next step of the worker.
     #[prost(enumeration = "VerdictAction", tag = "2")]
     pub action: i32,
-    /// Wait before the next attempt. Absent if no attempt follows until a person has acted.
+    /// Wait before the next attempt. Absent if no attempt follows until a person has acted. An error of class BLOCKED that
+    /// does not hold has one.
     #[prost(message, optional, tag = "3")]
     pub retry_after: ::core::option::Option<::prost_types::Duration>,
     /// Time of the next attempt, by the store's clock; absent if there is none.
@@ -915,7 +921,8 @@ pub struct Verdict {
     /// Reason for the class, in words.
     #[prost(string, tag = "8")]
     pub explanation: ::prost::alloc::string::String,
-    /// Whether the component is held from now on, until its release.
+    /// Whether the component is held from now on, until its release. The row that classifies an error decides it: a code
+    /// that also means an error that ends by itself, such as INVALID_ARGUMENT alone, shows blocked and holds nothing.
     #[prost(bool, tag = "9")]
     pub held: bool,
 }
@@ -1110,7 +1117,7 @@ pub enum VerdictAction {
     Resume = 4,
     /// Wait for the missing dependency.
     Defer = 5,
-    /// Stop until a person has acted.
+    /// Stop until a person has acted; with `retry_after`, try again then, because the error may end by itself.
     Block = 6,
     /// Recreate the target.
     Recover = 7,
