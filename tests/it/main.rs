@@ -42,6 +42,7 @@ mod elections;
 mod errors;
 mod errors_files;
 mod errors_sessions;
+mod errors_unheld;
 mod events;
 mod failover;
 mod faults;

@@ -13,7 +13,7 @@ use tonic_types::StatusExt;
 use crate::redis::Redis;
 use crate::server::{Server, eventually, get, mk_report, reason};
 
-async fn client(server: &Server) -> OperationServiceClient<Channel> {
+pub async fn client(server: &Server) -> OperationServiceClient<Channel> {
     OperationServiceClient::new(server.channel().await)
 }
 
@@ -21,7 +21,7 @@ fn seconds(seconds: i64) -> Option<prost_types::Duration> {
     Some(prost_types::Duration { seconds, nanos: 0 })
 }
 
-fn mk_begin(id: &str, target: &str) -> v1::BeginOperationRequest {
+pub fn mk_begin(id: &str, target: &str) -> v1::BeginOperationRequest {
     v1::BeginOperationRequest {
         application: "web".into(),
         unit: "web/0".into(),

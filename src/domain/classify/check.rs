@@ -130,7 +130,7 @@ impl<'t> Check<'t> {
             texts.iter().map(|text| text.as_str().into()).collect()
         };
         let parts = list(&rule.message).iter().map(|part| part.to_lowercase().into()).collect();
-        Rule {
+        let rule = Rule {
             name: rule.name.get_ref().as_str().into(),
             system: rule.system.as_ref().map(|system| system.get_ref().as_str().into()),
             codes: list(&rule.code),
@@ -139,6 +139,7 @@ impl<'t> Check<'t> {
             domain: rule.domain.as_deref().map(Into::into),
             reasons: list(&rule.reason),
             messages: parts,
+            needles: Vec::new(),
             when,
             class: class.unwrap_or_default(),
             unheld: class.is_some_and(Class::holds) && holds == Some(false),
@@ -148,7 +149,8 @@ impl<'t> Check<'t> {
             },
             remedy: rule.remedy.as_ref().map_or("", |given| given.get_ref()).into(),
             source: rule.source.as_deref().unwrap_or_default().into(),
-        }
+        };
+        rule.with_needles()
     }
 
     /// Checks the name and the texts of a rule, and that the rule has a condition.

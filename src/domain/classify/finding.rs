@@ -207,3 +207,22 @@ impl<'r> Match<'r> {
         Match { class, rule, why, remedy: "", unheld: false, source: "" }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record of before has no flag; it holds as its class does.
+    #[test]
+    fn the_flag_of_a_finding_is_stored_only_if_it_is_set() {
+        for (unheld, fields) in [(false, 5), (true, 6)] {
+            let class = Class::Blocked;
+            let finding = Finding { class, unheld, ..Finding::default() };
+            let bytes = rmp_serde::to_vec(&finding).unwrap();
+            // The head of an array of so many fields.
+            assert_eq!(bytes[0], 0x90 + fields);
+            let read: Finding = rmp_serde::from_slice(&bytes).unwrap();
+            assert_eq!((&read, read.holds()), (&finding, !unheld));
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::domain::classify::format::read_table;
+use crate::domain::classify::grams::{Grams, Needle};
 use crate::domain::classify::rule::{Examined, Rule};
 use crate::domain::classify::spelling::{plain, words};
 use crate::domain::classify::written::Head;
@@ -29,12 +30,15 @@ pub struct CodeTable {
 struct Pattern {
     first: Box<str>,
     last: Box<str>,
+    needle: Option<Needle>,
 }
 
 impl Pattern {
     fn of(code: &str) -> Option<Pattern> {
         let (first, last) = code.split_once('*')?;
-        Some(Pattern { first: plain(first).into(), last: plain_with_star(last).into() })
+        let (first, last) = (plain(first), plain_with_star(last));
+        let needle = Needle::of(&format!("{first}*{last}"), '*');
+        Some(Pattern { first: first.into(), last: last.into(), needle })
     }
 
     /// Returns whether a code without marks has the parts: `NAME*`, `*NAME` or `*NAME*`.
@@ -168,7 +172,13 @@ impl CodeTable {
     }
 
     fn by_pattern(&self, plain: &str) -> impl Iterator<Item = usize> {
-        self.patterns.iter().filter(move |(pattern, _)| pattern.fits(plain)).map(|(_, n)| *n)
+        let grams = (!self.patterns.is_empty()).then(|| Grams::of(plain));
+        let may_fit = move |pattern: &Pattern| {
+            let needle = grams.as_ref().zip(pattern.needle.as_ref());
+            needle.is_none_or(|(grams, needle)| grams.may_have(needle))
+        };
+        let fit = self.patterns.iter().filter(move |(one, _)| may_fit(one) && one.fits(plain));
+        fit.map(|(_, n)| *n)
     }
 }
 

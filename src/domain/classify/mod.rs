@@ -14,6 +14,7 @@
 mod check;
 pub mod finding;
 pub mod format;
+pub mod grams;
 pub mod index;
 pub mod own;
 pub mod rule;

@@ -4,8 +4,12 @@
 use std::borrow::Cow;
 
 use crate::domain::classify::finding::{Class, ErrorOrigin, ErrorOutcome, Evidence, Hints, Match};
+use crate::domain::classify::grams::{Grams, Needle};
 use crate::domain::classify::spelling::{is_plain, plain};
 use crate::domain::word::worded;
+
+/// Stands in a part of a message for any characters.
+const GAP: char = '…';
 
 /// A rule: it matches if all its conditions hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +31,8 @@ pub struct Rule {
     /// Parts of the message in lower case: one of them; `…` stands for any characters. Empty: any
     /// message.
     pub messages: Vec<Box<str>>,
+    /// Filters of the messages; not needed.
+    pub needles: Vec<Option<Needle>>,
     /// A fact that the reporter gives, or that is registered.
     pub when: Option<When>,
     /// The resulting class.
@@ -89,6 +95,8 @@ pub(in crate::domain) struct Examined<'e> {
     pub(in crate::domain) evidence: &'e Evidence,
     /// The message in lower case, with the code if that is a text.
     pub(in crate::domain) text: String,
+    /// The groups of bytes of the text.
+    grams: Grams,
     /// The code in lower case without marks.
     plain: Cow<'e, str>,
     /// Whether the owner proves the target gone.
@@ -102,7 +110,8 @@ impl<'e> Examined<'e> {
             (code, message) if is_text(code) => format!("{code}\n{message}").to_lowercase(),
             (_, message) => message.to_lowercase(),
         };
-        Examined { evidence, text, plain: plain(&evidence.code), is_gone }
+        let grams = Grams::of(&text);
+        Examined { evidence, text, grams, plain: plain(&evidence.code), is_gone }
     }
 }
 
@@ -128,7 +137,21 @@ impl Rule {
                 Some(end) => evidence.reason.ends_with(end),
                 None => *reason == *evidence.reason,
             })
-            && any(&self.messages, |part| has_part(&asked.text, part))
+            && self.has_text(asked)
+    }
+
+    fn has_text(&self, asked: &Examined<'_>) -> bool {
+        let has = |(n, part): (usize, &Box<str>)| {
+            let needle = self.needles.get(n).copied().flatten();
+            needle.is_none_or(|needle| asked.grams.may_have(&needle)) && has_part(&asked.text, part)
+        };
+        self.messages.is_empty() || self.messages.iter().enumerate().any(has)
+    }
+
+    /// Returns the rule with the filters of its texts.
+    pub(in crate::domain) fn with_needles(self) -> Rule {
+        let needles = self.messages.iter().map(|part| Needle::of(part, GAP)).collect();
+        Rule { needles, ..self }
     }
 
     pub(in crate::domain) fn found(&self) -> Match<'_> {
@@ -151,7 +174,7 @@ fn any(alternatives: &[Box<str>], holds: impl Fn(&str) -> bool) -> bool {
 /// Returns whether a text has a part, in which `…` stands for any characters.
 fn has_part(text: &str, part: &str) -> bool {
     let mut rest = Some(text);
-    for piece in part.split('…') {
+    for piece in part.split(GAP) {
         rest = rest.and_then(|rest| rest.find(piece).map(|at| &rest[at + piece.len()..]));
     }
     rest.is_some()
