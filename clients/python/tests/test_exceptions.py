@@ -343,12 +343,12 @@ class OlderServer(unittest.TestCase):
                 wrong = [("error.reason", "is \"23505\"; write UPPER_SNAKE")]
                 raise errors.InvalidArgument("no", reason="INVALID_VALUE", violations=wrong)
             taken.append(request["error"])
-            return {"verdict": {}}
+            return {"verdict": {"class": "CONFLICT"}, "revision": 1}
 
         client = Fields(report_error=report_error)
         courier = _deliver.Courier(lambda: client, 5.0, {"namespace": "", "application": "web"})
         error = {"code": "psycopg.errors.UniqueViolation", "domain": "postgresql", "reason": "23505"}
-        self.assertEqual(courier.call("report_error", error=error), {"verdict": {}})
+        self.assertEqual(courier.call("report_error", error=error)["revision"], 1)
         self.assertEqual(taken, [{"code": "psycopg.errors.UniqueViolation"}])
 
 
