@@ -240,6 +240,18 @@ table! {
         incomplete_bytes_per_peer_max: usize => service.connections.bytes_per_peer_max;
         /// Received bytes of incomplete requests in total.
         incomplete_bytes_max: usize => service.connections.bytes_max;
+        /// Bytes of answers under way on one connection.
+        answer_bytes_per_connection_max: usize => service.connections.answers.per_connection_max;
+        /// Bytes of answers under way of one address.
+        answer_bytes_per_peer_max: usize => service.connections.answers.per_peer_max;
+        /// Bytes of answers under way of one principal.
+        answer_bytes_per_principal_max: usize => service.connections.answers.per_principal_max;
+        /// Bytes of answers under way in total.
+        answer_bytes_max: usize => service.connections.answers.max;
+        /// Time that a call waits for room for its answer.
+        answer_wait_seconds_max: Seconds => service.connections.answers.wait_max, least 0;
+        /// Time after which a stream or a connection ends if the peer takes nothing of an answer.
+        untaken_seconds_max: Seconds => service.connections.answers.untaken_max;
         /// Reads of one application that wait for a revision.
         waiting_reads_max: usize => service.waiting_reads_max;
         /// Open faults of one application.

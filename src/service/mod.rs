@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic_reflection::pb;
@@ -57,6 +57,7 @@ pub mod guard;
 pub mod intake;
 pub mod observe;
 pub mod ops;
+pub mod outgoing;
 pub mod web;
 
 pub use convert::PAGE_BYTES_MAX;
@@ -108,6 +109,9 @@ const STREAM_WINDOW: u32 = 64 << 10;
 /// reports, and for a hundred workers that respect `unacknowledged_max`.
 const CONNECTION_WINDOW: u32 = 32 << 20;
 
+/// Bytes of one stream that a connection of HTTP/2 takes before it has written some of them.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
+
 /// How long a connection of HTTP/1.1 may be silent between two requests. A browser opens another
 /// one without a delay that people notice.
 const HTTP1_SILENCE_MAX: Duration = Duration::from_secs(90);
@@ -126,13 +130,16 @@ pub fn server(
     gate: edge::Gate,
     tls: Option<Tls>,
 ) -> edge::Server<Calls> {
-    let mut http2 = http2::Builder::new(TokioExecutor::new());
+    let answers = options.connections.answers;
+    let untaken = outgoing::Untaken { max: answers.untaken_max, metrics: parts.metrics.clone() };
+    let mut http2 = http2::Builder::new(outgoing::StreamExecutor(untaken.clone()));
     http2
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(KEEPALIVE.0)
         .keep_alive_timeout(KEEPALIVE.1)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_concurrent_streams(options.calls_per_connection_max)
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX);
     let mut http1 = http1::Builder::new();
@@ -157,10 +164,10 @@ pub fn server(
     };
     let (protection, metrics) = (parts.protection.clone(), parts.metrics.clone());
     let calls = intake.layer(routes(parts, options));
-    let calls = account::Accounting::new(options.account, calls);
+    let calls = account::Accounting::new(options.account, answers, calls);
     let calls = guard::Guard::new(protection, metrics.clone(), calls);
     let service = web::Web::new(web, observe::Observe::new(&metrics, calls));
-    edge::Server { service, gate, http2, http1, times: options.times, tls }
+    edge::Server { service, gate, http2, http1, times: options.times, untaken, tls }
 }
 
 fn routes(parts: Parts, options: &Options) -> Routes {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prost_reflect::DescriptorPool;
 
 use super::watch::{Limits as WatchLimits, STREAM_SHARE};
-use super::{account, edge, intake, web};
+use super::{account, edge, intake, outgoing, web};
 use crate::proto;
 
 /// Limits of the gRPC server.
@@ -55,6 +55,7 @@ impl Default for Options {
                 bytes_per_connection_max: 16 << 20,
                 bytes_per_peer_max: 64 << 20,
                 bytes_max: 256 << 20,
+                answers: outgoing::Limits::default(),
             },
             times: edge::Times { handshake: Duration::from_secs(5), age_max: None },
             calls_per_connection_max: 1024,

@@ -77,6 +77,15 @@ pub enum ConnectionEnd {
     Ops,
 }
 
+/// What was ended because its peer took nothing of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UntakenEnd {
+    /// A stream of HTTP/2.
+    Stream,
+    /// A connection.
+    Connection,
+}
+
 /// Why a call is refused before its handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecurityRefusal {
@@ -133,6 +142,8 @@ struct Instruments {
     commit_batch_size: Histogram<u64>,
     connections: Arc<AtomicI64>,
     connections_ended: Counters,
+    answer_bytes: Readout<u64>,
+    untaken: Counters,
     watch_streams: Arc<AtomicI64>,
     watch_coalesced: Counters,
     sessions: Arc<AtomicI64>,
@@ -181,6 +192,12 @@ impl Metrics {
                 "bellwether.connections.refused",
                 "Connections that were refused, or ended to make room for another one.",
                 labels("reason", ["full", "share", "unfinished", "idle", "ops"]),
+            ),
+            answer_bytes: answer_bytes(meter),
+            untaken: counters(
+                "bellwether.answers.untaken",
+                "Streams and connections that were ended: the peer took nothing of an answer.",
+                labels("what", ["stream", "connection"]),
             ),
             watch_streams: up_down("bellwether.watch.streams", "Watch streams that are open."),
             sessions: up_down("bellwether.sessions", "Sessions of workers that are open."),
@@ -246,6 +263,17 @@ impl Metrics {
     /// Counts a connection that was refused or ended in favour of another one.
     pub fn connection_ended(&self, why: ConnectionEnd) {
         self.0.connections_ended[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a stream or connection that was ended because its peer took nothing of an answer.
+    pub fn untaken(&self, what: UntakenEnd) {
+        self.0.untaken[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sets the source of the bytes of answers under way; only the first call of a process has an
+    /// effect.
+    pub fn observe_answers(&self, bytes: impl Fn() -> u64 + Send + Sync + 'static) {
+        let _first_stays = self.0.answer_bytes.set(Box::new(bytes));
     }
 
     /// Counts a watch stream as open until the returned value is dropped.
@@ -366,6 +394,21 @@ fn up_down(meter: &Meter, name: &'static str, description: &'static str) -> Arc<
         .with_callback(move |observer| observer.observe(read.load(Ordering::Relaxed), &[]))
         .build();
     open
+}
+
+fn answer_bytes(meter: &Meter) -> Readout<u64> {
+    let bytes = Readout::<u64>::default();
+    let read = Arc::clone(&bytes);
+    meter
+        .u64_observable_gauge("bellwether.answer.bytes")
+        .with_description("Bytes that answers under way count: reserved, or not taken yet.")
+        .with_callback(move |observer| {
+            if let Some(bytes) = read.get() {
+                observer.observe(bytes(), &[]);
+            }
+        })
+        .build();
+    bytes
 }
 
 fn limit_refusals(meter: &Meter) -> Readout<BTreeMap<String, u64>> {

@@ -43,7 +43,7 @@ pub use error::{Error, ShutdownError};
 pub use link::{Caller, commit_span};
 pub use metrics::{
     CommitResult, ConnectionEnd, FleetCounts, Metrics, PanicPlace, ReportResult, SecurityRefusal,
-    WatchStream,
+    UntakenEnd, WatchStream,
 };
 pub use openmetrics::{OPEN_METRICS, prefers_open_metrics};
 pub use options::Options;

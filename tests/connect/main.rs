@@ -19,10 +19,11 @@ use bellwether::security::tls::{ClientCertificates, Files, Port, Tls};
 use bellwether::service::edge::{self, Gate, Times};
 use bellwether::service::intake::{self, IntakeLayer};
 use bellwether::service::observe::Observe;
+use bellwether::service::outgoing::{self, StreamExecutor, Untaken};
 use bellwether::service::web::{self, Origins, Web};
 use bellwether::telemetry::Metrics;
 use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use tokio::net::TcpListener;
@@ -135,6 +136,7 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
             bytes_per_connection_max: 1 << 30,
             bytes_per_peer_max: 1 << 30,
             bytes_max: 1 << 30,
+            answers: outgoing::Limits::default(),
         },
         Metrics::disabled(),
     );
@@ -149,11 +151,12 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
         is_tls: tls.is_some(),
     };
     let calls = Observe::new(&Metrics::disabled(), intake.layer(Conformance));
+    let untaken = Untaken { max: Duration::from_secs(30), metrics: Metrics::disabled() };
     let mut http1 = http1::Builder::new();
     http1.timer(TokioTimer::new());
-    let mut http2 = http2::Builder::new(TokioExecutor::new());
+    let mut http2 = http2::Builder::new(StreamExecutor(untaken.clone()));
     http2.timer(TokioTimer::new());
     let times = Times { handshake: Duration::from_secs(5), age_max: None };
     let service = Web::new(web, Plain(calls));
-    edge::Server { service, gate, http2, http1, times, tls }
+    edge::Server { service, gate, http2, http1, times, untaken, tls }
 }

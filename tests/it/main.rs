@@ -98,6 +98,7 @@ mod totals;
 mod traces;
 mod transport;
 mod unread;
+mod untaken;
 mod valkey;
 mod vectors;
 mod watch;

@@ -157,6 +157,24 @@ class Deadlines(unittest.TestCase):
 
 
 class Retries(unittest.TestCase):
+    def test_a_call_above_a_limit_is_sent_again(self):
+        details = [
+            {"type": "google.rpc.ErrorInfo", "debug": {"reason": "RATE_LIMITED"}},
+            {"type": "google.rpc.RetryInfo", "debug": {"retryDelay": "0.010s"}},
+        ]
+        limited = {"code": "resource_exhausted", "message": "wait", "details": details}
+        answers = [("429 x", limited), ("429 x", limited), ("200 OK", {"revision": "7"})]
+
+        def answer(connection):
+            while answers:
+                read_request(connection)
+                write_answer(connection, *answers.pop(0))
+
+        listener = Listener(answer)
+        self.addCleanup(listener.close)
+        answer = Client(listener.address, timeout=DEADLINE).report_status(**REPORT)
+        self.assertEqual(answer["revision"], 7)
+
     def test_a_repeat_has_the_same_request_id(self):
         seen = []
 

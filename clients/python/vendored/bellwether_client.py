@@ -3241,7 +3241,8 @@ def _define_client():
                 ) from None
 
         def _repeat(self, path: str, body: bytes, deadline: Deadline, may_repeat: bool) -> bytes:
-            pause, repeats, last = FIRST_PAUSE, 0, None
+            pause, repeats = FIRST_PAUSE, 0
+            last: Optional[errors.Error] = None
             while True:
                 attempt = _Attempt()
                 try:
@@ -3250,6 +3251,11 @@ def _define_client():
                     raise
                 except errors.Unavailable as error:
                     last = error
+                except errors.ResourceExhausted as error:
+                    if error.reason != "RATE_LIMITED":
+                        raise
+                    # The server has refused the call before it did anything.
+                    last, attempt.sent = error, False
                 except errors.DeadlineExceeded as error:
                     if last is None:
                         raise

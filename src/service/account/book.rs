@@ -8,6 +8,7 @@ use super::limits::{Class, Limits};
 use super::rate::Rate;
 use crate::service::code::{ApiError, Reason};
 use crate::service::edge::{Holder, Kind, Owner, Share};
+use crate::service::outgoing::{self, Room};
 use crate::service::sparse::Sparse;
 use crate::sync::lock;
 
@@ -31,6 +32,8 @@ const RESERVE: usize = 8;
 #[derive(Debug)]
 pub struct Account {
     holder: Arc<Holder>,
+    /// For the answers of a principal; those of an address count with its connections.
+    room: Option<Arc<Room>>,
     calls_max: Option<usize>,
     rates: [Option<Rate>; Class::ALL.len()],
     shared: Arc<Shared>,
@@ -40,6 +43,7 @@ pub struct Account {
 #[derive(Debug)]
 struct Shared {
     limits: Limits,
+    answers: outgoing::Limits,
     start: Instant,
     refused: Sparse,
 }
@@ -50,7 +54,13 @@ impl Account {
         let is_local = matches!(&owner, Owner::Peer(peer) if peer.is_local());
         let holds =
             |bound: super::limits::Bound| (!is_local || bound.is_for_local).then_some(bound.max);
+        let room = matches!(owner, Owner::Principal(_)).then(|| {
+            let outgoing::Limits { per_principal_max, wait_max, .. } = shared.answers;
+            let budget = outgoing::Budget::new("answer_bytes_per_principal_max", per_principal_max);
+            Room::of_principal(budget, wait_max)
+        });
         Account {
+            room,
             calls_max: holds(limits.calls_max),
             rates: Class::ALL.map(|class| holds(class.bound(limits)).map(Rate::new)),
             holder: Arc::new(Holder::new(owner)),
@@ -67,6 +77,11 @@ impl Account {
     /// are counted with its connections.
     pub fn principal(&self) -> Option<&Arc<Holder>> {
         matches!(self.holder.owner, Owner::Principal(_)).then_some(&self.holder)
+    }
+
+    /// Returns the room for the answers of a principal.
+    pub fn room(&self) -> Option<&Arc<Room>> {
+        self.room.as_ref()
     }
 
     /// Counts a call or a message against the rate of its class.
@@ -122,6 +137,7 @@ impl Account {
     fn is_in_use(self: &Arc<Account>, now: Duration) -> bool {
         1 < Arc::strong_count(self)
             || 1 < Arc::strong_count(&self.holder)
+            || self.room.as_ref().is_some_and(|room| 1 < Arc::strong_count(room))
             || self.rates.iter().flatten().any(|rate| !rate.is_rested(now))
     }
 }
@@ -144,9 +160,9 @@ struct Book {
 
 impl Accounts {
     /// Creates an empty book with place for `max` accounts.
-    pub fn new(limits: Limits, max: usize) -> Accounts {
+    pub fn new(limits: Limits, answers: outgoing::Limits, max: usize) -> Accounts {
         let (start, refused) = (Instant::now(), Sparse::new(LOG_PERIOD));
-        let shared = Arc::new(Shared { limits, start, refused });
+        let shared = Arc::new(Shared { limits, answers, start, refused });
         let rest = Owner::Principal("callers beyond the bound".into());
         let rest = Arc::new(Account::new(rest, shared.clone()));
         Accounts { shared, max, book: Mutex::default(), rest }
@@ -227,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_caller_at_its_limits_leaves_room_for_another_and_for_heartbeats() {
-        let accounts = Accounts::new(limits(), ACCOUNTS_MAX);
+        let accounts = Accounts::new(limits(), outgoing::Limits::default(), ACCOUNTS_MAX);
         let one = accounts.find(&principal("token:one"));
         let open: Vec<_> = (0..8).map(|_| one.begin(Class::Read).unwrap()).collect();
         assert!(one.begin(Class::Report).is_err());
@@ -243,7 +259,7 @@ mod tests {
 
     #[test]
     fn this_machine_without_identities_has_only_the_limits_that_are_set() {
-        let accounts = Accounts::new(limits(), ACCOUNTS_MAX);
+        let accounts = Accounts::new(limits(), outgoing::Limits::default(), ACCOUNTS_MAX);
         let local = accounts.find(&Owner::Peer(Peer::of("127.0.0.1".parse().unwrap())));
         assert!((0..100).all(|_| local.take(Class::Report).is_ok()));
         assert_eq!((0..100).filter(|_| local.take(Class::Read).is_ok()).count(), 2);
@@ -254,7 +270,7 @@ mod tests {
 
     #[test]
     fn the_number_of_accounts_is_bounded() {
-        let accounts = Accounts::new(limits(), 2);
+        let accounts = Accounts::new(limits(), outgoing::Limits::default(), 2);
         let one = accounts.find(&principal("1"));
         let other = accounts.find(&principal("2"));
         one.take(Class::Report).unwrap();

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use prost_types::method_options::IdempotencyLevel;
 
 use crate::service::descriptor;
+use crate::service::outgoing::size;
 
 /// A limit that holds for callers on this machine only if an operator has set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +106,8 @@ pub struct Counted {
     pub class: Class,
     /// Whether it counts as an open call. Watches and sessions have limits of their own.
     pub is_call: bool,
+    /// Bytes of its answer, if it may be long.
+    pub answer: Option<usize>,
 }
 
 /// The methods by their paths.
@@ -123,7 +126,8 @@ pub fn classes() -> Classes {
             Some(IdempotencyLevel::NoSideEffects) => Class::Read,
             _ => Class::Report,
         };
-        (path, Counted { class, is_call: !is_stream || is_reflection })
+        let answer = size::of_method(&path);
+        (path, Counted { class, is_call: !is_stream || is_reflection, answer })
     });
     all.collect()
 }
@@ -136,7 +140,7 @@ mod tests {
     fn reports_reads_watches_and_heartbeats_have_classes_of_their_own() {
         let classes = classes();
         let counted = |path: &str| {
-            let Counted { class, is_call } = classes[path];
+            let Counted { class, is_call, .. } = classes[path];
             (class, is_call)
         };
         for (path, expected) in [

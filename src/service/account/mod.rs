@@ -5,6 +5,7 @@
 //!  guard --> account --> intake --> handler
 //!            Account of the principal, or of the address without one; kept in the connection
 //!            rate of the class? open calls? --no--> RATE_LIMITED with the limit and RetryInfo
+//!            room for a long answer? -------no, after a wait--'
 //! ```
 //!
 //! Callers on this machine that are no principal are trusted: only limits that an operator sets
@@ -34,6 +35,7 @@ use crate::service::code::ApiError;
 use crate::service::edge::{Caller, Owner, Share};
 use crate::service::guard::Access;
 use crate::service::held::HeldBody;
+use crate::service::outgoing::{self, HeldAnswer, Reserved, no_room};
 use crate::service::route::Answering;
 
 /// Counts the calls of each caller.
@@ -53,10 +55,10 @@ struct Rules {
 
 impl<S> Accounting<S> {
     /// Counts the calls that reach `inner`.
-    pub fn new(limits: Limits, inner: S) -> Accounting<S> {
+    pub fn new(limits: Limits, answers: outgoing::Limits, inner: S) -> Accounting<S> {
         let bounds = Class::ALL.map(|class| class.bound(&limits));
         let counts_local = bounds.iter().chain([&limits.calls_max]).any(|b| b.is_for_local);
-        let (accounts, classes) = (Accounts::new(limits, ACCOUNTS_MAX), classes());
+        let (accounts, classes) = (Accounts::new(limits, answers, ACCOUNTS_MAX), classes());
         Accounting { inner, rules: Arc::new(Rules { accounts, classes, counts_local }) }
     }
 }
@@ -64,6 +66,7 @@ impl<S> Accounting<S> {
 impl<S> Service<Request<Body>> for Accounting<S>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S: Clone + Send + 'static,
     S::Future: Send + 'static,
 {
     type Response = Response<Body>;
@@ -75,32 +78,84 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let open = match self.rules.admit(&mut request) {
-            Ok(None) => return Either::Left(self.inner.call(request)),
-            Ok(Some(open)) => open,
+        let Admitted { open, answer } = match self.rules.admit(&mut request) {
+            Ok(admitted) => admitted,
             Err(problem) => {
                 let answer = Status::from(problem).into_http();
                 return Either::Right(Box::pin(std::future::ready(Ok(answer))));
             }
         };
+        if let Some(bytes) = answer
+            && let Some(caller) = request.extensions().get::<Caller>().cloned()
+        {
+            let inner = self.inner.clone();
+            return Either::Right(Box::pin(long(inner, request, caller, bytes, open)));
+        }
         let answer = self.inner.call(request);
+        let Some(open) = open else { return Either::Left(answer) };
         Either::Right(Box::pin(async move {
             Ok(answer.await?.map(|body| Body::new(HeldBody::new(body, open))))
         }))
     }
 }
 
+/// Answers a call whose answer may be long, once there is room for it.
+async fn long<S>(
+    mut inner: S,
+    mut request: Request<Body>,
+    caller: Caller,
+    bytes: usize,
+    open: Option<Share>,
+) -> Result<Response<Body>, Infallible>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
+    let of_principal = caller.account().and_then(|account| account.room());
+    if let Some(reserved) = request.extensions_mut().remove::<Reserved>() {
+        return match reserved.of_principal(of_principal, open).await {
+            Ok(()) => inner.call(request).await,
+            Err(full) => Ok(Status::from(no_room(&full)).into_http()),
+        };
+    }
+    // That of the principal first: a wait for it takes nothing from others.
+    let shares = async {
+        let of_principal = match of_principal {
+            Some(room) => Some(outgoing::Share::wait(room, bytes).await?),
+            None => None,
+        };
+        let of_connection = outgoing::Share::wait(caller.room(), bytes).await?;
+        Ok((Some(of_connection), of_principal))
+    };
+    match shares.await {
+        Ok(shares) => {
+            let answer = inner.call(request).await?;
+            Ok(answer.map(|body| Body::new(HeldAnswer::new(body, shares, open))))
+        }
+        Err(full) => Ok(Status::from(no_room(&full)).into_http()),
+    }
+}
+
+/// What is known of a call that may start.
+struct Admitted {
+    /// Its count among the open calls.
+    open: Option<Share>,
+    /// Bytes of its answer, if it may be long.
+    answer: Option<usize>,
+}
+
 impl Rules {
     /// Counts a call for its caller. The request names the account from now on.
-    fn admit(&self, request: &mut Request<Body>) -> Result<Option<Share>, ApiError> {
+    fn admit(&self, request: &mut Request<Body>) -> Result<Admitted, ApiError> {
         // The router refuses a method that does not exist.
-        let Some(&Counted { class, is_call }) = self.classes.get(request.uri().path()) else {
-            return Ok(None);
+        let Some(&Counted { class, is_call, answer }) = self.classes.get(request.uri().path())
+        else {
+            return Ok(Admitted { open: None, answer: None });
         };
-        let Some(caller) = request.extensions().get::<Caller>() else { return Ok(None) };
+        let uncounted = Ok(Admitted { open: None, answer });
+        let Some(caller) = request.extensions().get::<Caller>() else { return uncounted };
         let owner = match request.extensions().get::<Access>().and_then(Access::principal) {
             Some(principal) => Owner::Principal(principal.to_string().into()),
-            None if caller.peer().is_local() && !self.counts_local => return Ok(None),
+            None if caller.peer().is_local() && !self.counts_local => return uncounted,
             None => Owner::Peer(caller.peer()),
         };
         let account = caller.slot().account(&owner, &self.accounts)?;
@@ -108,6 +163,6 @@ impl Rules {
         let open = if is_call { account.begin(class)? } else { None };
         let caller = caller.with_account(account);
         request.extensions_mut().insert(caller);
-        Ok(open)
+        Ok(Admitted { open, answer })
     }
 }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use tonic::Status;
@@ -12,7 +12,7 @@ use tower::Service;
 
 use super::link::{Caller, OpenCall};
 use crate::service::guard::Presented;
-use crate::service::held::HeldBody;
+use crate::service::outgoing::{AnswerBody, Share, bare, size};
 
 /// A service of gRPC.
 pub trait GrpcService:
@@ -36,21 +36,26 @@ where
 }
 
 /// The body of an answer of such a service.
-pub trait GrpcBody: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static {}
-
-impl<B> GrpcBody for B where
-    B: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static
-{
+pub trait GrpcBody: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static {
+    /// Returns whether it is the body of a stream, which has a limit of its own.
+    fn is_stream(&self) -> bool;
 }
 
-/// Serves the calls of one connection.
+impl GrpcBody for Body {
+    /// Returns false: a body that hides its method is no long-lived stream of this server.
+    fn is_stream(&self) -> bool {
+        false
+    }
+}
+
+/// Serves the calls of one connection. Each has room for its answer before it starts.
 pub(super) fn calls<S: GrpcService>(
     service: S,
     caller: Caller,
     presented: Presented,
 ) -> impl hyper::service::Service<
     Request<Incoming>,
-    Response = Response<HeldBody<S::Body, OpenCall>>,
+    Response = Response<AnswerBody<S::Body, OpenCall>>,
     Error = Infallible,
     Future: Send,
 > {
@@ -59,12 +64,26 @@ pub(super) fn calls<S: GrpcService>(
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(caller.clone());
         request.extensions_mut().insert(presented.clone());
-        let answer = service.clone().call(request);
+        let (room, mut service) = (caller.room().clone(), service.clone());
+        let is_divided = request.version() == Version::HTTP_2;
+        // Within the task of the call: a stream that opens gives its share back in the same turn.
         async move {
             let working = open.work();
-            let answer = answer.await?;
+            let share = match Share::take(&room, size::CALL) {
+                Ok(share) => Ok(share),
+                Err(_full) => Share::wait(&room, size::CALL).await,
+            };
+            let share = match share {
+                Ok(share) => share,
+                Err(full) => return Ok(bare(&full, request.headers(), AnswerBody::empty(open))),
+            };
+            let body = |inner: S::Body| {
+                let is_stream = inner.is_stream();
+                AnswerBody::new(inner, open, share, is_stream, is_divided)
+            };
+            let answer = service.call(request).await?;
             drop(working);
-            Ok(answer.map(|inner| HeldBody::new(inner, open)))
+            Ok(answer.map(body))
         }
     })
 }

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use super::peer::{Kind, Peer, Share, Tally};
 use crate::service::account::{Account, Slot};
 use crate::service::intake::budget::Budgets;
+use crate::service::outgoing::Room;
 
 /// State that the gate and the task of a connection share. Only its own connection changes it, at
 /// each call.
@@ -19,6 +20,8 @@ pub(super) struct Link {
     pub(super) id: u64,
     pub(super) tally: Arc<Tally>,
     budgets: Budgets,
+    /// For the answers.
+    room: Arc<Room>,
     calls: AtomicUsize,
     /// Milliseconds from `start` to the end of the last call, or to the start of the connection.
     idle_since: AtomicU64,
@@ -35,11 +38,18 @@ pub(super) struct Link {
 
 impl Link {
     /// Creates the state. Times are relative to `start`, which is the same for all connections.
-    pub(super) fn new(id: u64, tally: Arc<Tally>, budgets: Budgets, start: Instant) -> Link {
+    pub(super) fn new(
+        id: u64,
+        tally: Arc<Tally>,
+        budgets: Budgets,
+        room: Arc<Room>,
+        start: Instant,
+    ) -> Link {
         let link = Link {
             id,
             tally,
             budgets,
+            room,
             calls: AtomicUsize::new(0),
             idle_since: AtomicU64::new(0),
             start,
@@ -143,6 +153,11 @@ impl Caller {
         &self.link.budgets
     }
 
+    /// Returns the room for the caller's answers.
+    pub fn room(&self) -> &Arc<Room> {
+        &self.link.room
+    }
+
     /// Returns the address of the peer; for an IPv6 network its first address.
     pub fn address(&self) -> IpAddr {
         self.peer().address()
@@ -202,11 +217,15 @@ mod tests {
     use super::*;
     use crate::service::edge::peer::Peer;
     use crate::service::intake::budget::Budget;
+    use crate::service::outgoing;
 
     #[tokio::test]
     async fn a_connection_is_idle_once_its_last_call_has_ended() {
-        let tally = Tally::new(Peer::of([10, 0, 0, 1].into()), Budget::new("bytes", 1));
-        let link = Link::new(1, Arc::new(tally), Arc::from([]), Instant::now());
+        let answers = || outgoing::Budget::new("answers", 1);
+        let peer = Peer::of([10, 0, 0, 1].into());
+        let tally = Arc::new(Tally::new(peer, Budget::new("bytes", 1), answers()));
+        let room = Room::of_connection(answers(), answers(), answers(), Duration::ZERO);
+        let link = Link::new(1, tally, Arc::from([]), room, Instant::now());
         let caller = Caller::new(Arc::new(link));
         assert!(caller.link.idle_since().is_some());
         let (first, second) = (caller.begin_call(), caller.begin_call());

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::service::code::ApiError;
 use crate::service::intake::budget::Budget;
+use crate::service::outgoing;
 
 /// An address, as used for shares: IPv6 by its first 64 bits, which is the network of one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -117,13 +118,15 @@ pub struct Tally {
     pub(super) connections: AtomicUsize,
     /// Bytes of messages that are not complete.
     pub(super) bytes: Arc<Budget>,
+    /// Bytes of answers under way.
+    pub(super) answers: Arc<outgoing::Budget>,
     pub(super) holder: Arc<Holder>,
 }
 
 impl Tally {
-    pub(super) fn new(peer: Peer, bytes: Arc<Budget>) -> Tally {
+    pub(super) fn new(peer: Peer, bytes: Arc<Budget>, answers: Arc<outgoing::Budget>) -> Tally {
         let holder = Arc::new(Holder::new(Owner::Peer(peer)));
-        Tally { peer, connections: AtomicUsize::new(0), bytes, holder }
+        Tally { peer, connections: AtomicUsize::new(0), bytes, answers, holder }
     }
 
     /// Returns whether something counts for the peer that outlives its connections.

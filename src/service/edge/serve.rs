@@ -8,7 +8,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,7 @@ use super::gate::{Gate, Seat};
 use super::preface::{self, First};
 use super::transport::{self, Transport};
 use crate::security::tls::Tls;
+use crate::service::outgoing::{StreamExecutor, Untaken, Watch};
 use crate::service::sparse::Sparse;
 
 /// Pause after an accept that failed: if the process has no files left, accepting without a pause
@@ -89,11 +90,13 @@ pub struct Server<S> {
     /// Admits connections.
     pub gate: Gate,
     /// The settings of HTTP/2.
-    pub http2: http2::Builder<TokioExecutor>,
+    pub http2: http2::Builder<StreamExecutor>,
     /// The settings of HTTP/1.1.
     pub http1: http1::Builder,
     /// The times of connections.
     pub times: Times,
+    /// When what nobody takes ends.
+    pub untaken: Untaken,
     /// TLS of the port; `None`: without.
     pub tls: Option<Tls>,
 }
@@ -152,12 +155,12 @@ async fn connection<S: GrpcService>(
     let calls = calls(server.service.clone(), seat.caller(), transport::presented(&stream));
     match first {
         First::Http2(first) => {
-            let io = TokioIo::new(Cork::new(first, stream, taken));
+            let io = TokioIo::new(Cork::http2(first, stream, taken, Watch::new(server.untaken)));
             let serving = server.http2.serve_connection(io, calls);
             until_end(serving, |c| c.graceful_shutdown(), &seat, server.times, &draining).await;
         }
         First::Http1(first) => {
-            let io = TokioIo::new(Cork::new(first, stream, taken));
+            let io = TokioIo::new(Cork::http1(first, stream, taken, Watch::new(server.untaken)));
             let serving = server.http1.serve_connection(io, calls);
             until_end(serving, |c| c.graceful_shutdown(), &seat, server.times, &draining).await;
         }

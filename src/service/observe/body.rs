@@ -12,6 +12,7 @@ use tonic::{Code, Status};
 
 use super::call::Call;
 use super::typed;
+use crate::service::edge::GrpcBody;
 
 /// A response body that records the end of its call: with trailers, or dropped before them.
 pub struct ObservedBody {
@@ -71,6 +72,12 @@ impl http_body::Body for ObservedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
+    }
+}
+
+impl GrpcBody for ObservedBody {
+    fn is_stream(&self) -> bool {
+        self.call.is_stream()
     }
 }
 

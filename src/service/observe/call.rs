@@ -80,6 +80,11 @@ impl Call {
         Self { method, span, started, deadline, finished: false }
     }
 
+    /// Returns whether its method streams.
+    pub(super) fn is_stream(&self) -> bool {
+        self.method.is_streaming
+    }
+
     /// Records the headers of the response. An error before the first message has its status in the
     /// headers.
     pub(super) fn answered(&mut self, headers: &HeaderMap) {

@@ -11,13 +11,16 @@ use tonic::Status;
 use tonic::body::Body;
 
 use crate::service::edge::GrpcBody;
+use crate::service::outgoing::Reserved;
 
 /// The body of an answer.
 pub enum WebBody<B> {
     /// Of a gRPC call.
     Grpc(B),
-    /// In one piece; `None` when it is sent.
-    Whole(Option<Bytes>),
+    /// In one piece; `None` when it is sent. With the room that a long one has.
+    Whole(Option<Bytes>, Option<Reserved>),
+    /// Of a call with one answer, by gRPC-Web.
+    Call(Body),
     /// Of a stream.
     Stream(Body),
 }
@@ -25,7 +28,15 @@ pub enum WebBody<B> {
 impl<B> WebBody<B> {
     /// Returns a body in one piece.
     pub fn whole(bytes: impl Into<Bytes>) -> WebBody<B> {
-        WebBody::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty()))
+        WebBody::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty()), None)
+    }
+
+    /// Returns the body with the room that was reserved for it. A body in one piece is rendered.
+    pub fn reserved(self, reserved: Option<Reserved>) -> WebBody<B> {
+        let (WebBody::Whole(bytes, _), Some(reserved)) = (&self, reserved) else { return self };
+        let bytes = bytes.clone();
+        reserved.rendered(bytes.as_ref().map_or(0, Bytes::len));
+        WebBody::Whole(bytes, Some(reserved))
     }
 
     /// Returns the body of a stream.
@@ -52,26 +63,38 @@ impl<B: GrpcBody> http_body::Body for WebBody<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         match self.get_mut() {
             WebBody::Grpc(body) => Pin::new(body).poll_frame(context),
-            WebBody::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            WebBody::Stream(body) => Pin::new(body).poll_frame(context),
+            WebBody::Whole(bytes, _) => {
+                Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+            }
+            WebBody::Call(body) | WebBody::Stream(body) => Pin::new(body).poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             WebBody::Grpc(body) => body.is_end_stream(),
-            WebBody::Whole(bytes) => bytes.is_none(),
-            WebBody::Stream(body) => body.is_end_stream(),
+            WebBody::Whole(bytes, _) => bytes.is_none(),
+            WebBody::Call(body) | WebBody::Stream(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             WebBody::Grpc(body) => body.size_hint(),
-            WebBody::Whole(bytes) => {
+            WebBody::Whole(bytes, _) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64)
             }
-            WebBody::Stream(body) => body.size_hint(),
+            WebBody::Call(body) | WebBody::Stream(body) => body.size_hint(),
+        }
+    }
+}
+
+impl<B: GrpcBody> GrpcBody for WebBody<B> {
+    fn is_stream(&self) -> bool {
+        match self {
+            WebBody::Grpc(body) => body.is_stream(),
+            WebBody::Whole(..) | WebBody::Call(_) => false,
+            WebBody::Stream(_) => true,
         }
     }
 }

@@ -50,7 +50,7 @@ pub fn is_accepted(accepted: &HeaderValue) -> bool {
 
 /// Compresses an answer in one piece if the client reads gzip.
 pub fn packed<B>(mut response: Response<WebBody<B>>, is_accepted: bool) -> Response<WebBody<B>> {
-    let WebBody::Whole(Some(plain)) = response.body() else { return response };
+    let WebBody::Whole(Some(plain), _) = response.body() else { return response };
     let small = is_accepted.then(|| compress(plain)).flatten();
     response.headers_mut().insert(VARY, HeaderValue::from_static("accept-encoding"));
     if let Some(small) = small {

@@ -59,12 +59,13 @@ pub use origin::{Hosts, Origins, Refused};
 
 use discard::DiscardedRest;
 use inner::Inner;
-use method::Methods;
+use method::{Methods, is_unary};
 use session::BrowserSessions;
 
 use crate::security::Protection;
 use crate::service::edge::{Caller, GrpcService};
 use crate::service::intake::IntakeLayer;
+use crate::service::outgoing::{self, Reserved, size};
 
 /// Serves the descriptor set.
 const DESCRIPTORS: &str = "/descriptor.binpb";
@@ -205,7 +206,7 @@ impl Shared {
         let mut response = self.in_session(inner, request).await;
         if is_head {
             let bytes = http_body::Body::size_hint(response.body()).exact();
-            *response.body_mut() = WebBody::Whole(None);
+            *response.body_mut() = WebBody::whole("");
             response.headers_mut().extend(bytes.map(|bytes| (CONTENT_LENGTH, bytes.into())));
         }
         origin::allow(&mut response, origin.as_ref());
@@ -235,25 +236,35 @@ impl Shared {
     async fn route<S: GrpcService>(
         &self,
         inner: S,
-        request: Request<Body>,
+        mut request: Request<Body>,
         has_session: bool,
     ) -> WebAnswer<S> {
         if is_grpc_type(&request) && request.version() < Version::HTTP_2 {
             let text = "gRPC needs HTTP/2; over HTTP/1.1 send application/json";
             return plain(StatusCode::HTTP_VERSION_NOT_SUPPORTED, text);
         }
+        let path = request.uri().path().to_string();
         if is_grpc_web(&request) && request.method() == Verb::POST {
             let (request, inner) = grpc_web::blamed(request, inner);
             let Ok(response) = GrpcWebLayer::new().layer(inner).call(request).await;
-            return response.map(WebBody::Stream);
+            let method = self.methods.get(&path);
+            return response.map(match method.is_some_and(|method| !is_unary(method)) {
+                true => WebBody::Stream,
+                false => WebBody::Call,
+            });
         }
-        let path = request.uri().path();
-        if let Some(method) = self.methods.get(path) {
-            let meter = self.options.intake.meter(path, request.extensions().get::<Caller>());
-            return match events::is_asked(&request, method) {
-                true => events::call(inner, request, method, meter).await,
-                false => connect::call(inner, request, method, meter).await,
+        if let Some(method) = self.methods.get(&path) {
+            let meter = self.options.intake.meter(&path, request.extensions().get::<Caller>());
+            if events::is_asked(&request, method) {
+                return events::call(inner, request, method, meter).await;
+            }
+            let bytes = size::of_method(&path).map(|bytes| bytes * size::JSON_FACTOR);
+            let reserved = match reserve(&mut request, bytes).await {
+                Ok(reserved) => reserved,
+                Err(status) => return connect::failed(&status, &self.options.pool),
             };
+            let answer = connect::call(inner, request, method, meter).await;
+            return answer.map(|body| body.reserved(reserved));
         }
         match [Verb::GET, Verb::HEAD].contains(request.method()) {
             true => self.read(inner, request, has_session).await,
@@ -265,7 +276,7 @@ impl Shared {
     async fn read<S: GrpcService>(
         &self,
         inner: S,
-        request: Request<Body>,
+        mut request: Request<Body>,
         has_session: bool,
     ) -> WebAnswer<S> {
         let path = request.uri().path();
@@ -273,11 +284,18 @@ impl Shared {
         if let Some(rest) = of_health.filter(|rest| rest.is_empty() || rest.starts_with('/')) {
             return health::answer(Inner::new(inner, &request), rest).await;
         }
-        let query = request.uri().query().unwrap_or_default();
+        let bytes = page::reserved_bytes(path);
+        let reserved = reserve(&mut request, bytes).await;
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let reserved = match reserved {
+            Ok(reserved) => reserved,
+            Err(status) => return page::failed(query, &status),
+        };
         let inner = Inner::new(inner, &request);
         if let Some(response) = page::answer(&inner, path, query, has_session).await {
             let accepted = request.headers().get(ACCEPT_ENCODING);
-            return gzip::packed(response, accepted.is_some_and(gzip::is_accepted));
+            let response = gzip::packed(response, accepted.is_some_and(gzip::is_accepted));
+            return response.map(|body| body.reserved(reserved));
         }
         match (path, self.options.descriptors) {
             (DESCRIPTORS, Some(set)) => match session::known(&inner).await {
@@ -305,6 +323,20 @@ impl Shared {
             _ => connect::failed(&status, &self.options.pool),
         }
     }
+}
+
+/// Takes room for a long answer, and notes it in the request. Calls without a connection have no
+/// limit.
+async fn reserve(
+    request: &mut Request<Body>,
+    bytes: Option<usize>,
+) -> Result<Option<Reserved>, Status> {
+    let room = request.extensions().get::<Caller>().map(|caller| caller.room().clone());
+    let (Some(bytes), Some(room)) = (bytes, room) else { return Ok(None) };
+    let reserved = Reserved::wait(&room, bytes).await;
+    let reserved = reserved.map_err(|full| outgoing::no_room(&full))?;
+    request.extensions_mut().insert(reserved.clone());
+    Ok(Some(reserved))
 }
 
 /// Calls the inner service, which never fails.

@@ -110,7 +110,7 @@ impl Origins {
         if request.method() != Verb::OPTIONS || !asks || origin.is_none() {
             return None;
         }
-        let mut response = Response::new(WebBody::Whole(None));
+        let mut response = Response::new(WebBody::whole(""));
         *response.status_mut() = StatusCode::NO_CONTENT;
         allow(&mut response, origin);
         let headers = response.headers_mut();

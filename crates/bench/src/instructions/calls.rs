@@ -10,7 +10,7 @@ use bellwether::aggregator::{self, Aggregator};
 use bellwether::domain::classify::Rules;
 use bellwether::proto::v1::{Level, ReportStatusRequest, StatusReport, StoreKind};
 use bellwether::security::Protection;
-use bellwether::service::{self, About, Calls, ErrorRules, Parts, edge};
+use bellwether::service::{self, About, Calls, ErrorRules, Parts, edge, outgoing};
 use bellwether::session::{self, Sessions};
 use bellwether::store::{MemoryStore, Retention, Store};
 use bellwether::telemetry::Metrics;
@@ -91,6 +91,7 @@ pub(super) fn calls() -> Calls {
         bytes_per_connection_max: 1 << 20,
         bytes_per_peer_max: 1 << 20,
         bytes_max: 1 << 20,
+        answers: outgoing::Limits::default(),
     };
     let gate = edge::Gate::new(limits, metrics);
     service::server(parts, &service::Options::default(), gate, None).service

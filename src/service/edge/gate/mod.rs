@@ -26,6 +26,7 @@ use unfinished::Unfinished;
 use super::link::{Caller, Link};
 use super::peer::{Peer, Tally};
 use crate::service::intake::budget::Budget;
+use crate::service::outgoing::{self, Room};
 use crate::service::sparse::Sparse;
 use crate::sync::lock;
 use crate::telemetry::{ConnectionEnd, Metrics};
@@ -45,6 +46,8 @@ pub struct Limits {
     pub bytes_per_peer_max: usize,
     /// Bytes of incomplete messages in total.
     pub bytes_max: usize,
+    /// Bytes of answers under way.
+    pub answers: outgoing::Limits,
 }
 
 /// Places that are reserved for peers on this machine, so that an operator can always connect.
@@ -68,6 +71,8 @@ struct State {
     start: Instant,
     /// Bytes of all incomplete messages.
     bytes: Arc<Budget>,
+    /// Bytes of all answers under way.
+    answers: Arc<outgoing::Budget>,
     next: u64,
     /// All connections by age, including the unfinished ones.
     open: BTreeMap<u64, Arc<Link>>,
@@ -81,7 +86,11 @@ struct State {
 impl Gate {
     /// Creates a gate with these limits.
     pub fn new(limits: Limits, metrics: Metrics) -> Gate {
+        let answers = outgoing::Budget::new("answer_bytes_max", limits.answers.max);
+        let read = answers.clone();
+        metrics.observe_answers(move || read.used() as u64);
         Gate(Arc::new(Mutex::new(State {
+            answers,
             bytes: Budget::new("incomplete_bytes_max", limits.bytes_max),
             limits,
             metrics,
@@ -170,8 +179,13 @@ impl State {
         let bytes_max = self.limits.bytes_per_connection_max;
         let own = Budget::new("incomplete_bytes_per_connection_max", bytes_max);
         let budgets = Arc::from([own, tally.bytes.clone(), self.bytes.clone()]);
+        let answers = self.limits.answers;
+        let own =
+            outgoing::Budget::new("answer_bytes_per_connection_max", answers.per_connection_max);
+        let (of_peer, of_all) = (tally.answers.clone(), self.answers.clone());
+        let room = Room::of_connection(own, of_peer, of_all, answers.wait_max);
         tally.connections.fetch_add(1, Ordering::Relaxed);
-        let link = Arc::new(Link::new(self.next, tally, budgets, self.start));
+        let link = Arc::new(Link::new(self.next, tally, budgets, room, self.start));
         self.open.insert(link.id, link.clone());
         self.unfinished.insert(&link);
         self.metrics.connections(1);
@@ -185,7 +199,9 @@ impl State {
         }
         let max = self.limits.bytes_per_peer_max;
         let bytes = || Budget::new("incomplete_bytes_per_peer_max", max);
-        let new = || Arc::new(Tally::new(peer, bytes()));
+        let answers_max = self.limits.answers.per_peer_max;
+        let answers = || outgoing::Budget::new("answer_bytes_per_peer_max", answers_max);
+        let new = || Arc::new(Tally::new(peer, bytes(), answers()));
         self.peers.entry(peer).or_insert_with(new).clone()
     }
 

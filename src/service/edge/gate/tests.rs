@@ -13,6 +13,7 @@ fn mk_gate(connections_max: usize, per_peer_max: usize, unfinished_max: usize) -
         bytes_per_connection_max: 10,
         bytes_per_peer_max: 20,
         bytes_max: 40,
+        answers: outgoing::Limits::default(),
     };
     Gate::new(limits, Metrics::disabled())
 }

@@ -18,6 +18,7 @@ mod why;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use tonic::{Code, Status};
@@ -26,6 +27,7 @@ use super::body::WebBody;
 use super::inner::Inner;
 use super::{GrpcService, WebAnswer, connect, typed};
 use crate::proto::v1;
+use crate::service::outgoing::size;
 use html::Html;
 use view::PageView;
 
@@ -69,14 +71,33 @@ pub async fn answer<S: GrpcService>(
 ) -> Option<WebAnswer<S>> {
     Some(match path {
         "/" => page(inner, &PageView::of(query), has_session).await,
-        "/page.css" => served(STYLE.into(), "text/css; charset=utf-8", "no-cache"),
-        "/page.js" => served(SCRIPT.into(), "text/javascript; charset=utf-8", "no-cache"),
-        "/page.svg" => served(ICON.into(), "image/svg+xml", "no-cache"),
+        "/page.css" => served(STYLE, "text/css; charset=utf-8", "no-cache"),
+        "/page.js" => served(SCRIPT, "text/javascript; charset=utf-8", "no-cache"),
+        "/page.svg" => served(ICON, "image/svg+xml", "no-cache"),
         _ => return None,
     })
 }
 
-fn served<B>(text: String, kind: &'static str, cache: &'static str) -> Response<WebBody<B>> {
+/// Returns the bytes that an answer takes before it is rendered; `None` for one that is short or
+/// already there.
+pub fn reserved_bytes(path: &str) -> Option<usize> {
+    (path == "/").then_some(size::PAGE)
+}
+
+/// Returns the page that has no room. Its script follows the watch, and asks for the page again.
+pub fn failed<B>(query: &str, status: &Status) -> Response<WebBody<B>> {
+    let mut main = Html::default();
+    main.fill(r#" data-watch="{}">"#, &[&watched(&PageView::of(query).namespace)]);
+    add_failure(&mut main, status);
+    html(connect::named(status.code()).0, REFRESH, main)
+}
+
+/// Returns content with the headers of the page. What is part of the binary is not copied.
+fn served<B>(
+    text: impl Into<Bytes>,
+    kind: &'static str,
+    cache: &'static str,
+) -> Response<WebBody<B>> {
     let mut response = typed(kind, text);
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));

@@ -188,6 +188,11 @@ async function load() {
   const own = asked = new AbortController();
   try {
     const answer = await fetch(location.pathname + location.search, { signal: own.signal });
+    if (answer.status === 429) {
+      // There is no room for this answer now. What is shown stays, and is asked for again.
+      pending = setTimeout(load, AGAIN_MS * 4);
+      return;
+    }
     const text = await answer.text();
     const page = new DOMParser().parseFromString(text, 'text/html');
     const now = page.getElementById('main');

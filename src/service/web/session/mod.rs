@@ -159,10 +159,10 @@ pub fn until_end<B>(
     response: Response<WebBody<B>>,
     session: BrowserSession,
 ) -> Response<WebBody<B>> {
+    let guarded = |inner| Guarded::until(inner, session.end().map(|()| None));
     response.map(|body| match body {
-        WebBody::Stream(inner) => {
-            WebBody::Stream(Guarded::until(inner, session.end().map(|()| None)))
-        }
+        WebBody::Call(inner) => WebBody::Call(guarded(inner)),
+        WebBody::Stream(inner) => WebBody::Stream(guarded(inner)),
         other => other,
     })
 }

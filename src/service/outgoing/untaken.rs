@@ -1,0 +1,137 @@
+//! Ends what nobody takes: a stream of HTTP/2 whose window stays closed, and a connection whose
+//! peer does not read. The peer may answer pings all the while.
+//!
+//! On HTTP/2 the task of a stream waits either for its handler or for the window of the peer; the
+//! body notes which, and [`StreamExecutor`] ends a task that has waited too long for its peer. The
+//! end is a reset of the stream, because no other frame passes bytes that wait.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::telemetry::{Metrics, UntakenEnd};
+
+/// What a stream waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaitsFor {
+    /// The same as before.
+    Same,
+    /// The next bytes of the answer.
+    Handler,
+    /// The peer: it has bytes to take.
+    Peer,
+}
+
+tokio::task_local! {
+    static WAITS_FOR: Cell<WaitsFor>;
+}
+
+/// Notes that the stream of this task waits for its handler.
+pub(super) fn waits_for_handler() {
+    note(WaitsFor::Handler);
+}
+
+/// Notes that the stream of this task has bytes for its peer. Each call is progress.
+pub(super) fn waits_for_peer() {
+    note(WaitsFor::Peer);
+}
+
+fn note(now: WaitsFor) {
+    // The task of a connection of HTTP/1.1 has no such note: its bytes are watched below.
+    let _none = WAITS_FOR.try_with(|noted| noted.set(now));
+}
+
+/// How long bytes may wait, and the count of what was ended.
+#[derive(Clone)]
+pub struct Untaken {
+    /// How long bytes wait while the peer takes none of them.
+    pub max: Duration,
+    /// Counts what was ended.
+    pub metrics: Metrics,
+}
+
+/// Runs the streams of HTTP/2 connections.
+#[derive(Clone)]
+pub struct StreamExecutor(pub Untaken);
+
+impl<F> hyper::rt::Executor<F> for StreamExecutor
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let taken = until_untaken(stream, self.0.clone());
+        tokio::spawn(WAITS_FOR.scope(Cell::new(WaitsFor::Same), taken));
+    }
+}
+
+/// Runs a stream to its end, or until its peer has taken nothing for too long. Dropping it resets
+/// the stream and discards its bytes.
+async fn until_untaken(stream: impl Future<Output = ()>, untaken: Untaken) {
+    let mut stream = pin!(stream);
+    let mut timer: Option<Pin<Box<Sleep>>> = None;
+    let is_taken = std::future::poll_fn(|context| {
+        note(WaitsFor::Same);
+        if stream.as_mut().poll(context).is_ready() {
+            return Poll::Ready(true);
+        }
+        match WAITS_FOR.with(Cell::get) {
+            WaitsFor::Same => {}
+            WaitsFor::Handler => timer = None,
+            WaitsFor::Peer => restart(&mut timer, untaken.max),
+        }
+        match timer.as_mut().map(|timer| timer.as_mut().poll(context)) {
+            Some(Poll::Ready(())) => Poll::Ready(false),
+            _ => Poll::Pending,
+        }
+    });
+    if !is_taken.await {
+        untaken.metrics.untaken(UntakenEnd::Stream);
+        tracing::debug!("a stream is reset: the peer takes nothing of an answer");
+    }
+}
+
+fn restart(timer: &mut Option<Pin<Box<Sleep>>>, time: Duration) {
+    match timer {
+        Some(timer) => timer.as_mut().reset(Instant::now() + time),
+        None => *timer = Some(Box::pin(sleep(time))),
+    }
+}
+
+/// Watches the bytes that a connection has to write.
+pub struct Watch {
+    untaken: Untaken,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Watch {
+    /// Creates a watch of a connection without such bytes.
+    pub fn new(untaken: Untaken) -> Watch {
+        Watch { untaken, timer: None }
+    }
+
+    /// Notes that the peer has taken some bytes, or all.
+    pub fn progress(&mut self) {
+        self.timer = None;
+    }
+
+    /// Fails if the peer has taken none of the bytes for too long. If not yet, the task is woken
+    /// when it has.
+    ///
+    /// # Errors
+    /// `TimedOut`, which ends the connection.
+    pub fn poll_waiting(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        let max = self.untaken.max;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(max)));
+        if timer.as_mut().poll(context).is_pending() {
+            return Ok(());
+        }
+        self.untaken.metrics.untaken(UntakenEnd::Connection);
+        let text = format!("the peer has taken no byte of an answer for {} s", max.as_secs());
+        Err(io::Error::new(io::ErrorKind::TimedOut, text))
+    }
+}
