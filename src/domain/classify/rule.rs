@@ -141,11 +141,12 @@ impl Rule {
     }
 
     fn has_text(&self, asked: &Examined<'_>) -> bool {
-        let has = |(n, part): (usize, &Box<str>)| {
+        let has = |n: usize, part: &str| {
             let needle = self.needles.get(n).copied().flatten();
             needle.is_none_or(|needle| asked.grams.may_have(&needle)) && has_part(&asked.text, part)
         };
-        self.messages.is_empty() || self.messages.iter().enumerate().any(has)
+        let parts = self.messages.iter().enumerate();
+        self.messages.is_empty() || parts.into_iter().any(|(n, part)| has(n, part))
     }
 
     /// Returns the rule with the filters of its texts.
