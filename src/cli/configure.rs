@@ -53,6 +53,10 @@ pub struct Args {
     /// How long a unit may be silent after its last ttl: 2m, or default
     #[arg(long, value_name = "SPAN|default", value_parser = setting)]
     lost_after: Option<Setting>,
+    /// How long a stateless unit stays lost before it is removed, once as many successors are
+    /// fresh: 10m, default, or 0 for never
+    #[arg(long, value_name = "SPAN|default", value_parser = setting)]
+    replaced_after: Option<Setting>,
     /// Levels at which the health service answers SERVING
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
     serving_levels: Vec<LevelWord>,
@@ -121,6 +125,7 @@ fn request(args: Args, namespace: &str) -> ConfigureApplicationRequest {
         (args.lost_units.is_some(), "lost_units"),
         (args.default_ttl.is_some(), "ttls.default_ttl"),
         (args.lost_after.is_some(), "ttls.lost_after"),
+        (args.replaced_after.is_some(), "ttls.replaced_after"),
         (!args.serving_levels.is_empty(), "serving_levels"),
         (args.collect_interval.is_some(), "collect_interval"),
         (args.hand_over.is_some(), "hand_over"),
@@ -140,6 +145,7 @@ fn request(args: Args, namespace: &str) -> ConfigureApplicationRequest {
         ttls: Some(Ttls {
             default_ttl: duration(args.default_ttl),
             lost_after: duration(args.lost_after),
+            replaced_after: duration(args.replaced_after),
         }),
         serving_levels: args.serving_levels.iter().map(|l| Level::from(*l).into()).collect(),
         external_leader: unit.map(|unit| ExternalLeader { unit }),
@@ -198,6 +204,7 @@ fn render(config: &ApplicationConfig) -> String {
         ("lost-units", lost_units.to_lowercase()),
         ("default-ttl", span(ttls.default_ttl, "none")),
         ("lost-after", span(ttls.lost_after, "default")),
+        ("replaced-after", span(ttls.replaced_after, "default")),
         ("serving-levels", words(&config.serving_levels)),
         ("collect-interval", span(config.collect_interval, "default")),
         ("hand-over", hand_over.to_string()),
@@ -290,6 +297,7 @@ mod tests {
             ttls: Some(Ttls {
                 default_ttl: None,
                 lost_after: Some(prost_types::Duration { seconds: 120, nanos: 0 }),
+                replaced_after: Some(prost_types::Duration { seconds: 600, nanos: 0 }),
             }),
             serving_levels: vec![3],
             external_leader: Some(ExternalLeader { unit: "web/0".into() }),
@@ -313,6 +321,7 @@ policy              custom (error,blocked)
 lost-units          waiting
 default-ttl         none
 lost-after          2m
+replaced-after      10m
 serving-levels      active
 collect-interval    5m
 hand-over           slot

@@ -369,6 +369,7 @@ impl File {
         self.limits.set_namespaces(config);
         self.set_shares(config);
         config.aggregator.limits.events_max = config.retention.events_max;
+        config.aggregator.limits.own_events_max = config.retention.own_events_max;
     }
 }
 

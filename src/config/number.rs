@@ -285,10 +285,14 @@ table! {
 
 table! {
     FileHistory "history" {
-        /// Events that are kept for one application.
+        /// Events about units and their statuses that are kept for one application.
         events_max: u64 => retention.events_max, least 0;
-        /// Age at which an event is dropped.
+        /// Age at which such an event is dropped.
         event_age_max_seconds: Seconds => retention.event_age_max, least 0;
+        /// Events of one application's own status, configuration, leaders and operations.
+        own_events_max: u64 => retention.own_events_max, least 0;
+        /// Age at which such an event is dropped.
+        own_event_age_max_seconds: Seconds => retention.own_event_age_max, least 0;
         /// Deleted applications that are kept, so that watches continue past them.
         tombstones_max: usize => retention.tombstones_max, least 0;
     }

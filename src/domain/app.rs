@@ -87,6 +87,10 @@ pub struct Head {
     /// an earlier version wrote.
     #[serde(default)]
     pub counts: Option<StoredCounts>,
+    /// Number of the events that are the application's own, among all that `next_event` counts.
+    /// Those of earlier versions are not counted here.
+    #[serde(default)]
+    pub own_events: u64,
 }
 
 fn shared_config<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Config>, D::Error> {

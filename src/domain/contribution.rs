@@ -171,7 +171,11 @@ pub(super) fn words(
     let words = match rank.origin {
         Origin::Lost => {
             let why = unit.map_or("", Unit::why_lost);
-            Some(Words::derived(&format!("unit {name} lost: {why}"), "UnitLost", ""))
+            let ends = match unit.is_some_and(|unit| unit.silence_ends.is_some()) {
+                true => "; it is removed once a successor is fresh",
+                false => "",
+            };
+            Some(Words::derived(&format!("unit {name} lost: {why}{ends}"), "UnitLost", ""))
         }
         Origin::Uncertain => {
             let message =

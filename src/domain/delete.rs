@@ -52,6 +52,7 @@ pub fn delete(
     let head = Head {
         update_time: now,
         next_event: old.next_event + 1,
+        own_events: old.own_events + u64::from(event.is_own()),
         lease_epoch: old.lease_epoch,
         quiet_commits: old.quiet_commits,
         // Readers of the old data must not mistake their version for a later one.

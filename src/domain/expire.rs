@@ -17,7 +17,7 @@ use crate::domain::status::remove::remove_all;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 use crate::domain::unit::callback::mark_callbacks_due;
-use crate::domain::unit::silence::{lose_unit, quieten_unit};
+use crate::domain::unit::silence::{end_lost_unit, lose_unit, quieten_unit};
 
 /// Drafts everything that is due, at most [`EXPIRED_PER_COMMIT_MAX`] records at once.
 pub fn expire(draft: &mut Draft<'_>) {
@@ -48,6 +48,9 @@ pub fn expire(draft: &mut Draft<'_>) {
             Due::Unit(name) => {
                 let passed = |at: Option<Timestamp>| at.is_some_and(|t| t <= now);
                 match draft.unit(&name) {
+                    Some(unit) if passed(unit.silence_ends) && unit.lost_since.is_some() => {
+                        end_lost_unit(draft, &name);
+                    }
                     Some(unit) if passed(unit.silence_ends) => lose_unit(draft, &name),
                     Some(unit) if passed(unit.silence_deadline()) => quieten_unit(draft, &name),
                     _ => {}

@@ -57,6 +57,10 @@ pub const REMOVED_FOR: Duration = Duration::from_secs(10);
 /// Juju's agents.
 pub const LOST_AFTER_DEFAULT: Duration = Duration::from_secs(120);
 
+/// Time for which a stateless unit stays lost before its successors end it, unless configured: a
+/// node that comes back after a restart has its pods again by then.
+pub const REPLACED_AFTER_DEFAULT: Duration = Duration::from_secs(600);
+
 /// Callbacks of one unit: one for each target that it retries.
 pub const CALLBACKS_PER_UNIT_MAX: usize = 1024;
 
@@ -200,8 +204,11 @@ pub struct Limits {
     pub faults_max: usize,
     /// Open faults of one unit, so that a target for each request is detected early.
     pub faults_per_unit_max: usize,
-    /// Events that the store keeps for one application; the oldest are dropped first.
+    /// Events about units and their statuses that the store keeps for one application; the oldest
+    /// are dropped first.
     pub events_max: u64,
+    /// The same for the application's own events: its status, configuration, leaders, operations.
+    pub own_events_max: u64,
     /// Usage of all applications together. Commits in progress at other applications are not
     /// counted, so the total can exceed the limit by that much. At the limit, commands that add are
     /// rejected; commands that replace, clear, remove or delete are accepted.
@@ -224,6 +231,7 @@ impl Default for Limits {
             faults_max: 10_000,
             faults_per_unit_max: 256,
             events_max: 1000,
+            own_events_max: 1000,
             total: TOTAL,
             namespace: TOTAL,
             faults: FaultSettings::default(),

@@ -70,11 +70,35 @@ impl Transition {
         self.is_deletion() || (0 < removed && written <= removed)
     }
 
+    /// Returns the events with their places in the history.
+    pub fn placed_events(&self) -> impl Iterator<Item = (EventPlace, &StatusEvent)> {
+        let new_own = self.events.iter().filter(|event| event.is_own()).count() as u64;
+        let mut own = self.head.own_events.saturating_sub(new_own);
+        (self.first_event()..).zip(&self.events).map(move |(number, event)| {
+            let is_own = event.is_own();
+            let others = number.saturating_sub(own);
+            let rank = if is_own { own } else { others };
+            own += u64::from(is_own);
+            (EventPlace { number, is_own, rank }, event)
+        })
+    }
+
     /// Returns whether the transition deletes the application. A transition of an already deleted
     /// application does not.
     pub fn is_deletion(&self) -> bool {
         self.head.deleted && self.moves_revision()
     }
+}
+
+/// The place of an event in the history of its application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventPlace {
+    /// The number among all events.
+    pub number: u64,
+    /// Whether the event is the application's own, see [`StatusEvent::is_own`].
+    pub is_own: bool,
+    /// The number among the own events, or among the others.
+    pub rank: u64,
 }
 
 /// A record to write or, with `None`, to remove. A deletion of the application removes all records

@@ -62,9 +62,10 @@ impl Handlers {
             let request = read(fields, wire)?;
             Some((request, fields.take_cuts()))
         })?;
-        let advice = advice_of(&request.command, cut);
+        let mut advice = advice_of(&request.command, cut);
         let outcome = self.apply(&app, request).await?;
-        let Outcome { revision, changed, removed, .. } = outcome;
+        let Outcome { revision, changed, removed, late, .. } = outcome;
+        advice.extend((0 < late).then(|| LATE.to_string()));
         Ok(Applied { app, outcome, revision: revision.0, changed, removed: removed as i32, advice })
     }
 
@@ -77,6 +78,10 @@ impl Handlers {
         self.parts.aggregator.apply(app, request).await.map_err(|e| ApiError::of(app, e))
     }
 }
+
+/// What the author of a worker reads about a late report.
+const LATE: &str = "the report was dropped: its `observe_time` is before that of the stored one; \
+                    report in the order of observation, or without `observe_time`";
 
 /// Returns each advice once, even if it applies to several statuses of a set, then what was cut.
 fn advice_of(command: &Command, cut: Vec<String>) -> Vec<String> {

@@ -13,7 +13,7 @@ use redb::TableDefinition;
 use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, OperationId, PartName, UnitName};
 use crate::domain::status::{Kind, StatusKey};
-use crate::domain::transition::Write;
+use crate::domain::transition::{EventPlace, Write};
 
 /// A table. The names of the tables and the bytes of the keys are on disk, so they must not change.
 type Table = TableDefinition<'static, &'static [u8], &'static [u8]>;
@@ -43,6 +43,8 @@ const REQUEST: u8 = b'r';
 const OPERATION: u8 = b'o';
 const PAYLOAD: u8 = b'p';
 const DATA: u8 = b'd';
+/// The first byte of the key of an own event: no number of an event begins with it.
+const OWN_EVENT: u8 = 0xff;
 
 /// Capacity of a key without its application. Most keys fit, so they do not grow while they are
 /// built.
@@ -74,8 +76,10 @@ pub(super) enum Key {
     /// One per key of the leader's data, until the key is deleted. `records`: prefix `d` key.
     Data(AppName, Arc<str>),
     /// One per event, never rewritten, until it is too old or there are too many. Outlives the
-    /// application for as long as the tombstone exists. `events`: prefix number, BE u64.
-    Event(AppName, u64),
+    /// application for as long as the tombstone exists. `events`: prefix, `ff` if the event is the
+    /// application's own, its number among those of its kind, and the number of earlier events of
+    /// the other kind unless that is 0, each BE u64.
+    Event(AppName, EventPlace),
 }
 
 impl Key {
@@ -124,10 +128,20 @@ pub(super) fn app_of_head(bytes: &[u8]) -> Option<AppName> {
     rest.is_empty().then_some(app)
 }
 
-/// Returns the number of the event with a key of `events`.
-pub(super) fn event_number(bytes: &[u8]) -> Option<u64> {
+/// Returns the place of the event with a key of `events`.
+pub(super) fn event_place(bytes: &[u8]) -> Option<EventPlace> {
     let (_, rest) = split_app(bytes)?;
-    Some(u64::from_be_bytes(rest.try_into().ok()?))
+    let (is_own, rest) = match rest {
+        [OWN_EVENT, rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    let (rank, others) = match rest.as_chunks::<8>() {
+        ([rank], []) => (*rank, [0; 8]),
+        ([rank, others], []) if *others != [0; 8] => (*rank, *others),
+        _ => return None,
+    };
+    let (rank, others) = (u64::from_be_bytes(rank), u64::from_be_bytes(others));
+    Some(EventPlace { number: rank.checked_add(others)?, is_own, rank })
 }
 
 /// Returns the prefix of all keys of an application, which is its key in `heads`.
@@ -158,9 +172,33 @@ pub(super) fn range_of_prefix(prefix: &[u8]) -> Range<Vec<u8>> {
     start..end
 }
 
-/// Appends the number of an event, which completes its key after the prefix of its application.
-pub(super) fn append_event(bytes: &mut Vec<u8>, number: u64) {
-    bytes.extend_from_slice(&number.to_be_bytes());
+/// Returns the range of the own events of the application with a prefix, or of the others.
+pub(super) fn range_of_events(prefix: &[u8], is_own: bool) -> Range<Vec<u8>> {
+    let Range { start, end } = range_of_prefix(prefix);
+    let own = own_events(prefix);
+    if is_own { own..end } else { start..own }
+}
+
+/// Returns the prefix of the own events of the application with a prefix.
+pub(super) fn own_events(prefix: &[u8]) -> Vec<u8> {
+    [prefix, &[OWN_EVENT]].concat()
+}
+
+/// Splits the prefix of events into that of the application, and whether it is that of own events.
+pub(super) fn split_own(prefix: &[u8]) -> (&[u8], bool) {
+    prefix.strip_suffix(&[OWN_EVENT]).map_or((prefix, false), |prefix| (prefix, true))
+}
+
+/// Appends the place of an event, which completes its key after the prefix of its application.
+pub(super) fn append_event(bytes: &mut Vec<u8>, place: EventPlace) {
+    if place.is_own {
+        bytes.push(OWN_EVENT);
+    }
+    bytes.extend_from_slice(&place.rank.to_be_bytes());
+    let others = place.number.saturating_sub(place.rank);
+    if others != 0 {
+        bytes.extend_from_slice(&others.to_be_bytes());
+    }
 }
 
 /// Returns the key without its application, for a store where each application has a place of its
@@ -250,7 +288,7 @@ impl fmt::Display for Key {
             Key::Operation(app, id) => write!(f, "operation {id} of {app}"),
             Key::Payload(app, id) => write!(f, "payload of operation {id} of {app}"),
             Key::Data(app, key) => write!(f, "data {key:?} of {app}"),
-            Key::Event(app, number) => write!(f, "event {number} of {app}"),
+            Key::Event(app, place) => write!(f, "event {} of {app}", place.number),
         }
     }
 }
@@ -266,9 +304,9 @@ mod tests {
         pub(in crate::store) fn to_bytes(&self) -> Vec<u8> {
             let (app, write) = match self {
                 Key::Head(app) => return prefix_of(app),
-                Key::Event(app, number) => {
+                Key::Event(app, place) => {
                     let mut bytes = prefix_of(app);
-                    append_event(&mut bytes, *number);
+                    append_event(&mut bytes, *place);
                     return bytes;
                 }
                 Key::Unit(app, unit) => (app, Write::Unit(unit.clone(), None)),
@@ -304,8 +342,16 @@ mod tests {
         fn keys_come_back(app in mk_app(), key in mk_status_key(), id in ".{1,20}", n: u64) {
             let head = Key::Head(app.clone());
             prop_assert_eq!(app_of_head(&head.to_bytes()).map(Key::Head), Some(head));
-            let event = Key::Event(app.clone(), n);
-            prop_assert_eq!(event_number(&event.to_bytes()), Some(n));
+            for (others, is_own) in [(0, false), (7, false), (0, true), (n / 2, true)] {
+                let (rank, number) = (n / 512, n / 512 + others);
+                let place = EventPlace { number, is_own, rank };
+                let bytes = Key::Event(app.clone(), place).to_bytes();
+                prop_assert_eq!(event_place(&bytes), Some(place));
+                prop_assert!(range_of(&app).contains(&bytes));
+                let prefix = prefix_of(&app);
+                prop_assert!(range_of_events(&prefix, is_own).contains(&bytes));
+                prop_assert!(!range_of_events(&prefix, !is_own).contains(&bytes));
+            }
             let operation = OperationId::new("up-v2").unwrap();
             let id: Arc<str> = Arc::from(id);
             for record in [
@@ -338,14 +384,15 @@ mod tests {
             prop_assume!(app != other);
             let status = Key::Status(other.clone(), Arc::new(key)).to_bytes();
             prop_assert!(!range_of(&app).contains(&status));
-            prop_assert!(!range_of(&app).contains(&Key::Event(other, n).to_bytes()));
+            let place = EventPlace { number: n, is_own: n % 2 == 0, rank: n };
+            prop_assert!(!range_of(&app).contains(&Key::Event(other, place).to_bytes()));
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
             app_of_head(&bytes);
             Key::record_from_field(&AppName::new("", "web").unwrap(), &bytes);
-            event_number(&bytes);
+            event_place(&bytes);
         }
     }
 
@@ -368,9 +415,18 @@ mod tests {
             (Key::Operation(app.clone(), OperationId::new("v2").unwrap()), "default\0web\0ov2"),
             (Key::Payload(app.clone(), OperationId::new("v2").unwrap()), "default\0web\0pv2"),
             (Key::Data(app.clone(), Arc::from("a b")), "default\0web\0da b"),
-            (Key::Event(app, 258), "default\0web\0\0\0\0\0\0\0\x01\x02"),
         ] {
             assert_eq!(key.to_bytes(), bytes.as_bytes(), "{key}");
+        }
+        let place = |number, is_own, rank| EventPlace { number, is_own, rank };
+        for (place, bytes) in [
+            // As before the application's own events had keys of their own.
+            (place(258, false, 258), &b"\0\0\0\0\0\0\x01\x02"[..]),
+            (place(258, false, 256), b"\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\x02"),
+            (place(258, true, 2), b"\xff\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\x01\0"),
+        ] {
+            let key = Key::Event(app.clone(), place).to_bytes();
+            assert_eq!(key, [b"default\0web\0", bytes].concat(), "{place:?}");
         }
     }
 }

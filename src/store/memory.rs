@@ -21,7 +21,7 @@ use super::clock::Clock;
 use super::heads::{Heads, Observers};
 use super::{
     Applied, Broadcast, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
-    REPLICA_FORGOTTEN_AFTER, ReadError, Retention, Space, Store, Version, random_store_id,
+    REPLICA_FORGOTTEN_AFTER, ReadError, Retention, Space, Store, Version, merged, random_store_id,
 };
 
 /// A store in the memory of this process: one handle on it.
@@ -58,6 +58,7 @@ struct AppRecords {
     payloads: BTreeMap<OperationId, Bytes>,
     data: BTreeMap<Arc<str>, Bytes>,
     events: VecDeque<NumberedEvent>,
+    own_events: VecDeque<NumberedEvent>,
 }
 
 impl MemoryStore {
@@ -193,12 +194,18 @@ impl Store for MemoryStore {
     ) -> Result<Vec<NumberedEvent>, ReadError> {
         let now = self.now();
         let memory = self.lock();
-        let events = memory.apps.get(app).into_iter().flat_map(|a| &a.events).rev();
-        let found = events
-            .skip_while(|e| before.is_some_and(|before| before <= e.number))
-            .take_while(|e| self.memory.retention.is_kept(e.event.time, now))
-            .take(count_max);
-        Ok(found.cloned().collect())
+        let Some(records) = memory.apps.get(app) else { return Ok(Vec::new()) };
+        let found = |events: &VecDeque<NumberedEvent>, is_own: bool| {
+            let budget = self.memory.retention.budget(is_own);
+            let found = events
+                .iter()
+                .rev()
+                .skip_while(|e| before.is_some_and(|before| before <= e.number))
+                .take_while(|e| budget.is_kept(e.event.time, now))
+                .take(count_max);
+            found.cloned().collect::<Vec<_>>()
+        };
+        Ok(merged(found(&records.own_events, true), found(&records.events, false), count_max))
     }
 
     fn replica(&self) -> ReplicaId {
@@ -252,8 +259,8 @@ impl AppRecords {
 
     fn write(&mut self, transition: &Transition) {
         if transition.is_deletion() {
-            let AppRecords { requests, events, .. } = std::mem::take(self);
-            *self = AppRecords { requests, events, ..AppRecords::default() };
+            let AppRecords { requests, events, own_events, .. } = std::mem::take(self);
+            *self = AppRecords { requests, events, own_events, ..AppRecords::default() };
         }
         for write in &transition.writes {
             match write {
@@ -271,17 +278,21 @@ impl AppRecords {
                 Write::Data(key, value) => put(&mut self.data, key, value.as_ref()),
             }
         }
-        let numbered = transition.events.iter().cloned();
-        let numbered = (transition.first_event()..).zip(numbered);
-        self.events.extend(numbered.map(|(number, event)| NumberedEvent { number, event }));
+        for (place, event) in transition.placed_events() {
+            let events = if place.is_own { &mut self.own_events } else { &mut self.events };
+            events.push_back(NumberedEvent { number: place.number, event: event.clone() });
+        }
     }
 
     fn trim(&mut self, retention: &Retention, now: Timestamp) {
-        let max = usize::try_from(retention.events_max).unwrap_or(usize::MAX);
-        while let Some(first) = self.events.front()
-            && (max < self.events.len() || !retention.is_kept(first.event.time, now))
-        {
-            self.events.pop_front();
+        for (events, is_own) in [(&mut self.events, false), (&mut self.own_events, true)] {
+            let budget = retention.budget(is_own);
+            let max = usize::try_from(budget.count_max).unwrap_or(usize::MAX);
+            while let Some(first) = events.front()
+                && (max < events.len() || !budget.is_kept(first.event.time, now))
+            {
+                events.pop_front();
+            }
         }
     }
 }

@@ -136,8 +136,9 @@ pub use space::{Space, watch_space};
 ///   The revision of an unknown application starts at the highest pruned revision, so no revision
 ///   is used twice.
 /// - **History.** The events of an application are numbered without gaps; `head.next_event` is the
-///   number of the next one. Events outlive their unit and their application. The next commit that
-///   adds an event removes the events that exceed [`Retention`]. [`events`](Store::events) does not
+///   number of the next one. Events outlive their unit and their application. The application's own
+///   events and the others have a budget each. The next commit that adds an event to one of them
+///   removes the events that exceed it, see [`Retention`]. [`events`](Store::events) does not
 ///   return an event that is too old.
 /// - **Time.** [`now`](Store::now) never goes back, not even after a restart.
 #[async_trait::async_trait]
@@ -354,29 +355,67 @@ impl fmt::Display for Epoch {
 /// The limits on the history that the store keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// The number of events of one application.
+    /// The number of events about the units of one application and their statuses.
     pub events_max: u64,
-    /// The age of an event.
+    /// The age of such an event.
     pub event_age_max: Duration,
+    /// The number of an application's own events, see [`StatusEvent::is_own`].
+    pub own_events_max: u64,
+    /// The age of such an event.
+    pub own_event_age_max: Duration,
     /// The number of tombstones of deleted applications.
     pub tombstones_max: usize,
 }
 
 impl Retention {
+    /// Returns the budget of an application's own events, or of the others.
+    pub fn budget(&self, is_own: bool) -> Budget {
+        match is_own {
+            true => Budget { count_max: self.own_events_max, age_max: self.own_event_age_max },
+            false => Budget { count_max: self.events_max, age_max: self.event_age_max },
+        }
+    }
+}
+
+/// The limits on one kind of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// The number of events of one application.
+    pub count_max: u64,
+    /// The age of an event.
+    pub age_max: Duration,
+}
+
+impl Budget {
     /// Returns whether an event of `time` is young enough at `now`.
     pub fn is_kept(&self, time: Timestamp, now: Timestamp) -> bool {
-        now.since(time) <= self.event_age_max
+        now.since(time) <= self.age_max
     }
+}
+
+/// Merges the own events of an application with the others, newest first, up to a number.
+fn merged(
+    own: Vec<NumberedEvent>,
+    others: Vec<NumberedEvent>,
+    count_max: usize,
+) -> Vec<NumberedEvent> {
+    let mut all = own;
+    all.extend(others);
+    all.sort_by_key(|event| std::cmp::Reverse(event.number));
+    all.truncate(count_max);
+    all
 }
 
 impl Default for Retention {
     /// One thousand events or one week for each application: enough to see what happened over a
-    /// weekend. Ten thousand tombstones: a watcher may be away while that many applications are
-    /// deleted.
+    /// weekend. One thousand of its own, or 400 days: a year, and the same week of the last one.
+    /// Ten thousand tombstones: a watcher may be away while that many applications are deleted.
     fn default() -> Retention {
         Retention {
             events_max: 1000,
             event_age_max: Duration::from_secs(7 * 24 * 3600),
+            own_events_max: 1000,
+            own_event_age_max: Duration::from_secs(400 * 24 * 3600),
             tombstones_max: 10_000,
         }
     }

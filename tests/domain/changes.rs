@@ -236,6 +236,10 @@ impl Model {
                 report: (*new.report).clone(),
                 incarnation: 0,
                 since: same_level.map_or(observed.unwrap_or(now), |old| old.since),
+                observed: match same.filter(|same| same.place == place) {
+                    Some(same) => same.observed,
+                    None => observed_by(new, now),
+                },
                 ends: ends.max(same.and_then(|same| same.ends)),
                 stale: false,
                 results: Vec::new(),
@@ -293,6 +297,10 @@ impl Model {
                 last = stays.map_or(last + 1, |was| was.1);
                 (of_component, last)
             });
+            let stored = after.statuses.iter().find(is_it).filter(|_| pull_set.is_none());
+            if stored.is_some_and(|stored| self.is_late(stored, new, incarnation, now)) {
+                continue;
+            }
             moved |= after.set(name, *kind, incarnation, new, now);
             let status = after.statuses.iter_mut().find(|s| is_it(&&**s)).unwrap();
             if status.held.is_none() {
@@ -384,6 +392,7 @@ impl Model {
             report,
             incarnation,
             since: observed.unwrap_or(now),
+            observed: observed_by(new, now),
             stale: false,
             results: Vec::new(),
             held: None,
@@ -396,7 +405,7 @@ impl Model {
         };
         let old = &self.statuses[place];
         if self.may_hold(old) {
-            let observed = new.observe_time.map(|t| t.millis());
+            let observed = observed_by(new, now);
             let said = Reported { report: status.report, incarnation, observed };
             let after = self.one_more(old, Some(said), incarnation, now).unwrap();
             let moved = !after.looks_like(old);
@@ -412,13 +421,23 @@ impl Model {
         if !moved {
             // A repeat never moves a deadline back: other replicas may have granted a later one.
             status.ends = status.ends.max(old.ends);
+            status.observed = old.observed;
         }
         self.statuses[place] = status;
         moved
     }
 
+    /// Returns whether a report was observed before the stored one, in the same incarnation.
+    fn is_late(&self, stored: &Status, new: &NewStatus, incarnation: u64, now: u64) -> bool {
+        let latest = stored.held.as_ref().and_then(|held| held.latest.as_ref());
+        let (last, of) = latest.map_or((stored.observed, stored.incarnation), |latest| {
+            (latest.observed, latest.incarnation)
+        });
+        of == incarnation && last.zip(observed_by(new, now)).is_some_and(|(last, new)| new < last)
+    }
+
     /// Applies the changes by time. Returns whether anything changed.
-    pub fn expire(&mut self, now: u64) -> bool {
+    pub fn expire(&mut self, now: u64, limits: &Limits) -> bool {
         let mut moved = false;
         let calm_at = |s: &Status| Some(s.held.as_ref()?.flapping.as_ref()?.calm);
         let is_over = |s: &Status| s.unit.is_empty() && s.ends.is_some_and(|t| t <= now);
@@ -434,8 +453,17 @@ impl Model {
         let mut due: Vec<(u64, u8, String)> = silent.chain(calm).filter(|d| d.0 <= now).collect();
         due.sort();
         for (at, _, unit) in due {
-            if let Some(unit) = self.units.iter_mut().find(|u| u.name == unit) {
-                moved |= unit.judge(now);
+            if let Some(found) = self.unit(&unit).cloned() {
+                let is_over = found.silence_ends.is_some_and(|t| t <= now);
+                if is_over && found.lost_since.is_some() {
+                    moved |= self.end_lost(&found, at, now, limits);
+                }
+                let end_of_lost = self.end_of_lost(&found, now);
+                let left = self.units.iter_mut().find(|u| u.name == unit);
+                moved |= left.is_some_and(|unit| unit.judge(now, end_of_lost));
+                continue;
+            }
+            if !unit.is_empty() {
                 continue;
             }
             let all = self.statuses.clone();
@@ -456,9 +484,13 @@ impl Model {
     }
 
     pub fn lose(&mut self, name: &str, now: u64) -> bool {
+        let unit = self.unit_mut(name).clone();
+        let end_of_lost = self.end_of_lost(&unit, now);
         let unit = self.unit_mut(name);
         let moved = unit.lost_since.is_none();
-        unit.lost_since = unit.lost_since.or(Some(now));
+        if moved {
+            (unit.lost_since, unit.silence_ends) = (Some(now), end_of_lost);
+        }
         self.exists |= moved;
         self.settle_silence(now, None);
         moved
@@ -482,14 +514,14 @@ impl Model {
     pub fn settle_silence(&mut self, now: u64, spoke: Option<&str>) {
         let ends = now + millis(self.config.lost_after);
         let statuses = &self.statuses;
-        for unit in &mut self.units {
+        for unit in self.units.iter_mut().filter(|unit| unit.lost_since.is_none()) {
             let mut promised = statuses.iter().filter(|s| s.unit == unit.name && s.ends.is_some());
             let overdue = match unit.presence {
                 Presence::Connected(_) => false,
                 Presence::Promised(_) => unit.quiet_since.is_some(),
                 Presence::Unbound => promised.clone().count() != 0 && promised.all(|s| s.stale),
             };
-            unit.silence_ends = match overdue && unit.lost_since.is_none() {
+            unit.silence_ends = match overdue {
                 true if spoke == Some(unit.name.as_str()) => Some(ends),
                 true => unit.silence_ends.or(Some(ends)),
                 false => None,
@@ -554,4 +586,9 @@ fn matches(wanted: Option<&PartName>, found: &str) -> bool {
 
 pub fn millis(duration: Duration) -> u64 {
     duration.as_millis() as u64
+}
+
+/// Returns when a report was observed; never after its arrival.
+fn observed_by(new: &NewStatus, now: u64) -> Option<u64> {
+    new.observe_time.map(|at| at.millis().min(now))
 }

@@ -242,9 +242,9 @@ fn a_latched_status_begins_when_a_worse_level_was_observed_or_when_it_is_release
         (40, Level::Active, 35, (Level::Error, 25, 25)),
         // The level was held until now, so that it is not older.
         (50, Level::Active, 45, (Level::Active, 50, 45)),
-        (60, Level::Blocked, 61, (Level::Blocked, 60, 61)),
-        (70, Level::Active, 65, (Level::Blocked, 60, 61)),
-        (80, Level::Error, 81, (Level::Error, 80, 81)),
+        (60, Level::Blocked, 61, (Level::Blocked, 60, 60)),
+        (70, Level::Active, 65, (Level::Blocked, 60, 60)),
+        (80, Level::Error, 81, (Level::Error, 80, 80)),
     ];
     let mut before = (None, 0);
     for (now, level, observed, (shown, since, observed_then)) in steps {

@@ -382,7 +382,7 @@ fn a_fault_has_the_stage_of_its_age_or_of_its_attempts() {
     let by_age = staged(settings((100, 30), (200, 60)), &[1, 30, 31, 60, 61]);
     let quiet = (Stage::Quiet, Some(time(31)), "Retrying");
     let waiting = (Stage::Waiting, Some(time(61)), "Retrying");
-    let unreachable = (Stage::Unreachable, None, "Unreachable");
+    let unreachable = (Stage::Unreachable, None, "Failing");
     assert_eq!(by_age, [quiet, quiet, waiting, waiting, unreachable]);
 
     let by_attempts = staged(settings((2, 900), (4, 901)), &[1, 2, 3, 4]);

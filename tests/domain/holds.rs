@@ -124,6 +124,7 @@ impl Model {
         let mut after = self.show(new, Damped { latest: said, good, flapping }, now)?;
         if after.looks_like(old) && after.held == old.held {
             after.ends = after.ends.max(old.ends);
+            after.observed = old.observed;
         }
         Some(after)
     }
@@ -156,6 +157,7 @@ impl Model {
                 status.since = if waited { now } else { observed.unwrap_or(now) };
             }
             (status.report, status.incarnation) = (said.report, said.incarnation);
+            status.observed = said.observed;
         }
         status.held = is_held.then_some(next);
         Some(status)

@@ -312,9 +312,9 @@ fn a_status_that_the_leader_keeps_begins_with_its_level_and_ends_with_the_epoch(
     let steps = [
         (10, keep(Level::Blocked, Some(7), None), (7, Some(7)), true),
         // The same level, with another ttl.
-        (11, keep(Level::Blocked, Some(8), Some(600)), (7, Some(7)), true),
-        (12, keep(Level::Blocked, Some(9), Some(600)), (7, Some(7)), false),
-        (20, keep(Level::Waiting, Some(21), None), (20, Some(21)), true),
+        (11, keep(Level::Blocked, Some(8), Some(600)), (7, Some(8)), true),
+        (12, keep(Level::Blocked, Some(9), Some(600)), (7, Some(8)), false),
+        (20, keep(Level::Waiting, Some(21), None), (20, Some(20)), true),
         (30, keep(Level::Active, None, None), (30, None), true),
     ];
     for (now, command, (since, observed), changed) in steps {

@@ -261,6 +261,46 @@ impl Model {
         gone.first().map(|u| u.name.clone())
     }
 
+    /// Returns when a lost unit may be removed.
+    pub fn end_of_lost(&self, unit: &Unit, now: u64) -> Option<u64> {
+        let after = self.config.replaced_after.as_millis() as u64;
+        (unit.stateless && after != 0).then_some(now + after)
+    }
+
+    /// Removes a lost unit, due at a time, if as many successors are fresh as units are missing.
+    pub fn end_lost(&mut self, lost: &Unit, at: u64, now: u64, limits: &Limits) -> bool {
+        let label = self.config.hand_over.as_deref().filter(|label| !label.is_empty());
+        let is_like = |u: &&Unit| {
+            u.name != lost.name
+                && u.stateless
+                && label.is_none_or(|label| u.labels.get(label) == lost.labels.get(label))
+        };
+        // What passed after the removal was due does not count.
+        let is_stale = |s: &Status| s.stale && s.ends.is_none_or(|ends| ends <= at);
+        let is_fresh = |u: &&Unit| {
+            let is_outlived = |s: &Status| s.kind == Kind::Pull && s.incarnation < u.incarnation;
+            let mut own = self.statuses.iter().filter(|s| s.unit == u.name);
+            u.is_believed()
+                && u.quiet_since.is_none()
+                && !u.departed
+                && !own.any(|s| is_stale(s) || is_outlived(s))
+        };
+        let (fresh, missing): (Vec<&Unit>, Vec<&Unit>) =
+            self.units.iter().filter(is_like).partition(is_fresh);
+        let successors = fresh.iter().filter(|u| lost.last_seen < u.began).count();
+        if successors <= missing.len() {
+            let silence_ends = self.end_of_lost(lost, now);
+            self.unit_mut(&lost.name).silence_ends = silence_ends;
+            return false;
+        }
+        let line = self.group_of(lost);
+        if let Some(to) = line.and_then(|line| self.successor(&lost.name, &line)) {
+            self.hand_over(&lost.name, &to, now, limits);
+        }
+        self.remove(&lost.name, now);
+        true
+    }
+
     fn hand_over(&mut self, from: &str, to: &str, now: u64, limits: &Limits) {
         let incarnation = self.unit(to).unwrap().incarnation;
         let mut pushed: Vec<Status> = self.of(from).cloned().collect();

@@ -98,11 +98,11 @@ impl Unit {
     }
 
     /// Applies the changes by time up to `now`.
-    pub fn judge(&mut self, now: u64) -> bool {
+    pub fn judge(&mut self, now: u64, end_of_lost: Option<u64>) -> bool {
         let mut moved = true;
         if self.silence_ends.is_some_and(|t| t <= now) {
             self.lost_since = Some(now);
-            self.silence_ends = None;
+            self.silence_ends = end_of_lost;
         } else if self.promise_ends().is_some_and(|t| t <= now) {
             self.quiet_since = Some(now);
         } else {
@@ -135,6 +135,8 @@ pub struct Status {
     pub report: Report,
     pub incarnation: u64,
     pub since: u64,
+    /// When the last report was observed.
+    pub observed: Option<u64>,
     pub ends: Option<u64>,
     pub stale: bool,
     /// Whether each result had another level than the one before, the oldest first.
@@ -221,7 +223,11 @@ impl Model {
                 LostUnits::Waiting => Level::Waiting,
                 LostUnits::Blocked => Level::Blocked,
             };
-            let message = format!("unit {} lost: {}", unit.name, unit.why_lost());
+            let ends = match unit.silence_ends {
+                Some(_) => "; it is removed once a successor is fresh",
+                None => "",
+            };
+            let message = format!("unit {} lost: {}{ends}", unit.name, unit.why_lost());
             all.push(Contribution {
                 since: unit.lost_since.unwrap(),
                 ..plain(&unit.name, "lost", level, &message)

@@ -264,7 +264,7 @@ fn the_history_is_counted_and_bounded() {
     let counted = |case: &Case| case.state.head().counts.unwrap().history_bytes;
     // Each commit has two events of 131 bytes: of the status, and of the application.
     let mut case = Case::new();
-    case.limits.events_max = 3;
+    (case.limits.events_max, case.limits.own_events_max) = (2, 1);
     for message in ["m1", "m2", "m3"] {
         case.run(pushed(detailed(message, "R", "")));
     }

@@ -75,7 +75,8 @@ fn the_application_says_why_a_unit_is_lost() {
         let mut case = with_hand_over(10);
         command.map(|command| case.run(command));
         case.commit(|draft| lose_unit(draft, &unit("web/0")));
-        assert_eq!(case.shown().1, format!("unit web/0 lost: {why}"));
+        let ends = "it is removed once a successor is fresh";
+        assert_eq!(case.shown().1, format!("unit web/0 lost: {why}; {ends}"));
     }
 }
 

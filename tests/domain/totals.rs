@@ -244,7 +244,7 @@ fn a_full_history_keeps_its_lines_without_their_texts() {
 #[test]
 fn a_long_history_counts_no_more_than_what_is_kept_of_it() {
     let mut app = App::new(all(1 << 40), Usage::default());
-    app.limits.events_max = 10;
+    (app.limits.events_max, app.limits.own_events_max) = (10, 10);
     let mut at_most = 0;
     for n in 0..200 {
         app.ask(report("web/0", "a", ["here", "there"][n % 2])).unwrap();

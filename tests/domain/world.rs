@@ -146,7 +146,7 @@ impl World {
     fn commit(&mut self, expires: bool, requests: &[Request]) {
         let now = self.now;
         let before = self.state.clone();
-        let mut changed = expires && self.model.expire(now);
+        let mut changed = expires && self.model.expire(now, &self.limits);
         let (transition, results) = decide(&before, &self.limits, now, expires, requests);
         for (request, result) in requests.iter().zip(&results) {
             let expected = self.model.apply(request, now, &mut changed, &self.limits);
@@ -225,7 +225,7 @@ impl World {
     fn expire(&mut self) {
         for round in 0.. {
             assert!(round < 3, "time alone never comes to an end");
-            let changed = self.model.expire(self.now);
+            let changed = self.model.expire(self.now, &self.limits);
             let (transition, _) = decide(&self.state, &self.limits, self.now, true, &[]);
             self.replay(&transition, changed);
             let due = self.state.next_due();

@@ -3,7 +3,8 @@
 use bellwether::proto::v1;
 use http::Method;
 
-use crate::server::Server;
+use crate::cli::{ok, run};
+use crate::server::{Server, eventually};
 use crate::web::{VERSIONS, Version, get, report, request, send};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,4 +75,26 @@ async fn a_name_that_is_not_known_is_not_found() {
     assert_eq!((own.status, own.text().as_str()), (200, "the server is serving\n"));
     let posted = request(&server, Method::POST, "/health/default/web", &[], "");
     assert_eq!(send(&server, Version::Http1, posted).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ttl_that_has_passed_has_one_answer_everywhere() {
+    let server = Server::ephemeral();
+    ok(&server, &["report", "web/0", "--level", "active", "--ttl", "1s"]);
+    let stale = eventually("the status is stale", async || {
+        let answer = get(&server, Version::Http1, "/health/default/web").await;
+        (answer.status == 503).then_some(answer)
+    })
+    .await;
+    assert_eq!(stale.text(), "default/web is active, but units are silent\n");
+    assert_eq!(run(&server, &["status", "--exit-status"]).code, Some(13));
+    assert_eq!(run(&server, &["check", "--nagios", "web"]).code, Some(3));
+    let why = ok(&server, &["why", "web"]);
+    assert!(why.lines().next().unwrap().ends_with(", but 1 unit stale"), "{why}");
+    let page = get(&server, Version::Http1, "/").await.text();
+    assert!(page.contains("1 stale"), "{page}");
+    ok(&server, &["report", "web/0", "--level", "active"]);
+    assert_eq!(get(&server, Version::Http1, "/health/default/web").await.status, 200);
+    let unit = run(&server, &["wait", "web/0", "--timeout", "1s"]);
+    assert_eq!(unit.code, Some(2), "{}", unit.err);
 }

@@ -121,7 +121,8 @@ async fn the_history_has_the_cause_and_the_end_of_each_hold() {
 async fn a_lost_unit_is_an_event_of_the_unit() {
     let server = Server::ephemeral();
     let second = prost_types::Duration { seconds: 1, nanos: 0 };
-    let ttls = v1::Ttls { default_ttl: Some(second), lost_after: Some(second) };
+    let ttls =
+        v1::Ttls { default_ttl: Some(second), lost_after: Some(second), replaced_after: None };
     configure(&server, v1::ApplicationConfig { ttls: Some(ttls), ..Default::default() }).await;
     let moved = [["ttls.default_ttl", "", "1s"], ["ttls.lost_after", "120s", "1s"]];
     let expected = line(EventKind::Configuration, EventActor::Operator, "Configured", &moved);

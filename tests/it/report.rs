@@ -214,3 +214,25 @@ async fn reads_wait_for_the_revision_they_name() {
         "{late:?}"
     );
 }
+
+#[tokio::test]
+async fn an_older_observation_replaces_no_newer_one() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    let now = std::time::SystemTime::now();
+    let observed = |level: Level, message: &str, seconds_ago: u64| {
+        let mut report = mk_report("late", "late/0", level, message);
+        let at = now - std::time::Duration::from_secs(seconds_ago);
+        report.status.as_mut().unwrap().observe_time = Some(at.into());
+        report
+    };
+    let newer = reports.report_status(observed(Level::Active, "newer", 0)).await.unwrap();
+    let older = reports.report_status(observed(Level::Blocked, "older", 600)).await.unwrap();
+    let (newer, older) = (newer.into_inner(), older.into_inner());
+    assert_eq!((older.changed, older.revision), (false, newer.revision));
+    let advice = older.advice.last().unwrap();
+    assert!(advice.starts_with("the report was dropped: its `observe_time` is before"), "{advice}");
+    let got = server.applications().await.get_application(get("late")).await.unwrap();
+    let status = got.into_inner().application.unwrap().status.unwrap();
+    assert_eq!((status.level(), status.message.as_str()), (Level::Active, "newer"));
+}

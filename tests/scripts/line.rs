@@ -246,6 +246,7 @@ impl Line {
             lease_duration: self.duration("lease"),
             drop_leader_status: self.option("drop").map(|word| word == "true"),
             lost_after: self.duration("lost_after"),
+            replaced_after: self.duration("replaced_after"),
             default_ttl: self.duration("default_ttl").map(Some),
             hand_over: self.option("hand_over").map(|label| match label {
                 "none" => None,

@@ -1150,7 +1150,7 @@ def _define_table():
             "name:s order:*e=LEVEL_UNSPECIFIED"
         ),
         "Ttls": (
-            "default_ttl:d lost_after:d"
+            "default_ttl:d lost_after:d replaced_after:d"
         ),
         "ExternalLeader": (
             "unit:s"

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::cli::juju::account::Counts;
 use crate::cli::juju::json;
 use crate::cli::juju::node::{DocumentError, Node};
+use crate::cli::juju::status::{Reading, Status, read_life, read_meter, read_status, reading};
+use crate::cli::juju::surroundings::{Machine, Stored, read_machines, read_storage};
 use crate::domain::limits::NAME_BYTES_MAX;
 use crate::domain::name::UnitName;
-use jiff::Timestamp;
-use jiff::fmt::strtime;
 
 /// A model, from the output of `juju status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,12 +22,15 @@ pub struct Document {
     pub applications: BTreeMap<String, Application>,
     /// The offers of this model to others.
     pub offers: Vec<(String, Reading<Offer>)>,
-    /// Other things that Juju could not read: a name for each, and the reason.
-    pub unreadable: Vec<(String, String)>,
+    /// The status of the model as a whole.
+    pub status: Option<Reading<Status>>,
+    /// The machines and their containers, by their ids such as `4/lxd/0`.
+    pub machines: BTreeMap<String, Reading<Machine>>,
+    /// What is stored for units.
+    pub storage: Vec<Stored>,
+    /// Number of facts that are not in this structure.
+    pub unread: Counts,
 }
-
-/// A value, or the reason why Juju could not read it.
-pub type Reading<T> = Result<T, String>;
 
 /// One application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,6 +41,10 @@ pub struct Application {
     pub status: Option<Reading<Status>>,
     /// Its units, in natural order; subordinates are units of their own application.
     pub units: Vec<Unit>,
+    /// The number of units that are wanted, on Kubernetes.
+    pub scale: Option<u64>,
+    /// `dying` or `dead`, if it is being removed.
+    pub life: Option<String>,
 }
 
 /// One unit.
@@ -57,17 +65,12 @@ pub struct UnitStatuses {
     pub workload: Option<Reading<Status>>,
     /// The status of the agent that runs the workload.
     pub agent: Option<Reading<Status>>,
-}
-
-/// One status.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
-    /// Juju's word for the status.
-    pub current: String,
-    /// The text for a person.
-    pub message: String,
-    /// The time of the last change.
-    pub since: Option<Timestamp>,
+    /// The color of its meter as a word, with the message.
+    pub meter: Option<Reading<Status>>,
+    /// `dying` or `dead`, if it is being removed.
+    pub life: Option<String>,
+    /// The id of its machine; empty if it has none.
+    pub machine: String,
 }
 
 /// An application that is offered to other models.
@@ -91,18 +94,11 @@ pub fn read(text: &str) -> Result<Document, DocumentError> {
     let model = root.required("model")?;
     let mut document = Document {
         model: model.required("name").and_then(|_| model.text("name"))?.to_string(),
+        status: read_status(&model, "model-status")?,
         ..Document::default()
     };
-    if let Some(status) = model.get("model-status")?
-        && let Some(text) = status_error(&status)?
-    {
-        document.unreadable.push(("the model".to_string(), text));
-    }
-    for (name, machine) in root.entries("machines")? {
-        if let Some(text) = status_error(&machine)? {
-            document.unreadable.push((format!("machine {name}"), text));
-        }
-    }
+    read_machines(&root, &mut document.machines)?;
+    document.storage = read_storage(&root)?;
     root.required("applications")?;
     for (name, node) in root.entries("applications")? {
         read_application(&mut document, name, &node)?;
@@ -117,6 +113,7 @@ pub fn read(text: &str) -> Result<Document, DocumentError> {
         application.units.sort_by_cached_key(|unit| UnitName::new(&unit.name).ok());
         application.units.dedup_by(|a, b| a.name == b.name);
     }
+    document.unread = root.unread();
     Ok(document)
 }
 
@@ -133,25 +130,40 @@ fn read_application(
         Ok(status) => application.status = status,
         Err(text) => application.unreadable = Some(text),
     }
+    application.life = read_life(node)?;
+    application.scale = node.has("scale")?.then(|| node.count("scale")).transpose()?;
     for (unit, node) in node.entries("units")? {
-        read_unit(document, unit, &node)?;
+        read_unit(document, unit, "", &node)?;
     }
     Ok(())
 }
 
-/// Adds a unit to the application in its name, wherever the document lists it.
-fn read_unit(document: &mut Document, name: &str, node: &Node<'_>) -> Result<(), DocumentError> {
+/// Adds a unit to the application in its name, wherever the document lists it. A subordinate runs
+/// on the machine of its principal.
+fn read_unit(
+    document: &mut Document,
+    name: &str,
+    machine: &str,
+    node: &Node<'_>,
+) -> Result<(), DocumentError> {
     check_name(name, true, node)?;
     let application = name.split('/').next().unwrap_or_default();
+    let own = node.text("machine")?;
+    let machine = if own.is_empty() { machine } else { own };
     let statuses = reading(node, || {
-        let workload = read_status(node, "workload-status")?;
-        Ok(UnitStatuses { workload, agent: read_status(node, "juju-status")? })
+        Ok(UnitStatuses {
+            workload: read_status(node, "workload-status")?,
+            agent: read_status(node, "juju-status")?,
+            meter: read_meter(node)?,
+            life: read_life(node)?,
+            machine: machine.to_string(),
+        })
     })?;
     let unit = Unit { name: name.to_string(), leader: node.flag("leader")?, statuses };
     let application = document.applications.entry(application.to_string()).or_default();
     application.units.push(unit);
     for (subordinate, node) in node.entries("subordinates")? {
-        read_unit(document, subordinate, &node)?;
+        read_unit(document, subordinate, machine, &node)?;
     }
     Ok(())
 }
@@ -174,57 +186,6 @@ fn read_offer(node: &Node<'_>) -> Result<Reading<Offer>, DocumentError> {
             active_connected: node.count("active-connected-count")?,
         })
     })
-}
-
-fn read_status(node: &Node<'_>, key: &str) -> Result<Option<Reading<Status>>, DocumentError> {
-    let Some(status) = node.get(key)? else { return Ok(None) };
-    if let Some(text) = status_error(&status)? {
-        return Ok(Some(Err(text)));
-    }
-    let current = status.text("current")?;
-    // The leader of the application never set a status.
-    if current.is_empty() || current == "unset" {
-        return Ok(None);
-    }
-    Ok(Some(Ok(Status {
-        current: current.to_string(),
-        message: status.text("message")?.to_string(),
-        since: read_time(&status, "since")?,
-    })))
-}
-
-/// Reads an entry, unless Juju could not.
-fn reading<T>(
-    node: &Node<'_>,
-    read: impl FnOnce() -> Result<T, DocumentError>,
-) -> Result<Reading<T>, DocumentError> {
-    match status_error(node)? {
-        Some(text) => Ok(Err(text)),
-        None => read().map(Ok),
-    }
-}
-
-fn status_error(node: &Node<'_>) -> Result<Option<String>, DocumentError> {
-    let text = node.text("status-error")?;
-    Ok((!text.is_empty()).then(|| text.to_string()))
-}
-
-fn read_time(node: &Node<'_>, key: &str) -> Result<Option<Timestamp>, DocumentError> {
-    let text = node.text(key)?;
-    if text.is_empty() {
-        return Ok(None);
-    }
-    parse_time(text)
-        .map(Some)
-        .ok_or_else(|| DocumentError::BadTime { place: node.place_of(key), text: text.to_string() })
-}
-
-/// Parses `24 Feb 2025 12:02:57+13:00`, the same with `Z` (`juju status --utc`), or RFC 3339.
-fn parse_time(text: &str) -> Option<Timestamp> {
-    let with_zone = |local| format!("{local}+00:00");
-    let of_juju = text.strip_suffix('Z').map_or_else(|| text.to_string(), with_zone);
-    let parts = || strtime::parse("%d %b %Y %H:%M:%S%:z", of_juju).ok();
-    text.parse().ok().or_else(|| parts()?.to_timestamp().ok())
 }
 
 /// Checks a name before the first call, so that the server does not refuse the second half of an

@@ -4,45 +4,60 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bellwether_client::{Client, Error};
 
+use crate::cli::context::Context;
 use crate::cli::juju::document::Document;
-use crate::cli::juju::plan::{ImportStep, KnownApplication, Plan, plan};
+use crate::cli::juju::outcome::ImportOutcome;
+use crate::cli::juju::plan::{IMPORT, ImportStep, KnownApplication, Options, Plan, plan};
 use crate::cli::parallel::{each, unless_gone};
 use crate::proto::v1::Application;
 
-/// The result of an import.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ImportOutcome {
-    /// Applications in the document.
-    pub application_count: usize,
-    /// Units in the document.
-    pub unit_count: usize,
-    /// Applications and units that changed.
-    pub changed: BTreeSet<String>,
-    /// Applications and units that were removed.
-    pub removed: BTreeSet<String>,
-    /// Facts of the document that have no place in a status.
-    pub notes: Vec<String>,
+/// Imports a document into a namespace, that of its model if none is given, and returns the
+/// namespace. That of a hook does not matter.
+///
+/// # Errors
+/// The first refusal; earlier steps stay done.
+pub async fn once(
+    document: &Document,
+    namespace: Option<&str>,
+    options: Options,
+    context: &Context,
+) -> anyhow::Result<(String, ImportOutcome)> {
+    let client = context.connect().await?;
+    let namespace = namespace.unwrap_or(&document.model).to_string();
+    let outcome = import(client, document, &namespace, options).await?;
+    Ok((namespace, outcome))
 }
 
 /// Brings `namespace` to the state of the document.
 ///
 /// # Errors
 /// The first refusal; earlier steps stay done.
-pub async fn import(
+async fn import(
     client: &Client,
     document: &Document,
     namespace: &str,
+    options: Options,
 ) -> Result<ImportOutcome, Error> {
     let known = known(client, namespace).await?;
-    let Plan { steps, application_count, unit_count, notes } = plan(document, namespace, &known);
+    let plan = plan(document, namespace, &known, options);
+    let Plan { steps, application_count, unit_count, notes, unshown, kept } = plan;
     // Several commits share one write to disk.
     let done =
         each(steps.into_values().collect(), async |steps| carry_out(client, steps).await.map(Some));
-    let mut outcome = ImportOutcome { application_count, unit_count, notes, ..Default::default() };
+    let mut outcome = ImportOutcome {
+        application_count,
+        unit_count,
+        notes,
+        unshown,
+        kept,
+        ..ImportOutcome::default()
+    };
     for (changed, removed) in done.await? {
         outcome.changed.extend(changed);
         outcome.removed.extend(removed);
     }
+    // What showed a failing import ends with the failure.
+    outcome.removed.remove(IMPORT);
     Ok(outcome)
 }
 
@@ -85,8 +100,8 @@ async fn carry_out(
 async fn take(client: &Client, step: ImportStep) -> Result<bool, Error> {
     Ok(match step {
         ImportStep::Replace(request) => client.call(request).await?.changed,
-        ImportStep::Lead(request) => client.call(request).await.map(|_| true)?,
-        ImportStep::SetStatus(request) => client.call(request).await?.changed,
+        ImportStep::Lead(request) => client.call(*request).await.map(|_| true)?,
+        ImportStep::ReplaceOwn(request) => client.call(request).await?.changed,
         ImportStep::ClearStatus(request) => client.call(request).await?.changed,
         // Another client may have removed the object meanwhile.
         ImportStep::RemoveUnit(request) => unless_gone(client.call(request).await)?.is_some(),

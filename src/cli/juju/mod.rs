@@ -2,34 +2,48 @@
 //!
 //! ```text
 //!  source --text--> document --checked--> plan --steps--> import --calls--> server
-//!                                          ^----- its current state ---------'
+//!                                        (facts)  ^--- its current state ---'
 //! ```
 //!
 //! The whole document is read and checked before the first call, so a document with a mistake
 //! changes nothing.
 
+mod account;
 mod document;
+mod facts;
+mod follow;
 mod import;
 mod json;
 mod node;
+mod outcome;
 mod plan;
 mod source;
+mod status;
+mod surroundings;
 mod word;
 
+#[cfg(test)]
+mod accounted;
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
-
-use crate::cli::context::{Context, say};
+use crate::cli::context::Context;
 use crate::cli::exit::UsageError;
-use crate::cli::juju::document::Document;
-use crate::cli::juju::import::ImportOutcome;
-use crate::cli::render::counted;
+use crate::cli::juju::import::once;
+use crate::cli::juju::outcome::{say_notes, say_result};
+use crate::cli::juju::plan::Options;
 use crate::cli::span;
+
+/// Limits of a ttl on the wire.
+const TTL_MIN: Duration = Duration::from_secs(1);
+const TTL_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+/// An import that comes again and again is valid for this many intervals: one that fails or comes
+/// late makes nothing stale.
+const INTERVALS_VALID: u32 = 3;
 
 /// Import statuses from another system
 #[derive(clap::Subcommand)]
@@ -47,6 +61,12 @@ pub struct Args {
     /// Run the command after -- again after each SPAN, and import its output
     #[arg(long, value_name = "SPAN", value_parser = span::parse, requires = "command")]
     every: Option<Duration>,
+    /// What is imported is stale after SPAN without another import [default: three times --every]
+    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    ttl: Option<Duration>,
+    /// Remove what the document lacks even if that is more than half of what was imported
+    #[arg(long)]
+    prune: bool,
     /// The command that prints the document: juju status --format json
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
@@ -59,87 +79,38 @@ pub struct Args {
 #[cfg(any(test, feature = "testing"))]
 pub fn read_and_plan(text: &str) -> anyhow::Result<()> {
     let document = document::read(text)?;
-    plan::plan(&document, &document.model, &std::collections::BTreeMap::new());
+    let known = std::collections::BTreeMap::new();
+    plan::plan(&document, &document.model, &known, Options::default());
     Ok(())
 }
 
 /// Imports once, or repeatedly with `--every`.
 pub async fn run(source: Source, context: &Context) -> anyhow::Result<()> {
     let Source::Juju(args) = source;
+    let options = Options { ttl: ttl(&args)?, prune: args.prune };
     if let Some(every) = args.every {
-        return follow(every, &args.command, context).await;
+        return follow::follow(every, &args.command, options, context).await;
     }
     let text = if args.command.is_empty() {
         source::read_file(args.file.as_deref())?
     } else {
         source::read_command(&args.command).await?
     };
-    let (namespace, outcome) = once(&document::read(&text)?, context).await?;
-    outcome.notes.iter().for_each(|note| say(&format!("note: {note}")));
-    say(&summary(&outcome, &namespace));
-    Ok(())
+    let namespace = context.namespace.as_deref();
+    let (namespace, outcome) = once(&document::read(&text)?, namespace, options, context).await?;
+    say_notes(&outcome);
+    say_result(&outcome, &namespace);
+    outcome.check_kept()
 }
 
-/// Imports repeatedly until interrupted. After a failure the last import stays in place, and the
-/// next turn tries again.
-async fn follow(every: Duration, command: &[String], context: &Context) -> anyhow::Result<()> {
-    if every.is_zero() {
-        return Err(UsageError("--every needs a span longer than nothing".to_string()).into());
+/// Returns how long the import is valid, checked before the first call.
+fn ttl(args: &Args) -> Result<Option<Duration>, UsageError> {
+    if args.every.is_some_and(|every| every.is_zero()) {
+        return Err(UsageError("--every needs a span longer than nothing".to_string()));
     }
-    context.connect().await?;
-    let mut turns = interval(every);
-    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last: Option<ImportOutcome> = None;
-    loop {
-        turns.tick().await;
-        let turn = async {
-            let text = source::read_command(command).await?;
-            once(&document::read(&text)?, context).await
-        };
-        match turn.await {
-            Ok((namespace, outcome)) => {
-                let notes = last.as_ref().map(|last| &last.notes);
-                if notes != Some(&outcome.notes) {
-                    outcome.notes.iter().for_each(|note| say(&format!("note: {note}")));
-                }
-                if last.is_none() || outcome.is_news() {
-                    say(&summary(&outcome, &namespace));
-                }
-                last = Some(outcome);
-            }
-            Err(error) => say(&format!(
-                "error: {error:#}; the last import stays, trying again in {}",
-                span::exact(every)
-            )),
-        }
+    if args.ttl.is_some_and(|ttl| !(TTL_MIN..=TTL_MAX).contains(&ttl)) {
+        return Err(UsageError("--ttl needs a span between 1s and 30d".to_string()));
     }
-}
-
-async fn once(document: &Document, context: &Context) -> anyhow::Result<(String, ImportOutcome)> {
-    let client = context.connect().await?;
-    // The document names its model; the namespace of a hook does not matter.
-    let namespace = context.namespace.clone().unwrap_or_else(|| document.model.clone());
-    let outcome = import::import(client, document, &namespace).await?;
-    Ok((namespace, outcome))
-}
-
-impl ImportOutcome {
-    fn is_news(&self) -> bool {
-        !self.changed.is_empty() || !self.removed.is_empty()
-    }
-}
-
-/// Formats `imported 3 applications, 4 units into namespace tt (2 changed, 1 removed); ...`.
-fn summary(outcome: &ImportOutcome, namespace: &str) -> String {
-    let news = if outcome.is_news() {
-        format!("{} changed, {} removed", outcome.changed.len(), outcome.removed.len())
-    } else {
-        "nothing changed".to_string()
-    };
-    let applications = counted(outcome.application_count, "application", "applications");
-    let units = counted(outcome.unit_count, "unit", "units");
-    format!(
-        "imported {applications}, {units} into namespace {namespace} ({news}); \
-         see: bellwether -n {namespace} status"
-    )
+    let of_every = |every: Duration| every.saturating_mul(INTERVALS_VALID).clamp(TTL_MIN, TTL_MAX);
+    Ok(args.ttl.or(args.every.map(of_every)))
 }

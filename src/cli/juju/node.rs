@@ -1,8 +1,13 @@
 //! Walks a JSON document and keeps the path of each value, so that errors can name it.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt;
+use std::rc::Rc;
 
 use serde_json::Value;
+
+use crate::cli::juju::account::{Counts, count_unread};
 
 /// Why a document is not the output of `juju status --format json`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,12 +77,14 @@ impl fmt::Display for NodePlace {
 pub struct Node<'a> {
     value: &'a Value,
     place: NodePlace,
+    /// The values of the document that were read.
+    seen: Rc<RefCell<HashSet<*const Value>>>,
 }
 
 impl<'a> Node<'a> {
     /// Returns the whole document.
     pub fn root(value: &'a Value) -> Node<'a> {
-        Node { value, place: NodePlace::default() }
+        Node { value, place: NodePlace::default(), seen: Rc::default() }
     }
 
     /// Returns the path of the value.
@@ -124,10 +131,31 @@ impl<'a> Node<'a> {
         expected: &'static str,
         read: fn(&'a Value) -> Option<T>,
     ) -> Result<T, DocumentError> {
-        match self.get(key)? {
-            Some(node) => read(node.value).ok_or_else(|| node.wrong(expected)),
-            None => Ok(T::default()),
+        let Some(node) = self.get(key)? else { return Ok(T::default()) };
+        self.seen.borrow_mut().insert(node.value);
+        read(node.value).ok_or_else(|| node.wrong(expected))
+    }
+
+    /// Returns the text of the field of this name, unless it is this usual one, which then counts
+    /// as not read.
+    pub fn unusual_text(&self, key: &str, usual: &str) -> Result<Option<&'a str>, DocumentError> {
+        let text = self.text(key)?;
+        if text == usual
+            && let Some(node) = self.get(key)?
+        {
+            self.seen.borrow_mut().remove(&std::ptr::from_ref(node.value));
         }
+        Ok(Some(text).filter(|text| !text.is_empty() && *text != usual))
+    }
+
+    /// Returns whether the field of this name has a value.
+    pub fn has(&self, key: &str) -> Result<bool, DocumentError> {
+        self.get(key).map(|node| node.is_some())
+    }
+
+    /// Counts the facts below this value that were not read.
+    pub fn unread(&self) -> Counts {
+        count_unread(self.value, &self.seen.borrow())
     }
 
     /// Returns the path that the field of this name has, or would have.
@@ -136,7 +164,7 @@ impl<'a> Node<'a> {
     }
 
     fn inner(&self, key: &str, value: &'a Value) -> Node<'a> {
-        Node { value, place: self.place_of(key) }
+        Node { value, place: self.place_of(key), seen: self.seen.clone() }
     }
 
     fn wrong(&self, expected: &'static str) -> DocumentError {

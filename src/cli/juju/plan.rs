@@ -2,17 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use std::time::Duration;
+
 use bellwether_client::proto::{OfApplication, OfUnit};
 
-use crate::cli::juju::document::{self, Document, Offer, Unit};
-use crate::cli::juju::word::{self, LABEL, Meaning};
-use crate::cli::render::time;
+use crate::cli::juju::document::{self, Document, Unit};
+use crate::cli::juju::facts::ImportFacts;
+use crate::cli::juju::word::LABEL;
 use crate::proto::v1::{
-    Application, ApplicationConfig, ApplicationStatusMode, ClearApplicationStatusRequest,
-    ConfigureApplicationRequest, DeleteApplicationRequest, ExternalLeader, Level,
-    RemoveUnitRequest, ReplaceStatusesRequest, SetApplicationStatusRequest, StatusRecord,
-    StatusReport,
+    Application, ApplicationConfig, ClearApplicationStatusRequest, ConfigureApplicationRequest,
+    DeleteApplicationRequest, ExternalLeader, RemoveUnitRequest, ReplaceApplicationStatusesRequest,
+    ReplaceStatusesRequest, StatusKind, StatusRecord,
 };
+
+/// The application that shows a failing import. No application of Juju has a dot in its name.
+pub const IMPORT: &str = "import.juju";
+
+/// The options of an import.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// How long what is imported is valid without another import.
+    pub ttl: Option<Duration>,
+    /// Whether more than half of what was imported may be removed.
+    pub prune: bool,
+}
 
 /// The server's current state of one application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,8 +36,10 @@ pub struct KnownApplication {
     pub imported_units: BTreeSet<String>,
     /// Whether every status in it was imported.
     pub is_imported: bool,
-    /// Whether the application has a status as a whole.
+    /// Whether the application has a status as a whole that an earlier version imported.
     pub has_status: bool,
+    /// Whether the application has imported statuses of its own.
+    pub has_own: bool,
 }
 
 impl KnownApplication {
@@ -44,9 +59,14 @@ impl KnownApplication {
             external_leader: leader.map(|leader| leader.unit.clone()),
             is_imported: leader.is_some() || (!imported_units.is_empty() && all_marked),
             imported_units,
-            has_status: statuses.iter().any(|record| record.unit.is_empty()),
+            has_status: statuses.iter().any(|r| r.unit.is_empty() && !is_pull(r)),
+            has_own: statuses.iter().any(|r| r.unit.is_empty() && is_pull(r) && is_marked(&r)),
         }
     }
+}
+
+fn is_pull(record: &StatusRecord) -> bool {
+    record.report.as_ref().is_some_and(|report| report.kind() == StatusKind::Pull)
 }
 
 /// One call.
@@ -57,10 +77,10 @@ pub enum ImportStep {
     /// Removes a unit that is not in the document.
     RemoveUnit(RemoveUnitRequest),
     /// Sets the leader.
-    Lead(ConfigureApplicationRequest),
-    /// Sets the status of the application as a whole.
-    SetStatus(SetApplicationStatusRequest),
-    /// Withdraws that status.
+    Lead(Box<ConfigureApplicationRequest>),
+    /// Reports the statuses of the application itself.
+    ReplaceOwn(ReplaceApplicationStatusesRequest),
+    /// Withdraws the status of the application as a whole, of an import of an earlier version.
     ClearStatus(ClearApplicationStatusRequest),
     /// Deletes an application that is not in the document.
     Delete(DeleteApplicationRequest),
@@ -73,7 +93,7 @@ impl ImportStep {
             ImportStep::Replace(request) => &request.unit,
             ImportStep::RemoveUnit(request) => &request.unit,
             ImportStep::Lead(request) => &request.application,
-            ImportStep::SetStatus(request) => &request.application,
+            ImportStep::ReplaceOwn(request) => &request.application,
             ImportStep::ClearStatus(request) => &request.application,
             ImportStep::Delete(request) => &request.application,
         }
@@ -89,8 +109,12 @@ pub struct Plan {
     pub application_count: usize,
     /// Units in the document.
     pub unit_count: usize,
-    /// Facts of the document that have no place in a status.
+    /// ImportFacts of the document that concern no unit and no application.
     pub notes: Vec<String>,
+    /// Number of facts that no status shows, in words.
+    pub unshown: Option<String>,
+    /// What the document lacks and the plan does not remove, as it is more than half.
+    pub kept: Vec<String>,
 }
 
 /// Plans an import of `document` into `namespace`.
@@ -98,63 +122,65 @@ pub fn plan(
     document: &Document,
     namespace: &str,
     known: &BTreeMap<String, KnownApplication>,
+    options: Options,
 ) -> Plan {
+    let mut facts = ImportFacts::new(document, options.ttl);
     let mut plan = Plan {
         application_count: document.applications.len(),
         unit_count: document.applications.values().map(|a| a.units.len()).sum(),
+        kept: if options.prune { Vec::new() } else { too_many_gone(document, known) },
         ..Plan::default()
     };
-    let unreadable = document.unreadable.iter();
-    plan.notes.extend(unreadable.map(|(what, text)| format!("juju could not read {what}: {text}")));
-    let offers = offers(document, &mut plan.notes);
+    let removes = plan.kept.is_empty();
     let nothing = KnownApplication::default();
     let names: BTreeSet<&String> = document.applications.keys().chain(known.keys()).collect();
     for name in names {
         let known = known.get(name).unwrap_or(&nothing);
-        let planner = Planner { namespace, name, known, offers: &offers };
+        let planner = Planner { namespace, name, known, removes };
         let steps = match document.applications.get(name) {
-            Some(application) => planner.steps(application),
+            Some(application) => planner.steps(application, &mut facts),
             None => planner.gone(),
         };
         plan.steps.insert(name.clone(), steps);
     }
+    plan.notes = facts.notes().to_vec();
+    plan.unshown = facts.unshown();
     plan
 }
 
-/// Returns reports for the offers by unit name. An offer has no status of its own: its counts go to
-/// the leader of its application.
-fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<StatusReport>> {
-    let mut reports: BTreeMap<String, Vec<StatusReport>> = BTreeMap::new();
-    for (name, reading) in &document.offers {
-        let Offer { application, total_connected: total, active_connected: active } = match reading
-        {
-            Ok(offer) => offer,
-            Err(text) => {
-                notes.push(format!("juju could not read offer {name}: {text}"));
-                continue;
+/// Returns the names of what the document lacks, if that is more than half of what was imported:
+/// the document may be filtered. An application without units counts as one.
+fn too_many_gone(document: &Document, known: &BTreeMap<String, KnownApplication>) -> Vec<String> {
+    let (mut total, mut gone_count, mut gone) = (0, 0, Vec::new());
+    for (name, known) in known.iter().filter(|(name, _)| *name != IMPORT) {
+        let count = known.imported_units.len().max(usize::from(known.is_imported));
+        total += count;
+        match document.applications.get(name) {
+            None if known.is_imported => {
+                gone_count += count;
+                gone.push(name.clone());
             }
-        };
-        let message = format!("offer {name}: {active} of {total} connected");
-        if !application.is_empty() {
-            notes.push(format!("{message} (application {application})"));
-        }
-        let units = document.applications.get(application).map(|a| a.units.as_slice());
-        if let Some(unit) = units.and_then(reporter) {
-            let meaning = Meaning { level: Level::Active, reason: "", message };
-            reports.entry(unit.name.clone()).or_default().push(StatusReport {
-                key: name.clone(),
-                priority: word::ASIDE,
-                ..word::labelled("offer", meaning)
-            });
+            application => {
+                let units = known.units_missing(application);
+                gone_count += units.len();
+                gone.extend(units.into_iter().cloned());
+            }
         }
     }
-    reports
+    if total < 2 * gone_count { gone } else { Vec::new() }
 }
 
-/// Returns the unit that reports for its application: the leader, else the first readable unit.
-fn reporter(units: &[Unit]) -> Option<&Unit> {
-    let mut readable = units.iter().filter(|unit| unit.statuses.is_ok());
-    readable.clone().find(|unit| unit.leader).or_else(|| readable.next())
+impl KnownApplication {
+    /// Returns the imported units that the document lacks. Those of an application that could not
+    /// be read are unknown.
+    fn units_missing(&self, application: Option<&document::Application>) -> Vec<&String> {
+        if application.is_some_and(|application| application.unreadable.is_some()) {
+            return Vec::new();
+        }
+        let units = application.map_or(&[][..], |application| &application.units);
+        let is_there = |name: &String| units.iter().any(|unit| unit.name == *name);
+        self.imported_units.iter().filter(|name| !is_there(name)).collect()
+    }
 }
 
 /// Plans one application of the document.
@@ -162,48 +188,39 @@ struct Planner<'a> {
     namespace: &'a str,
     name: &'a str,
     known: &'a KnownApplication,
-    offers: &'a BTreeMap<String, Vec<StatusReport>>,
+    removes: bool,
 }
 
 impl Planner<'_> {
-    fn steps(&self, application: &document::Application) -> Vec<ImportStep> {
+    fn steps(
+        &self,
+        application: &document::Application,
+        facts: &mut ImportFacts,
+    ) -> Vec<ImportStep> {
         let mut steps: Vec<ImportStep> =
-            application.units.iter().map(|u| self.replace(u)).collect();
-        if application.unreadable.is_none() {
-            // The units of an application that could not be read are unknown.
-            let there = |name: &String| application.units.iter().any(|unit| unit.name == *name);
-            let gone = self.known.imported_units.iter().filter(|name| !there(name));
-            steps.extend(gone.map(|unit| self.remove(unit)));
-        }
+            application.units.iter().map(|unit| self.replace(unit, facts)).collect();
+        steps.extend(self.remove_missing(Some(application)));
         let leader = self.leader(application);
-        // Before the status of the application, which only its leader may set.
+        // Before the statuses of the application, which only its leader may set.
         if self.known.external_leader.as_ref() != Some(&leader) {
             steps.push(self.lead(&leader));
         }
-        steps.extend(self.status(application, &leader));
+        let (component, statuses) = facts.of_application(self.name, application);
+        if !statuses.is_empty() || self.known.has_own {
+            steps.push(ImportStep::ReplaceOwn(ReplaceApplicationStatusesRequest {
+                component: component.map(str::to_string),
+                statuses,
+                ..self.of_unit(&leader)
+            }));
+        }
+        if self.known.has_status {
+            steps.push(ImportStep::ClearStatus(self.of_unit(&leader)));
+        }
         steps
     }
 
-    fn replace(&self, unit: &Unit) -> ImportStep {
-        let (component, statuses) = match &unit.statuses {
-            // Only the workload is replaced; the other statuses stay.
-            Err(text) => {
-                let meaning = Meaning::unreadable("unit", text);
-                (Some("workload"), vec![word::labelled("workload", meaning)])
-            }
-            Ok(statuses) => {
-                let workload = statuses.workload.as_ref();
-                let agent = statuses.agent.as_ref();
-                let mut reports = Vec::new();
-                reports.extend(workload.map(|w| word::report("workload", w, Meaning::of_workload)));
-                reports.extend(agent.map(|a| StatusReport {
-                    priority: word::ASIDE,
-                    ..word::report("agent", a, Meaning::of_agent)
-                }));
-                reports.extend(self.offers.get(&unit.name).into_iter().flatten().cloned());
-                (None, reports)
-            }
-        };
+    fn replace(&self, unit: &Unit, facts: &mut ImportFacts) -> ImportStep {
+        let (component, statuses) = facts.of_unit(unit);
         ImportStep::Replace(ReplaceStatusesRequest {
             component: component.map(str::to_string),
             statuses,
@@ -221,7 +238,7 @@ impl Planner<'_> {
     }
 
     fn lead(&self, leader: &str) -> ImportStep {
-        ImportStep::Lead(ConfigureApplicationRequest {
+        ImportStep::Lead(Box::new(ConfigureApplicationRequest {
             config: Some(ApplicationConfig {
                 external_leader: Some(ExternalLeader { unit: leader.to_string() }),
                 ..ApplicationConfig::default()
@@ -230,37 +247,22 @@ impl Planner<'_> {
                 paths: vec!["external_leader".to_string()],
             }),
             ..OfApplication::of_application(self.namespace, self.name)
-        })
-    }
-
-    fn status(&self, application: &document::Application, leader: &str) -> Option<ImportStep> {
-        let unreadable = |text: &str| (Meaning::unreadable("application", text), None);
-        let (meaning, since) = match (&application.unreadable, &application.status) {
-            (Some(text), _) | (None, Some(Err(text))) => unreadable(text),
-            (None, Some(Ok(status))) => (Meaning::of_workload(status), status.since),
-            (None, None) if self.known.has_status => {
-                return Some(ImportStep::ClearStatus(self.of_unit(leader)));
-            }
-            (None, None) => return None,
-        };
-        Some(ImportStep::SetStatus(SetApplicationStatusRequest {
-            level: meaning.level.into(),
-            message: meaning.message,
-            reason: meaning.reason.to_string(),
-            mode: ApplicationStatusMode::Contribute.into(),
-            observe_time: since.map(time::to_wire),
-            ..self.of_unit(leader)
         }))
     }
 
     /// Plans for an application that is not in the document: deletes it if it was imported, else
     /// removes only its imported units.
     fn gone(&self) -> Vec<ImportStep> {
-        if self.known.is_imported {
+        if self.known.is_imported && self.removes {
             let request = DeleteApplicationRequest::of_application(self.namespace, self.name);
             return vec![ImportStep::Delete(request)];
         }
-        self.known.imported_units.iter().map(|unit| self.remove(unit)).collect()
+        self.remove_missing(None)
+    }
+
+    fn remove_missing(&self, application: Option<&document::Application>) -> Vec<ImportStep> {
+        let missing = self.known.units_missing(application).into_iter();
+        missing.filter(|_| self.removes).map(|unit| self.remove(unit)).collect()
     }
 
     fn remove(&self, unit: &str) -> ImportStep {

@@ -2,16 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cli::juju::document;
 use crate::cli::juju::document::Document;
-use crate::cli::juju::import::ImportOutcome;
-use crate::cli::juju::plan::{ImportStep, KnownApplication, Plan, plan};
-use crate::cli::juju::{document, summary};
+use crate::cli::juju::outcome::{ImportOutcome, summary};
+use crate::cli::juju::plan::{ImportStep, KnownApplication, Options, Plan, plan};
 use crate::cli::level;
 use crate::proto::v1::{
     Application, ApplicationConfig, ExternalLeader, StatusRecord, StatusReport,
 };
 
 const DATABASE_WEBAPP: &str = include_str!("../../../tests/data/juju-status/database-webapp.json");
+const ALIVE_AGENTS: &str = include_str!("../../../tests/data/juju-status/alive-agents.json");
+const BROKEN_MACHINES: &str = include_str!("../../../tests/data/juju-status/broken-machines.json");
+const FOUR: &str = include_str!("../../../tests/data/juju-status/four-applications.json");
+const ONE_OF_FOUR: &str = include_str!("../../../tests/data/juju-status/one-of-four.json");
 const SNAPPASS: &str = include_str!("../../../tests/data/juju-status/snappass.json");
 const STATUS_ERRORS: &str = include_str!("../../../tests/data/juju-status/status-errors.json");
 const SUBORDINATES: &str = include_str!("../../../tests/data/juju-status/subordinates.json");
@@ -22,7 +26,7 @@ fn mk_document(text: &str) -> Document {
 
 /// Plans onto an empty namespace `m`.
 fn mk_plan(text: &str) -> Plan {
-    plan(&mk_document(text), "m", &BTreeMap::new())
+    plan(&mk_document(text), "m", &BTreeMap::new(), Options::default())
 }
 
 /// Formats one line a step, short enough to compare.
@@ -38,15 +42,11 @@ fn script(plan: &Plan) -> String {
             let leader = r.config.clone().and_then(|c| c.external_leader).expect("a leader");
             format!("lead {} by `{}`", r.application, leader.unit)
         }
-        ImportStep::SetStatus(r) => format!(
-            "set {} by `{}`: {} {} {} @{}",
-            r.application,
-            r.unit,
-            level::word(r.level),
-            r.reason,
-            r.message,
-            r.observe_time.map_or(0, |t| t.seconds)
-        ),
+        ImportStep::ReplaceOwn(r) => {
+            let component = r.component.as_deref().map_or(String::new(), |c| format!(" of `{c}`"));
+            let statuses = r.statuses.iter().map(status).collect::<String>();
+            format!("own {} by `{}`{component}{statuses}", r.application, r.unit)
+        }
         ImportStep::ClearStatus(r) => format!("clear {} by `{}`", r.application, r.unit),
         ImportStep::Delete(r) => format!("delete {}", r.application),
     });
@@ -56,8 +56,8 @@ fn script(plan: &Plan) -> String {
 fn status(report: &StatusReport) -> String {
     assert_eq!(report.labels.get("imported-from").map(String::as_str), Some("juju"));
     let key = if report.key.is_empty() { String::new() } else { format!("[{}]", report.key) };
-    let is_aside = report.component != "workload";
-    assert_eq!(report.priority, if is_aside { -1 } else { 0 });
+    let is_aside = report.priority == -1;
+    assert!(!is_aside || report.component != "workload", "{report:?}");
     let at = report.observe_time.map_or(0, |t| t.seconds);
     format!(
         "\n  {}{key} {} {} {} @{at}",
@@ -73,14 +73,14 @@ fn two_related_applications() {
     let expected = "\
 replace database/0
   workload active  relation-created: added new secret @1740369583
-  agent active   @1740369584
 lead database by `database/0`
-set database by `database/0`: active  relation-created: added new secret @1740369583
+own database by `database/0`
+   active  relation-created: added new secret @1740369583
 replace webapp/0
   workload active  relation-changed: would update web app's db secret @1740369583
-  agent active   @1740369584
 lead webapp by `webapp/0`
-set webapp by `webapp/0`: active  relation-changed: would update web app's db secret @1740369583
+own webapp by `webapp/0`
+   active  relation-changed: would update web app's db secret @1740369583
 ";
     let plan = mk_plan(DATABASE_WEBAPP);
     assert_eq!(script(&plan), expected);
@@ -94,9 +94,9 @@ fn a_kubernetes_application() {
     let expected = "\
 replace snappass-test/0
   workload active  snappass started @1740351797
-  agent active   @1740351798
 lead snappass-test by `snappass-test/0`
-set snappass-test by `snappass-test/0`: active  snappass started @1740351797
+own snappass-test by `snappass-test/0`
+   active  snappass started @1740351797
 ";
     assert_eq!(script(&mk_plan(SNAPPASS)), expected);
 }
@@ -106,22 +106,21 @@ fn subordinates_belong_to_their_own_application() {
     let expected = "\
 replace nrpe/1
   workload blocked  Nagios server not configured or related @1749424622
-  agent active   @1749424622
 replace nrpe/2
   workload blocked  Nagios server not configured or related @1749425106
-  agent active   @1749425106
 lead nrpe by `nrpe/1`
-set nrpe by `nrpe/1`: blocked  Nagios server not configured or related @1749424622
+own nrpe by `nrpe/1`
+   blocked  Nagios server not configured or related @1749424622
 replace ubun2/0
   workload active   @1749424959
-  agent active   @1749424961
 lead ubun2 by `ubun2/0`
-set ubun2 by `ubun2/0`: active   @1749424959
+own ubun2 by `ubun2/0`
+   active   @1749424959
 replace ubuntu/1
   workload active   @1749424500
-  agent active   @1749424502
 lead ubuntu by `ubuntu/1`
-set ubuntu by `ubuntu/1`: active   @1749424500
+own ubuntu by `ubuntu/1`
+   active   @1749424500
 ";
     let plan = mk_plan(SUBORDINATES);
     assert_eq!(script(&plan), expected);
@@ -132,10 +131,12 @@ set ubuntu by `ubuntu/1`: active   @1749424500
 fn an_application_unreadable_by_juju_is_reported() {
     let expected = "\
 lead app-failed by ``
-set app-failed by ``: waiting StatusUnreadable \
+own app-failed by `` of ``
+   waiting StatusUnreadable \
 juju could not read this application: app status error! @0
 lead remote-app-failed by ``
-set remote-app-failed by ``: waiting StatusUnreadable \
+own remote-app-failed by ``
+   waiting StatusUnreadable \
 juju could not read this application: remote app status error! @0
 replace unit-failed/0 of workload
   workload waiting StatusUnreadable juju could not read this unit: unit status error! @0
@@ -152,7 +153,7 @@ lead unit-failed by ``
 }
 
 #[test]
-fn the_leading_unit_reports_the_offers() {
+fn an_offer_is_a_note_and_no_status() {
     let text = r#"{"model": {"name": "m"}, "applications": {
         "db": {"units": {
             "db/10": {"workload-status": {"current": "active"}},
@@ -168,12 +169,12 @@ fn the_leading_unit_reports_the_offers() {
     let expected = "\
 replace db/2
   workload active   @0
-  offer[sql] active  offer sql: 1 of 2 connected @0
 replace db/10
   workload active   @0
 lead db by ``
 lead mail by ``
-set mail by ``: active  live @1740398577
+own mail by ``
+   active  live @1740398577
 ";
     let plan = mk_plan(text);
     assert_eq!(script(&plan), expected);
@@ -184,6 +185,97 @@ set mail by ``: active  live @1740398577
     assert_eq!(plan.notes, notes);
 }
 
+#[test]
+fn an_agent_that_is_alive_is_no_status() {
+    let expected = "\
+replace batch/0
+  workload terminated  done @0
+lead batch by ``
+own batch by ``
+   terminated  done @0
+replace odd/0
+  workload waiting UnrecognizedStatus failed: disk is gone @0
+lead odd by ``
+own odd by ``
+   waiting UnrecognizedStatus failed: disk is gone @0
+replace offered/0
+  workload unknown   @0
+lead offered by `offered/0`
+own offered by `offered/0`
+   unknown   @0
+replace shop/0
+  workload unknown   @0
+lead shop by `shop/0`
+own shop by `shop/0`
+   unknown   @0
+";
+    let plan = mk_plan(ALIVE_AGENTS);
+    assert_eq!(script(&plan), expected);
+    assert_eq!(plan.notes, ["offer sql: 0 of 0 connected (application offered)"]);
+    let unshown = plan.unshown.expect("facts that no status shows");
+    assert_eq!(unshown, "facts that no status shows: 3 (unit juju-status 3)");
+    let no_workload = r#"{"model": {"name": "m"}, "applications": {"web": {"units":
+        {"web/0": {"juju-status": {"current": "executing"}}}}}}"#;
+    let script = script(&mk_plan(no_workload));
+    assert!(
+        script.contains("workload unknown StatusMissing no status of the workload"),
+        "{script}"
+    );
+}
+
+#[test]
+fn a_unit_shows_its_machine_its_storage_and_its_end() {
+    let expected = "\
+replace fine/0
+  workload active   @0
+  meter blocked MeterRed over budget @0
+  life maintenance BeingRemoved unit fine/0 is dying @0
+  machine[5/modification] error ModificationError machine 5: error: profile refused @0
+lead fine by ``
+own fine by ``
+   active   @0
+  life maintenance BeingRemoved application fine is dying @0
+  scale waiting ScaleDiffers scale 3: 1 unit there @0
+replace shop/0
+  workload waiting  waiting for machine @0
+  agent waiting  allocating @0
+  machine[3] error ProvisioningError machine 3: provisioning error: no images for arch riscv64 @0
+  machine[3/agent] waiting MachineDown \
+machine 3: down: agent is not communicating with the server @0
+lead shop by ``
+own shop by ``
+   waiting  waiting for machine @0
+";
+    let plan = mk_plan(BROKEN_MACHINES);
+    assert_eq!(script(&plan), expected);
+    let notes = [
+        "the model: suspended: the cloud credential is not valid",
+        "machine 4: down",
+        "machine 4/lxd/0: provisioning error: no space for the container",
+        "machine 4/lxd/0: pending",
+        "storage data/0: error: volume refused",
+    ];
+    assert_eq!(plan.notes, notes);
+    let contained = BROKEN_MACHINES.replace(r#""machine": "5""#, r#""machine": "4/lxd/0""#);
+    let attached = r#"{"data/0": {"attachments": {"units": {"fine/0": {}}}, "#;
+    let plan = mk_plan(&contained.replace(r#"{"data/0": {"#, attached));
+    let script = script(&plan);
+    for expected in [
+        "machine[4/agent] waiting MachineDown machine 4: down @",
+        "machine[4/lxd/0] error ProvisioningError machine 4/lxd/0: provisioning error: no space",
+        "storage[data/0] error StorageError storage data/0: error: volume refused @",
+    ] {
+        assert!(script.contains(expected), "{expected} is not in:\n{script}");
+    }
+    assert_eq!(
+        plan.notes,
+        [
+            "the model: suspended: the cloud credential is not valid",
+            "machine 5: error: profile refused"
+        ]
+    );
+}
+
 /// The server's state after an earlier import of an application with these units.
 fn mk_known(leader: &str, units: &[&str]) -> KnownApplication {
     KnownApplication {
@@ -191,6 +283,7 @@ fn mk_known(leader: &str, units: &[&str]) -> KnownApplication {
         imported_units: units.iter().map(|u| (*u).to_string()).collect(),
         is_imported: true,
         has_status: true,
+        has_own: false,
     }
 }
 
@@ -208,16 +301,44 @@ fn units_missing_from_the_document_are_removed() {
             },
         ),
     ]);
+    let options = Options { prune: true, ..Options::default() };
     let expected = "\
 remove mixed/0
 delete old
 replace snappass-test/0
   workload active  snappass started @1740351797
-  agent active   @1740351798
 remove snappass-test/1
-set snappass-test by `snappass-test/0`: active  snappass started @1740351797
+own snappass-test by `snappass-test/0`
+   active  snappass started @1740351797
+clear snappass-test by `snappass-test/0`
 ";
-    assert_eq!(script(&plan(&mk_document(SNAPPASS), "m", &known)), expected);
+    assert_eq!(script(&plan(&mk_document(SNAPPASS), "m", &known, options)), expected);
+}
+
+#[test]
+fn more_than_half_is_removed_only_with_prune() {
+    let all = ["ca", "db", "mq", "web"];
+    let known = all.map(|name| (name.to_string(), mk_known("", &[&format!("{name}/0")]))).into();
+    let removals = |text: &str, prune: bool| {
+        let options = Options { prune, ..Options::default() };
+        let plan = plan(&mk_document(text), "m", &known, options);
+        let removes =
+            |step: &&ImportStep| matches!(step, ImportStep::Delete(_) | ImportStep::RemoveUnit(_));
+        let names = plan.steps.values().flatten().filter(removes).map(|step| step.name());
+        (names.map(str::to_string).collect::<Vec<_>>(), plan.kept)
+    };
+    assert_eq!(removals(FOUR, false), (vec![], vec![]));
+    let others = ["ca", "db", "mq"].map(str::to_string).to_vec();
+    assert_eq!(removals(ONE_OF_FOUR, false), (vec![], others.clone()));
+    assert_eq!(removals(ONE_OF_FOUR, true), (others, vec![]));
+    let nothing = r#"{"model": {"name": "m"}, "applications": {}}"#;
+    assert_eq!(removals(nothing, false).1.len(), 4);
+    let web = r#"{"model": {"name": "m"}, "applications": {"web": {"units": {"web/0": {}}},
+        "db": {}}}"#;
+    // The unit of `db` counts as well.
+    assert_eq!(removals(web, false).1, ["ca", "db/0", "mq"]);
+    let half = FOUR.replace("\"mq\"", "\"new\"").replace("mq/0", "new/0");
+    assert_eq!(removals(&half, false), (vec!["mq".to_string()], vec![]));
 }
 
 #[test]
@@ -226,10 +347,10 @@ fn an_unreadable_application_loses_nothing() {
         ("app-failed".to_string(), mk_known("app-failed/3", &["app-failed/3"])),
         ("unit-failed".to_string(), mk_known("unit-failed/0", &["unit-failed/0"])),
     ]);
-    let plan = plan(&mk_document(STATUS_ERRORS), "m", &known);
+    let plan = plan(&mk_document(STATUS_ERRORS), "m", &known, Options::default());
     let script = script(&plan);
     let lines: Vec<&str> = script.lines().collect();
-    assert!(lines[0].starts_with("set app-failed by `app-failed/3`: waiting"), "{script}");
+    assert_eq!(lines[0], "own app-failed by `app-failed/3` of ``", "{script}");
     assert_eq!(lines.last(), Some(&"clear unit-failed by ``"));
 }
 
@@ -248,7 +369,7 @@ fn an_earlier_import_is_known_by_its_marks() {
     };
     let marked = [mk_record("web/0", Some("juju")), mk_record("", None)];
     let known = KnownApplication::from_wire(&Application::default(), &marked);
-    assert!(known.is_imported && known.has_status);
+    assert!(known.is_imported && known.has_status && !known.has_own);
     assert_eq!(known.imported_units, BTreeSet::from(["web/0".to_string()]));
     let mixed = [marked[0].clone(), mk_record("web/1", None)];
     assert!(!KnownApplication::from_wire(&Application::default(), &mixed).is_imported);

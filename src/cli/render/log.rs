@@ -142,7 +142,7 @@ fn unit(event: &StatusEvent) -> String {
     let text = match event.cause.as_str() {
         "UnitLost" => "lost: no contact for too long",
         "UnitReturned" => "heard again",
-        "UnitRemoved" => "removed",
+        "UnitRemoved" => return with_message("removed", &event.message),
         "UnitReplaced" => "began anew",
         "UnitStopping" => "announced its stop",
         "Doubted" => "uncertain: the store may have lost its last report",

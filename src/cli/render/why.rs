@@ -7,7 +7,8 @@ use crate::cli::render::paint::Paint;
 use crate::cli::render::status::{freshness_word, part_of};
 use crate::cli::render::text::{with_notes, wrap};
 use crate::cli::render::{Screen, counted, faults, one_line, text, time};
-use crate::cli::{level, span};
+use crate::cli::silence::Silence;
+use crate::cli::{level, silence, span};
 use crate::proto::v1::{Contribution, ExplainApplicationResponse};
 
 /// Columns before the text of a line: `  chosen   `.
@@ -86,6 +87,10 @@ fn asked(why: &ExplainApplicationResponse) -> Vec<(&'static str, String)> {
 /// Formats `api is blocked since 12:41:02Z (4m)`.
 fn title(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> String {
     let application = why.application.clone().unwrap_or_default();
+    let silent = match silence::hides(&application) {
+        true => format!(", but {}", Silence::of(&application).words()),
+        false => String::new(),
+    };
     let status = application.status.unwrap_or_default();
     let level = level::word(status.level);
     let level = Paint::of_level(status.level).apply(level, screen.color);
@@ -94,7 +99,7 @@ fn title(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> St
         format!(" since {} ({age})", time::clock(since, now))
     });
     let by = if status.leader_set { ", as its leader set it" } else { "" };
-    format!("{} is {level}{since}{by}\n", one_line(&application.name))
+    format!("{} is {level}{since}{by}{silent}\n", one_line(&application.name))
 }
 
 fn labelled(label: &str, text: &str, screen: Screen) -> String {

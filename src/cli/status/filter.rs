@@ -5,7 +5,7 @@ use crate::cli::render::status::{ApplicationView, View};
 use crate::cli::silence::level_of;
 use crate::cli::target::Target;
 use crate::cli::{level, silence};
-use crate::proto::v1::{Freshness, Level, Unit};
+use crate::proto::v1::{Application, Freshness, Level, Unit};
 
 /// Selects everything that one of its words names; without words, everything.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +18,8 @@ pub struct Filter {
 
 impl Filter {
     /// Parses `web`, `web/0` and `blocked`. A word that is a level is never an application. With
-    /// `problems` the filter selects only what is silent, or neither active nor terminated.
+    /// `problems` the filter selects only what is silent, has open errors, or is neither active nor
+    /// terminated.
     ///
     /// # Errors
     /// If a word is not one of the three.
@@ -92,7 +93,7 @@ impl Filter {
     }
 }
 
-/// Reduces an application to its problems, of its own or of its units; `None` without any.
+/// Reduces an application to its problems, its own and those of its units; `None` without any.
 fn problems(mut view: ApplicationView) -> Option<ApplicationView> {
     let is_well = |level: Level| matches!(level, Level::Active | Level::Terminated);
     view.units.retain(|unit| {
@@ -100,8 +101,13 @@ fn problems(mut view: ApplicationView) -> Option<ApplicationView> {
         !is_well(level) || unit.freshness != i32::from(Freshness::Fresh)
     });
     let application = &view.application;
-    let is_silent = silence::hides(application);
-    (!is_well(level_of(application)) || is_silent || !view.units.is_empty()).then_some(view)
+    let is_doubtful = silence::hides(application) || has_open_errors(application);
+    (!is_well(level_of(application)) || is_doubtful || !view.units.is_empty()).then_some(view)
+}
+
+/// Whether errors are open, which may not be shown yet.
+fn has_open_errors(application: &Application) -> bool {
+    application.status.as_ref().is_some_and(|status| 0 < status.fault_count)
 }
 
 /// Whether a word names the unit; `web/web-7f9c` also names the pod `web-7f9c` of `web`.
@@ -113,7 +119,7 @@ fn is_unit(target: &Target, unit: &Unit) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::{AggregatedStatus, Application};
+    use crate::proto::v1::AggregatedStatus;
 
     fn mk_application(name: &str, level: Level, units: &[(&str, Level)]) -> ApplicationView {
         ApplicationView {
@@ -193,6 +199,16 @@ mod tests {
         let named = Filter::parse(&words, true).expect("a filter");
         assert_eq!(shown_by(&named).0, "set()");
         assert_eq!(named.names(), Some(vec!["api".into(), "set".into()]));
+    }
+
+    #[test]
+    fn open_errors_are_a_problem_of_an_active_application() {
+        let all = Filter { problems: true, ..Filter::default() };
+        let mut active = mk_application("web", Level::Active, &[("web/0", Level::Active)]);
+        assert!(all.apply(active.clone()).is_none());
+        active.application.status.as_mut().expect("a status").fault_count = 1;
+        let shown = all.apply(active).expect("a problem");
+        assert_eq!(shown.units, []);
     }
 
     #[test]

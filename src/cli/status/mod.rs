@@ -31,7 +31,7 @@ pub struct Args {
     /// Exit with 10 to 13 unless all is active or terminated
     #[arg(long, conflicts_with = "watch")]
     exit_status: bool,
-    /// Only applications and units that are silent, or neither active nor terminated
+    /// Only what is silent, has open errors, or is neither active nor terminated
     #[arg(long)]
     problems: bool,
     /// The order of the applications

@@ -17,6 +17,7 @@ use crate::cli::outage::Outage;
 use crate::cli::render::one_line;
 use crate::cli::render::text::fit;
 use crate::cli::span;
+use crate::cli::target::Target;
 use crate::cli::wait::goal::{Goal, Progress, Standing};
 use crate::proto::v1::{Level, WatchApplicationsRequest};
 
@@ -56,6 +57,9 @@ pub struct Args {
 /// Waits.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let started = Instant::now();
+    for name in &args.applications {
+        Target::application_only(name)?;
+    }
     let client = context.connect().await?;
     let request = WatchApplicationsRequest {
         namespace: context.namespace(),

@@ -12,10 +12,11 @@ use crate::domain::policy::Config;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::unit::Unit;
 
-/// Returns whether a result changed only the deadline and the number of results.
+/// Returns whether a result changed only the deadline, the time of observation and the number of
+/// results.
 fn is_repeat(old: &Status, new: &Status) -> bool {
-    let Status { expire_time, expire_time_written, swings, .. } = old.clone();
-    Status { expire_time, expire_time_written, swings, ..new.clone() } == *old
+    let Status { expire_time, expire_time_written, observe_time, swings, .. } = old.clone();
+    Status { expire_time, expire_time_written, observe_time, swings, ..new.clone() } == *old
 }
 
 /// Returns whether this status may be latched or damped.

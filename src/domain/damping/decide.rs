@@ -152,7 +152,7 @@ impl Status {
         Status {
             report: latest.report.clone(),
             since: if same_level { self.since } else { observed.unwrap_or(now) },
-            observe_time: if same_level { self.observe_time } else { latest.observe_time },
+            observe_time: latest.observe_time,
             incarnation: latest.incarnation,
             ..self.clone()
         }

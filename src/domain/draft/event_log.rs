@@ -56,8 +56,8 @@ impl Draft<'_> {
     }
 
     pub(in crate::domain) fn log(&mut self, mut event: StatusEvent) {
-        let number = self.head.next_event + self.events.len() as u64;
-        self.usage.count_event(&mut event, number, self.limits);
+        let before = (self.head.next_event, self.head.own_events);
+        self.usage.count_event(&mut event, before, self.limits);
         self.events.push(event);
     }
 

@@ -166,9 +166,15 @@ impl<'a> HeadDraft<'a> {
         }
     }
 
-    /// Returns the head as it is committed, with the number of new events and the next deadline.
-    pub(super) fn into_head(mut self, events: u64, next_due: Option<Timestamp>) -> Arc<Head> {
+    /// Returns the head as it is committed, with the numbers of new events and
+    /// of own ones among them, and the next deadline.
+    pub(super) fn into_head(
+        mut self,
+        (events, own_events): (u64, u64),
+        next_due: Option<Timestamp>,
+    ) -> Arc<Head> {
         self.after.next_event += events;
+        self.after.own_events += own_events;
         self.after.next_due = next_due;
         Arc::new(self.after)
     }

@@ -173,7 +173,7 @@ impl<'a> Draft<'a> {
         let memory_only = contacts.settle(&self.statuses, &mut self.units, self.now);
         let next_due = self.next_due();
         let base = self.head.base();
-        let head = self.head.into_head(self.events.len() as u64, next_due);
+        let head = self.head.into_head(self.usage.new_events(), next_due);
         let units = self.units.into_writes();
         Transition {
             app: self.base.name.clone(),

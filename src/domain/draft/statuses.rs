@@ -160,9 +160,11 @@ impl Recount {
     }
 
     fn silence_ends(&self, unit: &Unit) -> Option<Timestamp> {
-        match unit.is_overdue() && unit.lost_since.is_none() {
-            true => unit.silence_ends.or(Some(self.silence_ends)),
-            false => None,
+        match unit.lost_since {
+            // When its successors end it.
+            Some(_) => unit.silence_ends,
+            None if unit.is_overdue() => unit.silence_ends.or(Some(self.silence_ends)),
+            None => None,
         }
     }
 }

@@ -11,12 +11,14 @@ pub struct UsageDraft {
     /// The usage of all other applications of the namespace.
     pub others_in_namespace: Usage,
     counts: StoredCounts,
+    /// New events about units, and the application's own.
+    events: (u64, u64),
 }
 
 impl UsageDraft {
     pub(super) fn new(counts: StoredCounts) -> UsageDraft {
         let none = Usage::default();
-        UsageDraft { others: none, others_in_namespace: none, counts }
+        UsageDraft { others: none, others_in_namespace: none, counts, events: (0, 0) }
     }
 
     /// Returns the usage of this application.
@@ -40,17 +42,37 @@ impl UsageDraft {
         *bytes = bytes.saturating_sub(old).saturating_add(new);
     }
 
-    /// Counts event number `number` of the history, and clears its texts if all histories together
-    /// are at their limit: the event is kept, and no command is rejected because of the history.
-    pub(super) fn count_event(&mut self, event: &mut StatusEvent, number: u64, limits: &Limits) {
+    /// Returns the number of new events, and of the application's own among them.
+    pub(super) fn new_events(&self) -> (u64, u64) {
+        let (others, own) = self.events;
+        (others + own, own)
+    }
+
+    /// Counts an event of the history, and clears its texts if all histories together are at their
+    /// limit: the event is kept, and no command is rejected because of the history. `before` has
+    /// the numbers of earlier events, and of the application's own among them.
+    pub(super) fn count_event(
+        &mut self,
+        event: &mut StatusEvent,
+        before: (u64, u64),
+        limits: &Limits,
+    ) {
         let all = self.others.history_bytes.saturating_add(self.counts.history_bytes);
         if limits.total.history_bytes <= all {
             event.message = "".into();
             event.reason = "".into();
         }
-        let max = limits.events_max.max(1);
+        let (others, own) = (before.0 - before.1 + self.events.0, before.1 + self.events.1);
+        let (others_max, own_max) = (limits.events_max, limits.own_events_max);
+        let is_over =
+            if event.is_own() { own_max.max(1) <= own } else { others_max.max(1) <= others };
         // A new event over the limit drops an old one, of average size.
-        let old = if number < max { 0 } else { self.counts.history_bytes / max };
+        let kept = (others.min(others_max) + own.min(own_max)).max(1);
+        let old = if is_over { self.counts.history_bytes / kept } else { 0 };
         self.counts.history_bytes = self.counts.history_bytes - old + event.size();
+        match event.is_own() {
+            true => self.events.1 += 1,
+            false => self.events.0 += 1,
+        }
     }
 }

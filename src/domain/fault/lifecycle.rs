@@ -1,10 +1,17 @@
 //! The state changes of a fault: by another error, by time, or by an operator.
 
+use crate::domain::classify::finding::Class;
 use crate::domain::fault::retry::{Met, Whose, wait};
 use crate::domain::fault::{Fault, FaultKey, NewError, Stage};
 use crate::domain::limits::FaultSettings;
 use crate::domain::message::same_text;
 use crate::domain::time::Timestamp;
+
+/// Returns whether errors of the class show by time alone, if no success comes: they count as no
+/// attempt, and may never end.
+fn ages(class: Class) -> bool {
+    matches!(class, Class::Throttled | Class::Conflict)
+}
 
 impl Fault {
     /// Returns the fault after an error, new or existing. The caller decides the final retry time.
@@ -20,9 +27,10 @@ impl Fault {
         let before = |count: fn(&Fault) -> u32| old.map_or(0, count);
         let count = before(|old| old.count).saturating_add(1);
         let attempts = before(|old| old.attempts).saturating_add(u32::from(counts));
-        // An error that does not count neither extends nor ends a series of attempts. It shows that
-        // the unit works, so the time of the series restarts.
-        let failing_since = counts.then(|| old.and_then(|old| old.failing_since).unwrap_or(now));
+        // An error that neither counts nor ages shows that the unit works: the time of the series
+        // restarts.
+        let lasts = counts || ages(class);
+        let failing_since = lasts.then(|| old.and_then(|old| old.failing_since).unwrap_or(now));
         let pushback = error.evidence.retry_after;
         let retry = wait(settings, (app, key), &Met { class, holds, count, attempts, pushback });
         let retry = retry.map(|wait| wait.max(error.shortest_wait.unwrap_or_default()));
@@ -46,7 +54,7 @@ impl Fault {
             while_stopping: old.is_some_and(|old| old.while_stopping),
             error,
         };
-        fault.staged(settings, now).shown_after(old, key, now)
+        fault.staged(old, settings, now).shown_after(old, key, now)
     }
 
     /// Returns the fault one stage further. The next stage always gets its full time, even if this
@@ -80,23 +88,51 @@ impl Fault {
             held_since: None,
             ..self.clone()
         };
-        fault.staged(settings, now).shown_after(Some(self), key, now)
+        fault.staged(None, settings, now).shown_after(Some(self), key, now)
     }
 
-    /// Returns the fault with the stage that matches its attempts and its age.
-    fn staged(self, settings: &FaultSettings, now: Timestamp) -> Fault {
+    /// Returns the fault with the stage that matches its attempts and its age. One that only ages
+    /// keeps the stage that it had: another refusal is no success.
+    fn staged(self, old: Option<&Fault>, settings: &FaultSettings, now: Timestamp) -> Fault {
         let Some(since) = self.failing_since else {
             return Fault { stage: Stage::Quiet, stage_ends: None, ..self };
         };
-        let soft = since.after(settings.soft_after);
-        let hard = since.after(settings.hard_after);
-        if settings.hard_count <= self.attempts || hard <= now {
-            return Fault { stage: Stage::Unreachable, stage_ends: None, ..self };
+        let mut soft = since.after(settings.soft_after);
+        let mut hard = since.after(settings.hard_after);
+        let mut stage = Stage::Quiet;
+        let mut attempts = self.attempts;
+        if ages(self.class()) {
+            attempts = 0;
+            stage = old.map_or(Stage::Quiet, |old| old.stage);
+            let named = self.patient_until(old, now);
+            (soft, hard) = (soft.max(named), hard.max(named));
         }
-        if settings.soft_count <= self.attempts || soft <= now {
-            return Fault { stage: Stage::Waiting, stage_ends: Some(hard), ..self };
+        let by_age = |at: Timestamp, count: u32| count <= attempts || at <= now;
+        if by_age(hard, settings.hard_count) {
+            stage = Stage::Unreachable;
+        } else if by_age(soft, settings.soft_count) {
+            stage = stage.max(Stage::Waiting);
         }
-        Fault { stage: Stage::Quiet, stage_ends: Some(soft.min(hard)), ..self }
+        let stage_ends = match stage {
+            Stage::Quiet => Some(soft.min(hard)),
+            Stage::Waiting => Some(hard),
+            Stage::Unreachable => None,
+        };
+        Fault { stage, stage_ends, ..self }
+    }
+
+    /// Returns the time that the peer named for another try: nothing is shown before it. A time
+    /// that was named earlier and has not come stays, so that a worker that asks too early does not
+    /// put it off again and again.
+    fn patient_until(&self, old: Option<&Fault>, now: Timestamp) -> Timestamp {
+        let is_pending = |old: &&Fault| ages(old.class()) && old.named().is_some_and(|at| now < at);
+        let pending = old.filter(is_pending).and_then(|old| old.stage_ends);
+        pending.or(self.named()).unwrap_or(now)
+    }
+
+    /// Returns the time that the peer named at the last error.
+    fn named(&self) -> Option<Timestamp> {
+        self.error.evidence.retry_after.map(|wait| self.last.after(wait))
     }
 
     /// Returns the fault with its visible level and text. The level's start moves only with the
@@ -125,7 +161,10 @@ impl Fault {
             target => format!("{target}: "),
         };
         let since = match (self.stage, self.failing_since) {
-            (Stage::Unreachable, Some(since)) => format!("unreachable since {}: ", since.to_utc()),
+            (Stage::Unreachable, Some(since)) => {
+                let how = if self.has_no_answer() { "unreachable" } else { "failing" };
+                format!("{how} since {}: ", since.to_utc())
+            }
             _ => String::new(),
         };
         format!("{since}{about}{says}").into()

@@ -7,10 +7,11 @@
 //!      '----------------------- first success, from any of them -----------------'
 //! ```
 //!
-//! The diagram covers the classes that count as attempts. Other classes give their level
-//! immediately, see [`Class::level_at_once`]; a class that [`holds`](Class::holds) stops its
-//! component until an operator releases it. A fault contributes beside the statuses of its
-//! component and never replaces them.
+//! The diagram covers the classes that count as attempts. Those that a peer ends by itself
+//! (`THROTTLED`, `CONFLICT`) take the same way by time alone, not before the time that the peer
+//! named. Other classes give their level immediately, see [`Class::level_at_once`]; a class that
+//! [`holds`](Class::holds) stops its component until an operator releases it. A fault contributes
+//! beside the statuses of its component and never replaces them.
 
 pub(super) mod apply;
 pub(super) mod draft;
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::classify::finding::{Class, Evidence, Finding};
+use crate::domain::classify::finding::{Class, ErrorOrigin, Evidence, Finding};
 use crate::domain::level::Level;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::time::Timestamp;
@@ -175,9 +176,17 @@ impl Fault {
             (Class::Blocked, _) => "ActionRequired",
             (Class::Gone, _) => "TargetGone",
             (Class::Fatal, _) => "Fatal",
-            (_, Stage::Unreachable) => "Unreachable",
+            (Class::Throttled, Stage::Unreachable) => "Throttled",
+            (Class::Conflict, Stage::Unreachable) => "Conflict",
+            (_, Stage::Unreachable) if self.has_no_answer() => "Unreachable",
+            (_, Stage::Unreachable) => "Failing",
             _ => "Retrying",
         }
+    }
+
+    /// Returns whether nothing answered the last call.
+    fn has_no_answer(&self) -> bool {
+        self.error.evidence.origin == ErrorOrigin::Transport
     }
 
     /// Returns the action that a person must take, if known.

@@ -173,6 +173,22 @@ fn cut(text: &str) -> &str {
 const LINE_BYTES: u64 = 128;
 
 impl StatusEvent {
+    /// Returns whether the event is the application's own: about its status, its configuration, its
+    /// leaders or its operations. These have a budget of their own, so that no noise of a unit
+    /// evicts them.
+    pub fn is_own(&self) -> bool {
+        let is_about_leaders = matches!(
+            self.cause,
+            Cause::LeaderClaimed
+                | Cause::LeaderTransferred
+                | Cause::LeaderReleased
+                | Cause::LeaderExpired
+                | Cause::LeaderEnded
+        );
+        let subject = self.subject.as_ref();
+        is_about_leaders || subject.is_none_or(|subject| subject.unit.is_application())
+    }
+
     /// Returns an event with only a time, a revision and a cause.
     pub(super) fn new(time: Timestamp, revision: Revision, cause: Cause) -> StatusEvent {
         StatusEvent {

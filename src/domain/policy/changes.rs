@@ -12,11 +12,12 @@ type Show = fn(&Config) -> String;
 impl Config {
     /// Returns the settings that differ in `after`, by their path in an update mask.
     pub(in crate::domain) fn changes_to(&self, after: &Config) -> Vec<Change> {
-        let fields: [(&str, Show); 12] = [
+        let fields: [(&str, Show); 13] = [
             ("policy", |config| policy(&config.policy)),
             ("lost_units", |config| config.lost_units.word().to_string()),
             ("ttls.default_ttl", |config| config.default_ttl.map_or_else(String::new, seconds)),
             ("ttls.lost_after", |config| seconds(config.lost_after)),
+            ("ttls.replaced_after", |config| seconds(config.replaced_after)),
             ("serving_levels", |config| levels(&config.serving_levels)),
             ("external_leader", external_leader),
             ("collect_interval", |config| seconds(config.collect_interval)),
@@ -115,6 +116,8 @@ mod tests {
         check(|c| c.lost_units = LostUnits::Ignore, ("lost_units", "waiting", "ignore"));
         check(|c| c.default_ttl = Some(Duration::from_secs(90)), ("ttls.default_ttl", "", "90s"));
         check(|c| c.lost_after = Duration::from_millis(1500), ("ttls.lost_after", "120s", "1.5s"));
+        let never = Duration::ZERO;
+        check(|c| c.replaced_after = never, ("ttls.replaced_after", "600s", "0s"));
         check(
             |c| c.serving_levels.push(Level::Waiting),
             ("serving_levels", "active", "active waiting"),

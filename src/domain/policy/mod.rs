@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::domain::level::{LEVELS, Level};
 use crate::domain::limits::{
     CALM_AFTER_DEFAULT, COLLECT_INTERVAL_DEFAULT, LEASE_DURATION_DEFAULT, LOST_AFTER_DEFAULT,
+    REPLACED_AFTER_DEFAULT,
 };
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::status::{Kind, StatusKey};
@@ -204,6 +205,14 @@ pub struct Config {
     /// Whether the leader's status of the application ends with its lease.
     #[serde(default)]
     pub drop_leader_status: bool,
+    /// How long a stateless unit stays lost before it is removed, once as many successors are
+    /// fresh; zero: it is never removed.
+    #[serde(default = "replaced_after_default")]
+    pub replaced_after: Duration,
+}
+
+fn replaced_after_default() -> Duration {
+    REPLACED_AFTER_DEFAULT
 }
 
 fn lease_duration_default() -> Duration {
@@ -229,6 +238,7 @@ impl Default for Config {
             damping: Damping::default(),
             lease_duration: LEASE_DURATION_DEFAULT,
             drop_leader_status: false,
+            replaced_after: REPLACED_AFTER_DEFAULT,
         }
     }
 }
@@ -263,6 +273,8 @@ pub struct ConfigPatch {
     pub lease_duration: Option<Duration>,
     /// The new [`Config::drop_leader_status`].
     pub drop_leader_status: Option<bool>,
+    /// The new [`Config::replaced_after`].
+    pub replaced_after: Option<Duration>,
 }
 
 impl Config {
@@ -294,6 +306,7 @@ impl Config {
             damping: new(&patch.damping, &self.damping),
             lease_duration: new(&patch.lease_duration, &self.lease_duration),
             drop_leader_status: new(&patch.drop_leader_status, &self.drop_leader_status),
+            replaced_after: new(&patch.replaced_after, &self.replaced_after),
         }
     }
 

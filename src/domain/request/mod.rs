@@ -34,6 +34,9 @@ pub struct Outcome {
     /// Version of the data after a change; else 0.
     #[serde(default)]
     pub data_version: u64,
+    /// Number of reports dropped because they are older than what is stored.
+    #[serde(default)]
+    pub late: u32,
 }
 
 /// Fingerprint of a request: the same id with another fingerprint is a different request.

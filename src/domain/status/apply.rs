@@ -14,11 +14,11 @@ use crate::domain::request::Outcome;
 use crate::domain::status::place::{self, PlaceInSet};
 use crate::domain::status::remove::remove_all;
 use crate::domain::status::{KeyParts, Kind, Status, StatusKey, size_of};
-use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{
     admit, check_known_reporter, check_return, is_contact, note_contact,
 };
 use crate::domain::unit::refused::{IdentityError, ReporterError};
+use crate::domain::unit::{Reporter, Unit};
 
 /// The reason for which a report of a status or an error is refused.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +45,9 @@ pub fn report(
     let mut changed = note_contact(draft, reporter);
     // The contact of a new incarnation may have removed the status.
     let old = if changed { draft.status(&key).cloned() } else { old };
+    if is_late(draft, reporter, old.as_deref(), new) {
+        return Ok(Outcome { changed, late: 1, ..Outcome::default() });
+    }
     changed |= set(draft, reporter, key, old, new, PlaceInSet::NONE);
     Ok(Outcome { changed, ..Outcome::default() })
 }
@@ -58,13 +61,34 @@ pub fn report_all(
     admit(draft, reporter)?;
     let keys = statuses.iter().map(|(kind, new)| new.key_of(&reporter.unit, *kind));
     check_quota(draft, &reporter.unit, keys, &BTreeSet::new())?;
-    let set = statuses.iter().map(|(kind, new)| (*kind, new));
-    has_bytes_for(draft, &reporter.unit, set, &BTreeSet::new())?;
+    let all = statuses.iter().map(|(kind, new)| (*kind, new));
+    has_bytes_for(draft, &reporter.unit, all, &BTreeSet::new())?;
     let mut changed = note_contact(draft, reporter);
+    let mut late = 0;
     for (kind, new) in statuses {
-        changed |= look_and_set(draft, reporter, *kind, new, PlaceInSet::NONE);
+        let (key, old) = draft.find(new.key_of(&reporter.unit, *kind));
+        if is_late(draft, reporter, old.as_deref(), new) {
+            late += 1;
+        } else {
+            changed |= set(draft, reporter, key, old, new, PlaceInSet::NONE);
+        }
     }
-    Ok(Outcome { changed, ..Outcome::default() })
+    Ok(Outcome { changed, late, ..Outcome::default() })
+}
+
+/// Returns whether a report was observed before the stored one, such as one from a queue. It is
+/// dropped then. A set has no such order: it is computed when it is sent, and its observation times
+/// say when levels began.
+fn is_late(draft: &Draft<'_>, reporter: &Reporter, old: Option<&Status>, new: &NewStatus) -> bool {
+    let incarnation = incarnation_of(draft, reporter);
+    let observed = new.observe_time.map(|at| at.min(draft.now));
+    old.is_some_and(|old| old.outdates(observed, incarnation))
+}
+
+/// Returns the incarnation that a report counts for: that of its sender, else the current one.
+fn incarnation_of(draft: &Draft<'_>, reporter: &Reporter) -> u64 {
+    let current = || draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
+    reporter.incarnation.unwrap_or_else(current)
 }
 
 /// Replaces the pull set of a unit, or of one of its components. A latch or damping may keep a
@@ -183,12 +207,11 @@ fn set(
         Arc::make_mut(&mut report).ttl = draft.head.config.default_ttl;
     }
     let expire_time = report.ttl.map(|ttl| draft.now.after(ttl));
-    let unit = draft.unit(&reporter.unit);
-    let (current, while_stopping) =
-        unit.map_or((0, false), |unit| (unit.incarnation, unit.is_stopping()));
-    let incarnation = reporter.incarnation.unwrap_or(current);
+    let while_stopping = draft.unit(&reporter.unit).is_some_and(Unit::is_stopping);
+    let incarnation = incarnation_of(draft, reporter);
+    let observe_time = new.observe_time.map(|at| at.min(draft.now));
     if old.as_ref().is_some_and(|old| may_hold(draft, &key, old)) {
-        let latest = Reported { report, observe_time: new.observe_time, incarnation };
+        let latest = Reported { report, observe_time, incarnation };
         let changed = take_result(draft, key.clone(), Some(latest));
         return changed | put_place(draft, &key, place);
     }
@@ -200,7 +223,7 @@ fn set(
         }
         return put_place(draft, &key, place);
     }
-    let status = Status::reported(old.as_deref(), report, new.observe_time, draft.now);
+    let status = Status::reported(old.as_deref(), report, observe_time, draft.now);
     let status = Status { incarnation, place, while_stopping, ..status };
     draft.log_status(&key, old.as_deref(), Some(&status), Cause::Reported);
     draft.put_status_over(key, old, Some(Arc::new(status)));

@@ -49,7 +49,7 @@ pub enum Freshness {
 pub struct Status {
     /// The visible report. Shared, so that copies and changes of a status are cheap.
     pub report: Arc<Report>,
-    /// Observation time of the report that began this level, by the reporter's clock.
+    /// Observation time of the report, by the reporter's clock; never after its arrival.
     pub observe_time: Option<Timestamp>,
     /// When the level began.
     pub since: Timestamp,
@@ -95,7 +95,7 @@ impl Status {
         let expire_time = report.ttl.map(|ttl| now.after(ttl));
         Status {
             since: same_level.map_or(observed.unwrap_or(now), |old| old.since),
-            observe_time: same_level.map_or(observe_time, |old| old.observe_time),
+            observe_time: observe_time.map(|at| at.min(now)),
             report,
             update_time: now,
             expire_time,
@@ -107,6 +107,16 @@ impl Status {
             place: PlaceInSet::NONE,
             while_stopping: false,
         }
+    }
+
+    /// Returns whether a report, observed at this time, is older than the last one. Only two
+    /// observations of one incarnation have an order.
+    pub(super) fn outdates(&self, observe_time: Option<Timestamp>, incarnation: u64) -> bool {
+        let latest = self.held.as_ref().and_then(|held| held.latest.as_ref());
+        let (last, of) = latest.map_or((self.observe_time, self.incarnation), |latest| {
+            (latest.observe_time, latest.incarnation)
+        });
+        of == incarnation && last.zip(observe_time).is_some_and(|(last, new)| new < last)
     }
 
     /// Returns when the status becomes stale without a repeat, if it is not yet.

@@ -20,7 +20,7 @@ use crate::domain::unit::departure::Departure;
 use crate::domain::unit::presence::{Presence, ReplicaId, SessionId};
 use crate::domain::unit::refused::{BeginError, IdentityError, IncarnationsUsedUp, ReporterError};
 use crate::domain::unit::remove::remove;
-use crate::domain::unit::silence::quieten_unit;
+use crate::domain::unit::silence::{plan_ends, quieten_unit};
 use crate::domain::unit::successor::{
     hand_over, hand_over_group, outlives, predecessor, successor,
 };
@@ -112,6 +112,10 @@ fn begin(
     }
     if matches!(presence, Presence::Connected(_)) {
         ask_new_session_to_retry(draft, name);
+    }
+    if is_new && who.stateless {
+        let newcomer = draft.unit(name).cloned().unwrap_or_default();
+        plan_ends(draft, &newcomer);
     }
     let mut removed = 0;
     if let Some(leaving) = leaving {

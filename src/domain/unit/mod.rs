@@ -44,7 +44,8 @@ pub struct Unit {
     pub stale_count: u32,
     /// Since when at least one status is past its ttl.
     pub stale_since: Option<Timestamp>,
-    /// When the unit is lost if it does not report before.
+    /// When the unit is lost if it does not report before. Of a lost stateless unit: when it is
+    /// removed if as many successors are fresh.
     pub silence_ends: Option<Timestamp>,
     /// Since when the unit is lost.
     pub lost_since: Option<Timestamp>,

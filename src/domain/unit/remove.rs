@@ -18,6 +18,11 @@ pub fn remove_unit(draft: &mut Draft<'_>, name: &UnitName) -> Result<Outcome, Lo
 
 /// Removes a unit that exists.
 pub fn remove(draft: &mut Draft<'_>, name: &UnitName) -> Outcome {
+    remove_because(draft, name, "")
+}
+
+/// Removes a unit that exists; the history has the reason.
+pub fn remove_because(draft: &mut Draft<'_>, name: &UnitName, why: &str) -> Outcome {
     let keys = draft.keys_of(name, None);
     let removed = keys.len() as u32;
     let level = draft.strongest_of(name).map(|rank| rank.level);
@@ -30,7 +35,8 @@ pub fn remove(draft: &mut Draft<'_>, name: &UnitName) -> Outcome {
     draft.requests.put_fence(name, incarnation);
     draft.put_unit(name.clone(), None);
     draft.contacts.unanswered(name);
-    draft.log(StatusEvent { from: level, ..draft.event(Cause::UnitRemoved).of_unit(name) });
+    let event = draft.event(Cause::UnitRemoved).of_unit(name);
+    draft.log(StatusEvent { from: level, message: why.into(), ..event });
     leave_lease(draft, name);
     Outcome { changed: true, removed, ..Outcome::default() }
 }

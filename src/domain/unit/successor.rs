@@ -7,7 +7,7 @@ use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::name::UnitName;
 use crate::domain::quota::check_quota;
-use crate::domain::status::{KeyParts, Kind, Status, StatusKey};
+use crate::domain::status::{Freshness, KeyParts, Kind, Status, StatusKey};
 use crate::domain::unit::Unit;
 use crate::domain::unit::departure::Departure;
 use crate::domain::unit::presence::Presence;
@@ -57,6 +57,36 @@ pub fn predecessor(draft: &Draft<'_>, name: &UnitName, unit: &Unit) -> Option<Un
     });
     let first = gone.min_by_key(|(name, unit)| (!unit.has_departed(), unit.last_seen, *name));
     first.map(|(leaving, _)| leaving.clone())
+}
+
+/// Names of successors in the reason for a removal.
+const NAMED_MAX: usize = 3;
+
+/// Returns whether a stateless unit may replace another: both have the same label, if a label
+/// decides the hand-over.
+pub fn is_of_line(draft: &Draft<'_>, one: &Unit, other: &Unit) -> bool {
+    let label = draft.head.config.hand_over.as_deref().filter(|label| !label.is_empty());
+    one.stateless
+        && other.stateless
+        && label.is_none_or(|l| one.labels.get(l) == other.labels.get(l))
+}
+
+/// Returns the names of the units that replaced a lost one, the newest first and at most three;
+/// none unless as many are fresh as are missing. A successor began after the last contact with the
+/// lost unit, whether before or after the loss was noticed.
+pub fn replaced_by(draft: &Draft<'_>, name: &UnitName, lost: &Unit) -> Vec<String> {
+    let is_fresh =
+        |unit: &Unit| unit.freshness() == Freshness::Fresh && unit.departure == Departure::None;
+    let line = draft.units.matching(|unit| is_of_line(draft, unit, lost));
+    let (fresh, missing): (Vec<_>, Vec<_>) =
+        line.filter(|(other, _)| *other != name).partition(|(_, unit)| is_fresh(unit));
+    let mut successors: Vec<_> =
+        fresh.into_iter().filter(|(_, unit)| lost.last_seen < unit.began).collect();
+    if successors.len() <= missing.len() {
+        return Vec::new();
+    }
+    successors.sort_by(|(a, one), (b, other)| (other.began, a).cmp(&(one.began, b)));
+    successors.iter().take(NAMED_MAX).map(|(name, _)| name.to_string()).collect()
 }
 
 /// Returns whether a status of a unit outlives it: a pushed one, unless the unit had announced its

@@ -1,6 +1,7 @@
 //! Conversion of the commands of operators from the wire: configuration, and removal of a unit.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::damping::{damping, latches};
 use super::fields::{Fields, Within};
@@ -42,6 +43,7 @@ fn config_patch(
         ("lost_units", config.lost_units != 0),
         ("ttls.default_ttl", config.ttls.is_some_and(|t| t.default_ttl.is_some())),
         ("ttls.lost_after", config.ttls.is_some_and(|t| t.lost_after.is_some())),
+        ("ttls.replaced_after", config.ttls.is_some_and(|t| t.replaced_after.is_some())),
         ("serving_levels", !config.serving_levels.is_empty()),
         ("external_leader", config.external_leader.is_some()),
         ("collect_interval", config.collect_interval.is_some()),
@@ -95,6 +97,12 @@ fn config_fields(
     let given = ttls.default_ttl.filter(|ttl| *ttl != prost_types::Duration::default());
     let default_ttl = fields.duration("ttls.default_ttl", given, TTL_MIN, TTL_MAX);
     let lost_after = fields.duration("ttls.lost_after", ttls.lost_after, TTL_MIN, TTL_MAX);
+    let given = ttls.replaced_after.filter(|after| *after != prost_types::Duration::default());
+    let replaced_after = match (ttls.replaced_after, given) {
+        (Some(_), None) => Some(Duration::ZERO),
+        _ => fields.duration("ttls.replaced_after", given, TTL_MIN, TTL_MAX),
+    };
+    let replaced_after = replaced_after.unwrap_or(default.replaced_after);
     let serving_levels = match config.serving_levels.as_slice() {
         [] => default.serving_levels,
         given => fields.levels(given).into_iter().collect(),
@@ -118,6 +126,7 @@ fn config_fields(
         lost_units: named("lost_units").then_some(lost_units),
         default_ttl: named("ttls.default_ttl").then_some(default_ttl),
         lost_after: named("ttls.lost_after").then_some(lost_after.unwrap_or(default.lost_after)),
+        replaced_after: named("ttls.replaced_after").then_some(replaced_after),
         serving_levels: named("serving_levels").then_some(serving_levels),
         external_leader: named("external_leader").then_some(external_leader),
         collect_interval: named("collect_interval").then_some(collect_interval),

@@ -115,7 +115,7 @@ pub(super) fn evidence(
 
 /// Reads the delay that a peer requested.
 pub(super) fn retry_after(fields: &mut Fields, given: &v1::ErrorReport) -> Option<Duration> {
-    fields.duration("retry_after", given.retry_after, Duration::ZERO, RETRY_AFTER_MAX)
+    fields.peers_duration("retry_after", given.retry_after, RETRY_AFTER_MAX)
 }
 
 fn system(fields: &mut Fields, system: &str) -> Box<str> {

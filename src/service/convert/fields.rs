@@ -374,6 +374,25 @@ impl Fields {
         read
     }
 
+    /// Reads a duration that a peer of the sender chose. One out of bounds is cut: it must not cost
+    /// the report.
+    pub(super) fn peers_duration(
+        &mut self,
+        field: &str,
+        duration: Option<prost_types::Duration>,
+        max: Duration,
+    ) -> Option<Duration> {
+        let given = duration?;
+        let read = match Duration::try_from(given) {
+            Ok(read) if read <= max => return Some(read),
+            _ if 0 < given.seconds => max,
+            _ => Duration::ZERO,
+        };
+        let seconds = given.seconds.clamp(-DURATION_SECONDS_MAX, DURATION_SECONDS_MAX);
+        self.note_cut(field, format!("{seconds} s to {} s", read.as_secs()));
+        Some(read)
+    }
+
     /// Reads an optional timestamp.
     pub fn moment(
         &mut self,

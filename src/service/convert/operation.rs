@@ -443,8 +443,7 @@ mod tests {
             };
             let mut fields = refused(error);
             fields.sort();
-            let expected =
-                ["code", "component", "domain", "message", "reason", "retry_after", "target"];
+            let expected = ["code", "component", "domain", "message", "reason", "target"];
             assert_eq!(fields, expected, "{system:?}");
         }
         let code = "x".repeat(300);

@@ -109,6 +109,7 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
         ttls: Some(v1::Ttls {
             default_ttl: config.default_ttl.map(duration),
             lost_after: Some(duration(config.lost_after)),
+            replaced_after: Some(duration(config.replaced_after)),
         }),
         serving_levels: config.serving_levels.iter().map(|l| level(*l) as i32).collect(),
         external_leader: leader.map(|unit| v1::ExternalLeader { unit: unit.to_string() }),

@@ -14,6 +14,7 @@ use crate::proto::health::health_check_response::ServingStatus;
 use crate::proto::health::{HealthCheckRequest, HealthCheckResponse};
 use crate::proto::v1;
 use crate::service::convert::level_word;
+use crate::service::health::is_certain;
 
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 const GET: &str = "/bellwether.v1.ApplicationService/GetApplication";
@@ -80,8 +81,14 @@ async fn checked<S: GrpcService>(
 fn described(application: &v1::Application) -> (bool, String) {
     let status = application.status.clone().unwrap_or_default();
     let serving = application.config.iter().flat_map(|config| &config.serving_levels);
-    let is_serving = serving.copied().any(|level| level == status.level);
-    let level = level_word(status.level());
+    let is_wanted = serving.copied().any(|level| level == status.level);
+    let ignores = application.config.as_ref().map(v1::ApplicationConfig::lost_units);
+    let lost = if ignores == Some(v1::LostUnits::Ignore) { 0 } else { status.lost_units };
+    let silent = status.stale_units + status.uncertain_units + lost;
+    let bad = [v1::Level::Error, v1::Level::Blocked, v1::Level::Unknown];
+    let is_certain = is_certain(bad.contains(&status.level()), silent.unsigned_abs());
+    let doubt = if is_certain { "" } else { ", but units are silent" };
+    let level = format!("{}{doubt}", level_word(status.level()));
     let v1::Application { namespace, name, .. } = application;
     let winner = status.winner.unwrap_or_default();
     let parts = [winner.unit.as_str(), winner.component.as_str()];
@@ -91,5 +98,5 @@ fn described(application: &v1::Application) -> (bool, String) {
         (message, "") => format!("{namespace}/{name} is {level}: {message}"),
         (message, place) => format!("{namespace}/{name} is {level}: {place}: {message}"),
     };
-    (is_serving, one_line(&text))
+    (is_wanted && is_certain, one_line(&text))
 }

@@ -154,6 +154,7 @@ fn mk_head() -> Head {
         next_candidate: 0,
         data: DataHead::default(),
         counts: None,
+        own_events: 0,
     }
 }
 

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use crate::domain::command::{Command, Request};
 use crate::domain::history::Cause;
+use crate::domain::level::Level;
 use crate::domain::name::UnitName;
+use crate::domain::policy::{ConfigPatch, Policy};
+use crate::domain::status::Kind;
 use crate::domain::time::Timestamp;
 use crate::store::{NumberedEvent, Store};
 
-use super::driver::{Driver, mk_app, mk_report};
+use super::driver::{Driver, mk_app, mk_report, mk_reporter, mk_status};
 
 pub(super) async fn history_is_paged_and_outlives_its_subjects(store: Arc<dyn Store>) {
     let mut web = Driver::new(&store, "web").await;
@@ -49,20 +52,72 @@ pub(super) async fn history_is_paged_and_outlives_its_subjects(store: Arc<dyn St
     assert_eq!(other.events().await.len() as u64, other.state.head().next_event);
 }
 
-pub(super) async fn history_is_bounded_in_number(store: Arc<dyn Store>) {
+/// The store keeps five events about units, and three of the application itself.
+pub(super) async fn each_kind_of_event_is_bounded_in_number(store: Arc<dyn Store>) {
     let mut web = Driver::new(&store, "web").await;
+    let mut added: [Vec<u64>; 2] = Default::default();
     for n in 0..9 {
-        web.report("web/0", &"x".repeat(n)).await;
+        let before = web.state.head().next_event;
+        let transition = web.draft(mk_report("web/0", &"x".repeat(n)));
+        for (number, event) in (before..).zip(&transition.events) {
+            added[usize::from(event.is_own())].push(number);
+        }
+        web.commit(transition).await.unwrap();
+        let [others, own] = &added;
+        let newest =
+            |of: &[u64], max: usize| of.iter().rev().take(max).copied().collect::<Vec<_>>();
+        let mut expected = [newest(others, 5), newest(own, 3)].concat();
+        expected.sort_unstable_by(|a, b| b.cmp(a));
         let events = web.events().await;
-        let next = web.state.head().next_event;
-        let expected: Vec<u64> = (next.saturating_sub(5)..next).rev().collect();
         let numbers: Vec<u64> = events.iter().map(|e| e.number).collect();
         assert_eq!(numbers, expected);
+        let mut paged: Vec<NumberedEvent> = Vec::new();
+        loop {
+            let last = paged.last().map(|event| event.number);
+            let page = store.events(&mk_app("web"), last, 2).await.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            paged.extend(page);
+        }
+        assert_eq!(paged, events);
     }
     web.check().await;
 }
 
-/// The store keeps events for a minute.
+pub(super) async fn noise_of_a_unit_evicts_no_event_of_its_application(store: Arc<dyn Store>) {
+    let mut web = Driver::new(&store, "web").await;
+    let push = |unit: &str, level: Level, message: &str| {
+        let status = mk_status("workload", level, message);
+        Command::Report(mk_reporter(unit), Kind::Push, status)
+    };
+    web.run(push("web/0", Level::Blocked, "add a database")).await;
+    let openstack = ConfigPatch { policy: Some(Policy::OpenStack), ..ConfigPatch::default() };
+    web.run(Command::Configure(Box::new(openstack))).await;
+    web.run(Command::ClaimLeadership(mk_reporter("web/0"), None)).await;
+    let own = |events: &[NumberedEvent]| {
+        let own = events.iter().filter(|numbered| numbered.event.is_own()).cloned();
+        own.collect::<Vec<_>>()
+    };
+    let before = own(&web.events().await);
+    for cause in [Cause::Derived, Cause::Configured, Cause::LeaderClaimed] {
+        assert!(before.iter().any(|numbered| numbered.event.cause == cause), "{cause:?}");
+    }
+    // Below the winner nothing about the application changes.
+    for _ in 0..100 {
+        let levels = [Level::Waiting, Level::Active].into_iter().cycle().take(100);
+        let flips: Vec<_> = levels.map(|level| push("web/1", level, "a flip")).collect();
+        let transition = web.draft_all(flips);
+        web.commit(transition).await.unwrap();
+    }
+    assert!(10_000 < web.state.head().next_event);
+    let events = web.events().await;
+    assert_eq!(own(&events), before);
+    assert_eq!(events.len(), 1000 + before.len());
+    web.check().await;
+}
+
+/// The store keeps events about units for a minute, and those of the application for two.
 pub(super) async fn history_is_bounded_in_age(store: Arc<dyn Store>) {
     let mut web = Driver::new(&store, "web").await;
     let now = store.now();
@@ -73,12 +128,14 @@ pub(super) async fn history_is_bounded_in_age(store: Arc<dyn Store>) {
         web.commit(transition).await.unwrap();
         let events = web.events().await;
         let words = events.iter().map(|e| e.event.message.to_string());
-        let words: std::collections::BTreeSet<_> = words.collect();
-        words.into_iter().collect::<Vec<_>>().join(" ")
+        let mut words: Vec<String> = words.collect();
+        words.sort();
+        words.join(" ")
     };
+    // An event about the unit, and one of the application itself.
     assert_eq!(report_at(&mut web, "ancient", 200).await, "");
-    assert_eq!(report_at(&mut web, "old", 100).await, "");
-    assert_eq!(report_at(&mut web, "recent", 30).await, "recent");
-    assert_eq!(report_at(&mut web, "new", 0).await, "new recent");
+    assert_eq!(report_at(&mut web, "old", 100).await, "old");
+    assert_eq!(report_at(&mut web, "recent", 30).await, "old recent recent");
+    assert_eq!(report_at(&mut web, "new", 0).await, "new new old recent recent");
     web.check().await;
 }

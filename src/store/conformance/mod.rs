@@ -68,9 +68,11 @@ pub async fn test_applications<D: Deployment>(make: impl AsyncFn(Retention) -> D
     let none = Retention { tombstones_max: 0, ..usual() };
     alone(&make, none, order::no_tombstone_need_be_kept).await;
     alone(&make, usual(), history::history_is_paged_and_outlives_its_subjects).await;
-    let five = Retention { events_max: 5, ..usual() };
-    alone(&make, five, history::history_is_bounded_in_number).await;
-    let minute = Retention { event_age_max: Duration::from_secs(60), ..usual() };
+    let few = Retention { events_max: 5, own_events_max: 3, ..usual() };
+    alone(&make, few, history::each_kind_of_event_is_bounded_in_number).await;
+    alone(&make, usual(), history::noise_of_a_unit_evicts_no_event_of_its_application).await;
+    let age = Duration::from_secs(60);
+    let minute = Retention { event_age_max: age, own_event_age_max: 2 * age, ..usual() };
     alone(&make, minute, history::history_is_bounded_in_age).await;
     alone(&make, usual(), time_does_not_go_back).await;
     alone(&make, usual(), replay::writers_of_one_application_take_turns).await;

@@ -7,7 +7,7 @@ use crate::domain::transition::Transition;
 use crate::store::Retention;
 use crate::store::codec::{self, HeadRecord};
 use crate::store::heads::HeadStep;
-use crate::store::key::{append_event, append_field, prefix_of};
+use crate::store::key::{append_event, append_field, own_events, prefix_of};
 
 use super::op::{self, Op, TableId, Trim};
 
@@ -29,8 +29,8 @@ impl Batch {
             let record = |bytes: &mut Vec<u8>| codec::append_write(bytes, write);
             op::append(&mut ops, TableId::Records, &prefix, key, record);
         }
-        for (number, event) in (transition.first_event()..).zip(events) {
-            let key = |bytes: &mut Vec<u8>| append_event(bytes, number);
+        for (place, event) in transition.placed_events() {
+            let key = |bytes: &mut Vec<u8>| append_event(bytes, place);
             let record = |bytes: &mut Vec<u8>| {
                 codec::append(bytes, event);
                 true
@@ -58,10 +58,15 @@ impl Batch {
             Op::Clear(TableId::Records, &prefix).write(bytes);
         }
         bytes.extend_from_slice(&self.ops);
-        if !events.is_empty() {
-            let oldest = head.next_event.saturating_sub(retention.events_max);
-            let cutoff = time.before(retention.event_age_max);
-            Op::Trim(Trim { prefix: &prefix, oldest, cutoff }).write(bytes);
+        let others = head.next_event.saturating_sub(head.own_events);
+        for (is_own, count) in [(false, others), (true, head.own_events)] {
+            if events.iter().any(|event| event.is_own() == is_own) {
+                let budget = retention.budget(is_own);
+                let oldest = count.saturating_sub(budget.count_max);
+                let cutoff = time.before(budget.age_max);
+                let prefix = if is_own { own_events(&prefix) } else { prefix.clone() };
+                Op::Trim(Trim { prefix: &prefix, oldest, cutoff }).write(bytes);
+            }
         }
         for gone in &step.forgotten {
             let prefix = prefix_of(&gone.app);

@@ -34,9 +34,9 @@ pub(super) enum Op<'a> {
 /// The events to remove of one application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trim<'a> {
-    /// The prefix of the application.
+    /// The prefix of the application, or that of its own events.
     pub(super) prefix: &'a [u8],
-    /// The lowest number to keep.
+    /// The lowest number to keep, among the events of this kind.
     pub(super) oldest: u64,
     /// The earliest time to keep.
     pub(super) cutoff: Timestamp,

@@ -13,10 +13,10 @@ use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::store::codec::{self, HeadRecord, Meta};
 use crate::store::key::{
-    EVENTS, HEADS, Key, META, META_STORE, RECORDS, app_of_head, append_event, event_number,
-    prefix_of, range_of,
+    EVENTS, HEADS, Key, META, META_STORE, RECORDS, app_of_head, event_place, prefix_of, range_of,
+    range_of_events,
 };
-use crate::store::{Epoch, NumberedEvent, Position, ReadError, Retention};
+use crate::store::{Epoch, NumberedEvent, Position, ReadError, Retention, merged};
 
 /// Why a read of the database or of its log failed.
 #[derive(Debug)]
@@ -130,24 +130,36 @@ pub(super) fn read_events(
     now: Timestamp,
 ) -> Result<Vec<NumberedEvent>, ReadFailure> {
     let txn = database.begin_read()?;
-    let mut range = range_of(app);
-    if let Some(before) = before {
-        range.end = prefix_of(app);
-        append_event(&mut range.end, before);
-    }
-    let mut events = Vec::new();
     let table = txn.open_table(EVENTS)?;
-    for entry in table.range(&*range.start..&*range.end)?.rev().take(count_max) {
-        let (key, record) = entry?;
-        let number = event_number(key.value()).ok_or_else(|| bad_key(key.value()))?;
-        let event = codec::decode::<StatusEvent>(record.value());
-        let event = event.map_err(|reason| in_record(&Key::Event(app.clone(), number), reason))?;
-        if !retention.is_kept(event.time, now) {
-            break;
+    let read = |is_own: bool| -> Result<Vec<NumberedEvent>, ReadFailure> {
+        let mut range = range_of_events(&prefix_of(app), is_own);
+        if let Some(before) = before {
+            // The number among those of a kind is at most the number among all.
+            range.end.clone_from(&range.start);
+            range.end.extend_from_slice(&before.to_be_bytes());
         }
-        events.push(NumberedEvent { number, event });
-    }
-    Ok(events)
+        let budget = retention.budget(is_own);
+        let mut events = Vec::new();
+        for entry in table.range(&*range.start..&*range.end)?.rev() {
+            let (key, record) = entry?;
+            let place = event_place(key.value()).ok_or_else(|| bad_key(key.value()))?;
+            if before.is_some_and(|before| before <= place.number) {
+                continue;
+            }
+            if events.len() == count_max {
+                break;
+            }
+            let event = codec::decode::<StatusEvent>(record.value());
+            let event =
+                event.map_err(|reason| in_record(&Key::Event(app.clone(), place), reason))?;
+            if !budget.is_kept(event.time, now) {
+                break;
+            }
+            events.push(NumberedEvent { number: place.number, event });
+        }
+        Ok(events)
+    };
+    Ok(merged(read(true)?, read(false)?, count_max))
 }
 
 fn in_record(key: &Key, reason: String) -> ReadFailure {

@@ -5,8 +5,8 @@ use redb::{Database, Durability, ReadableTable, Table, WriteTransaction};
 use crate::domain::history::StatusEvent;
 use crate::store::codec::{self, FORMAT, Meta};
 use crate::store::key::{
-    EVENTS, HEADS, META, META_APPLIED, META_FORMAT, META_STORE, RECORDS, event_number,
-    range_of_prefix,
+    EVENTS, HEADS, META, META_APPLIED, META_FORMAT, META_STORE, RECORDS, event_place,
+    range_of_events, range_of_prefix, split_own,
 };
 
 use super::newest::Newest;
@@ -99,21 +99,22 @@ impl<'txn> Tables<'txn> {
     }
 
     fn trim(&mut self, Trim { prefix, oldest, cutoff }: Trim<'_>) -> Result<(), redb::Error> {
-        let whole = range_of_prefix(prefix);
+        let (app, is_own) = split_own(prefix);
+        let whole = range_of_events(app, is_own);
         let mut end = None;
         for entry in self.events.range(&*whole.start..&*whole.end)? {
             let (key, event) = entry?;
-            let Some(number) = event_number(key.value()) else { break };
+            let Some(place) = event_place(key.value()) else { break };
             // An event that cannot be read stays until its number is below `oldest`.
             let is_old = || {
                 let event = codec::decode::<StatusEvent>(event.value());
                 event.is_ok_and(|event| event.time < cutoff)
             };
-            if oldest <= number && !is_old() {
+            if oldest <= place.rank && !is_old() {
                 break;
             }
             let mut bytes = key.value().to_vec();
-            // The number is the last part of the key, so the key after this one is one byte longer.
+            // The numbers are the last part of the key: no other key begins with this one.
             bytes.push(0);
             end = Some(bytes);
         }

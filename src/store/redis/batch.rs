@@ -11,10 +11,10 @@ use crate::domain::history::StatusEvent;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
-use crate::domain::transition::{MemoryOnly, Transition, Write};
+use crate::domain::transition::{EventPlace, MemoryOnly, Transition, Write};
 use crate::store::codec;
 use crate::store::key::field_of;
-use crate::store::{Bucket, Retention};
+use crate::store::{Bucket, Budget, Retention};
 
 use super::key::{Key, KeySpace};
 use super::view::MasterNote;
@@ -52,7 +52,7 @@ pub(super) struct Batch {
     /// The statuses as a block, if they are many.
     block: Vec<u8>,
     block_entries: usize,
-    events: Vec<(u64, Timestamp, Vec<u8>)>,
+    events: Vec<(EventPlace, Timestamp, Vec<u8>)>,
 }
 
 /// Records to write and to remove.
@@ -108,8 +108,8 @@ impl Batch {
                 (_, value) => batch.others.write(field, value),
             }
         }
-        let numbered = (transition.first_event()..).zip(events);
-        batch.events = numbered.map(|(number, e)| (number, e.time, codec::encode(e))).collect();
+        let placed = transition.placed_events();
+        batch.events = placed.map(|(place, e)| (place, e.time, codec::encode(e))).collect();
         if others.as_deref() != Some("") && transition.moves_revision() {
             let size = codec::RECORD_BYTES * (1 + writes.len() + events.len());
             let body = BodyRef(*base, writes, events, memory_only, *time);
@@ -152,7 +152,7 @@ impl Batch {
         let removed = self.removed().map(Vec::len);
         let pairs = self.pairs().map(|(field, value)| field.len() + value.len());
         let events = self.events.iter().map(|(_, _, event)| event.len() + 32);
-        let counts = 2 * pairs.clone().count() + removed.clone().count() + 3 * events.len();
+        let counts = 2 * pairs.clone().count() + removed.clone().count() + 4 * events.len();
         let bytes = pairs.sum::<usize>() + removed.sum::<usize>() + events.sum::<usize>();
         (counts + ARGUMENTS, bytes + self.body.len() + self.block.len() + HEAD_BYTES)
     }
@@ -177,10 +177,11 @@ impl Batch {
             Key::Events(bucket, &self.app),
             Key::State(bucket),
             Key::Tombs(bucket),
+            Key::OwnEvents(bucket, &self.app),
         ];
         let head = &self.head;
-        let oldest = head.next_event.saturating_sub(retention.events_max);
-        let age_max = u64::try_from(retention.event_age_max.as_millis()).unwrap_or(u64::MAX);
+        let [others, own] = [false, true].map(|is_own| retention.budget(is_own));
+        let cutoff = |budget: Budget| self.time.before(budget.age_max).millis();
         let tombs_max = retention.tombstones_max.div_ceil(usize::from(keys.buckets));
         let names = names.map(|key| keys.name(key));
         let mut call = script::call_sized(&script::COMMIT, &names, self.size());
@@ -189,11 +190,12 @@ impl Batch {
         call.arg(head.revision.0).arg(codec::encode(&**head));
         call.arg(u8::from(self.clears)).arg(u8::from(head.deleted));
         call.arg(&self.body).arg(LOG_ENTRIES);
-        call.arg(event_id(oldest)).arg(self.time.millis().saturating_sub(age_max));
+        call.arg(others.count_max).arg(cutoff(others));
         call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));
         call.arg(self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default());
         call.arg(head.quiet_commits);
         call.arg(self.note.epoch_floor).arg(&*self.note.history);
+        call.arg(own.count_max).arg(cutoff(own)).arg(keys.own_events_prefix(bucket));
         call.arg(self.answers.len()).arg(self.pairs().count());
         call.arg(self.removed().count()).arg(self.events.len());
         call.arg(&self.block).arg(self.block_entries.max(self.statuses.len()));
@@ -205,8 +207,9 @@ impl Batch {
         for field in self.removed() {
             call.arg(field);
         }
-        for (number, time, event) in &self.events {
-            call.arg(event_id(*number)).arg(time.millis()).arg(event);
+        for (place, time, event) in &self.events {
+            call.arg(event_id(place.number)).arg(time.millis()).arg(event);
+            call.arg(u8::from(place.is_own));
         }
         call
     }

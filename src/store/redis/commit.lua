@@ -12,7 +12,8 @@
 -- Without arguments, the script removes the notes of other masters from the states of buckets. Each
 -- pipeline begins with such a call, because INFO takes longer than the comparisons of a commit.
 --
--- Calls from Lua are most of the cost of a commit of a few records, so the common one has eight.
+-- Calls from Lua are most of the cost of a commit of a few records, so the common one has eight, and two
+-- more if the application's own status changes.
 
 if #ARGV == 0 then
   local replication = redis.call('INFO', 'replication')
@@ -25,18 +26,18 @@ if #ARGV == 0 then
   return 1
 end
 
-local heads, app, log, events, state, tombs = unpack(KEYS)
+local heads, app, log, events, state, tombs, own_events = unpack(KEYS)
 local name, base, writer, seq, revision, head, clears, deleted, body, log_max,
-  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix, base_quiet, quiet,
-  counts_above, history = unpack(ARGV, 1, 19)
+  events_max, events_cutoff, tombs_max, app_prefix, events_prefix, base_quiet, quiet,
+  counts_above, history, own_max, own_cutoff, own_prefix = unpack(ARGV, 1, 22)
 -- The set fields begin with the new answers to requests.
-local answer_count, set_count = tonumber(ARGV[20]), tonumber(ARGV[21])
-local removed_count, event_count = tonumber(ARGV[22]), tonumber(ARGV[23])
+local answer_count, set_count = tonumber(ARGV[23]), tonumber(ARGV[24])
+local removed_count, event_count = tonumber(ARGV[25]), tonumber(ARGV[26])
 -- The statuses are a block, or, if they are few, the last fields to set and to remove.
-local block, status_count, removed_statuses = ARGV[24], tonumber(ARGV[25]), tonumber(ARGV[26])
+local block, status_count, removed_statuses = ARGV[27], tonumber(ARGV[28]), tonumber(ARGV[29])
 -- The processes that may follow the application, or '*' if they are not known.
-local others = ARGV[27]
-local sets_at = 28
+local others = ARGV[30]
+local sets_at = 31
 local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count
 
@@ -149,16 +150,21 @@ for i = removed_at, removed_end, 1000 do
   redis.call('HDEL', app, unpack(ARGV, i, math.min(i + 999, removed_end)))
 end
 
-for i = events_at, events_at + 3 * (event_count - 1), 3 do
-  redis.call('XADD', events, ARGV[i] .. '-0', 't', ARGV[i + 1], 'e', ARGV[i + 2])
+-- The application's own events and the others have a budget each.
+local adds_other, adds_own
+for i = events_at, events_at + 4 * (event_count - 1), 4 do
+  local is_own = ARGV[i + 3] == '1'
+  local to = is_own and own_events or events
+  redis.call('XADD', to, ARGV[i] .. '-0', 't', ARGV[i + 1], 'e', ARGV[i + 2])
+  adds_own, adds_other = adds_own or is_own, adds_other or not is_own
 end
-if event_count > 0 then
-  redis.call('XTRIM', events, 'MINID', events_oldest .. '-0')
+local function trim(stream, max, cutoff)
+  redis.call('XTRIM', stream, 'MAXLEN', max)
   -- Usually the oldest event is young enough, so the first look reads only one.
-  local cutoff, count = tonumber(events_cutoff), 1
+  local count = 1
   while true do
     local last_old
-    for _, entry in ipairs(redis.call('XRANGE', events, '-', '+', 'COUNT', count)) do
+    for _, entry in ipairs(redis.call('XRANGE', stream, '-', '+', 'COUNT', count)) do
       if cutoff <= tonumber(entry[2][2]) then
         break
       end
@@ -167,9 +173,15 @@ if event_count > 0 then
     if not last_old then
       break
     end
-    redis.call('XTRIM', events, 'MINID', (string.gsub(last_old, '-0$', '-1')))
+    redis.call('XTRIM', stream, 'MINID', (string.gsub(last_old, '-0$', '-1')))
     count = 64
   end
+end
+if adds_other then
+  trim(events, events_max, tonumber(events_cutoff))
+end
+if adds_own then
+  trim(own_events, own_max, tonumber(own_cutoff))
 end
 
 local tomb_count = 0
@@ -212,7 +224,7 @@ if moves then
     end
     redis.call('HDEL', heads, gone)
     -- These keys are not declared, but have the same hash tag as the declared ones.
-    redis.call('DEL', app_prefix .. gone, events_prefix .. gone)
+    redis.call('DEL', app_prefix .. gone, events_prefix .. gone, own_prefix .. gone)
   end
   if forgotten then
     redis.call('HSET', state, 'forgotten', forgotten)

@@ -42,6 +42,8 @@ pub(super) enum Key<'a> {
     /// One per application: `bw:{b07}:events:<namespace>/<application>`, a stream of its history,
     /// where event `n` has the id `<n+1>-0`. Removed with the tombstone.
     Events(Bucket, &'a AppName),
+    /// One per application: `bw:{b07}:own:<namespace>/<application>`, the same for its own events.
+    OwnEvents(Bucket, &'a AppName),
 }
 
 /// The names of the keys of one store, in a Redis that other programs may use too.
@@ -71,6 +73,7 @@ impl KeySpace {
             Key::Tombs(b) => format!("{prefix}:{}:tombs", tag(b)),
             Key::App(b, app) => format!("{}{app}", self.app_prefix(b)),
             Key::Events(b, app) => format!("{}{app}", self.events_prefix(b)),
+            Key::OwnEvents(b, app) => format!("{}{app}", self.own_events_prefix(b)),
         }
     }
 
@@ -82,6 +85,11 @@ impl KeySpace {
     /// Returns the prefix of the keys of histories.
     pub(super) fn events_prefix(&self, bucket: Bucket) -> String {
         format!("{}:{}:events:", self.prefix, tag(bucket))
+    }
+
+    /// Returns the prefix of the keys of own events.
+    pub(super) fn own_events_prefix(&self, bucket: Bucket) -> String {
+        format!("{}:{}:own:", self.prefix, tag(bucket))
     }
 
     /// Returns the bucket of an application: CRC-32 of `<namespace>/<application>`, modulo the
@@ -117,6 +125,7 @@ mod tests {
             (Key::Tombs(b), "bw:{b07}:tombs"),
             (Key::App(b, &app), "bw:{b07}:app:default/web"),
             (Key::Events(b, &app), "bw:{b07}:events:default/web"),
+            (Key::OwnEvents(b, &app), "bw:{b07}:own:default/web"),
         ] {
             assert_eq!(keys.name(key), name);
         }

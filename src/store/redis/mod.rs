@@ -353,13 +353,14 @@ impl Store for RedisStore {
     ) -> Result<Vec<NumberedEvent>, ReadError> {
         let Shared { keys, retention, .. } = &*self.shared;
         let bucket = keys.bucket_of(app);
-        let count = u64::try_from(count_max).unwrap_or(u64::MAX).min(retention.events_max);
+        let most = retention.events_max.max(retention.own_events_max);
+        let count = u64::try_from(count_max).unwrap_or(u64::MAX).min(most);
         if count == 0 || before == Some(0) {
             return Ok(Vec::new());
         }
         let ask = read::ask_events(keys, bucket, app, before, count);
         let values = self.shared.links.run(&tag(bucket), &ask).await?;
-        read::read_events(app, &values, retention, self.now())
+        read::read_events(app, &values, retention, count_max, self.now())
     }
 
     fn replica(&self) -> ReplicaId {

@@ -14,7 +14,8 @@ use crate::domain::unit::presence::ReplicaId;
 use crate::store::heads::{Heads, Watermarks};
 use crate::store::key::Key as Record;
 use crate::store::{
-    Broadcast, Bucket, Change, NumberedEvent, Position, ReadError, Retention, Takeover, codec,
+    Broadcast, Bucket, Budget, Change, NumberedEvent, Position, ReadError, Retention, Takeover,
+    codec, merged,
 };
 
 use super::batch::{decode_body, event_id};
@@ -167,7 +168,8 @@ fn read_note(values: &[Value]) -> Option<MasterNote> {
     })
 }
 
-/// Returns the command that reads the events of an application before a number, newest first.
+/// Returns the commands that read the own events of an application before a number, and the others,
+/// newest first.
 pub(super) fn ask_events(
     keys: &KeySpace,
     bucket: Bucket,
@@ -176,13 +178,15 @@ pub(super) fn ask_events(
     count: u64,
 ) -> Pipeline {
     let mut pipeline = redis::pipe();
-    let read = pipeline.cmd("XREVRANGE").arg(keys.name(Key::Events(bucket, app)));
-    match before {
-        // Event `n` has the id `n + 1`, so the event before `before` has the id `before`.
-        Some(before) => read.arg(before),
-        None => read.arg("+"),
-    };
-    read.arg("-").arg("COUNT").arg(count);
+    for key in [Key::OwnEvents(bucket, app), Key::Events(bucket, app)] {
+        let read = pipeline.cmd("XREVRANGE").arg(keys.name(key));
+        match before {
+            // Event `n` has the id `n + 1`, so the event before `before` has the id `before`.
+            Some(before) => read.arg(before),
+            None => read.arg("+"),
+        };
+        read.arg("-").arg("COUNT").arg(count);
+    }
     pipeline
 }
 
@@ -191,11 +195,23 @@ pub(super) fn read_events(
     app: &AppName,
     values: &[Value],
     retention: &Retention,
+    count_max: usize,
     now: Timestamp,
 ) -> Result<Vec<NumberedEvent>, ReadError> {
     reply::check(values)?;
+    let own = read_stream(app, values.first(), retention.budget(true), now)?;
+    let others = read_stream(app, values.get(1), retention.budget(false), now)?;
+    Ok(merged(own, others, count_max))
+}
+
+fn read_stream(
+    app: &AppName,
+    value: Option<&Value>,
+    budget: Budget,
+    now: Timestamp,
+) -> Result<Vec<NumberedEvent>, ReadError> {
     let mut events = Vec::new();
-    for entry in values.first().map(reply::items).unwrap_or_default() {
+    for entry in value.map(reply::items).unwrap_or_default() {
         let bad = |reason: &str| ReadError::Corrupt {
             record: format!("event of {app}"),
             reason: reason.to_string(),
@@ -203,7 +219,7 @@ pub(super) fn read_events(
         let (id, fields) = read_entry(entry).ok_or_else(|| bad("it has no id"))?;
         let bytes = field(&fields, b"e").ok_or_else(|| bad("it is missing"))?;
         let event: StatusEvent = codec::decode(bytes).map_err(|reason| bad(&reason))?;
-        if !retention.is_kept(event.time, now) {
+        if !budget.is_kept(event.time, now) {
             break;
         }
         events.push(NumberedEvent { number: id.0.saturating_sub(event_id(0)), event });

@@ -1336,7 +1336,11 @@ type Ttls struct {
 	// Ttl of statuses that are reported without one. Absent or zero: they do not expire. 1 s to 30 days.
 	DefaultTtl *durationpb.Duration `protobuf:"bytes,1,opt,name=default_ttl,json=defaultTtl,proto3" json:"default_ttl,omitempty"`
 	// How long a unit may stay silent after its last ttl passed, before it is lost. 1 s to 30 days; default 2 min.
-	LostAfter     *durationpb.Duration `protobuf:"bytes,2,opt,name=lost_after,json=lostAfter,proto3" json:"lost_after,omitempty"`
+	LostAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=lost_after,json=lostAfter,proto3" json:"lost_after,omitempty"`
+	// How long a stateless unit stays lost before it is removed, once as many successors are fresh as stateless units are
+	// missing. A successor began after the last contact with the lost unit; if `hand_over` names a label, it has the same
+	// value of it. Without successors the unit stays lost. Zero: it is never removed. 1 s to 30 days; default 10 min.
+	ReplacedAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=replaced_after,json=replacedAfter,proto3" json:"replaced_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1381,6 +1385,13 @@ func (x *Ttls) GetDefaultTtl() *durationpb.Duration {
 func (x *Ttls) GetLostAfter() *durationpb.Duration {
 	if x != nil {
 		return x.LostAfter
+	}
+	return nil
+}
+
+func (x *Ttls) GetReplacedAfter() *durationpb.Duration {
+	if x != nil {
+		return x.ReplacedAfter
 	}
 	return nil
 }
@@ -2441,12 +2452,13 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\x05R\x05count\"H\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
-	"\x05order\x18\x02 \x03(\x0e2\x14.bellwether.v1.LevelR\x05order\"|\n" +
+	"\x05order\x18\x02 \x03(\x0e2\x14.bellwether.v1.LevelR\x05order\"\xbe\x01\n" +
 	"\x04Ttls\x12:\n" +
 	"\vdefault_ttl\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"defaultTtl\x128\n" +
 	"\n" +
-	"lost_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tlostAfter\"$\n" +
+	"lost_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tlostAfter\x12@\n" +
+	"\x0ereplaced_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\rreplacedAfter\"$\n" +
 	"\x0eExternalLeader\x12\x12\n" +
 	"\x04unit\x18\x01 \x01(\tR\x04unit\"D\n" +
 	"\x05Latch\x12\x1c\n" +
@@ -2659,42 +2671,43 @@ var file_bellwether_v1_status_proto_depIdxs = []int32{
 	0,  // 20: bellwether.v1.Policy.order:type_name -> bellwether.v1.Level
 	28, // 21: bellwether.v1.Ttls.default_ttl:type_name -> google.protobuf.Duration
 	28, // 22: bellwether.v1.Ttls.lost_after:type_name -> google.protobuf.Duration
-	28, // 23: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
-	14, // 24: bellwether.v1.ApplicationConfig.policy:type_name -> bellwether.v1.Policy
-	3,  // 25: bellwether.v1.ApplicationConfig.lost_units:type_name -> bellwether.v1.LostUnits
-	15, // 26: bellwether.v1.ApplicationConfig.ttls:type_name -> bellwether.v1.Ttls
-	0,  // 27: bellwether.v1.ApplicationConfig.serving_levels:type_name -> bellwether.v1.Level
-	16, // 28: bellwether.v1.ApplicationConfig.external_leader:type_name -> bellwether.v1.ExternalLeader
-	28, // 29: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
-	20, // 30: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
-	17, // 31: bellwether.v1.ApplicationConfig.latches:type_name -> bellwether.v1.Latch
-	18, // 32: bellwether.v1.ApplicationConfig.damping:type_name -> bellwether.v1.Damping
-	28, // 33: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
-	12, // 34: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
-	13, // 35: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
-	27, // 36: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
-	27, // 37: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
-	19, // 38: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
-	27, // 39: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
-	2,  // 40: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
-	0,  // 41: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
-	27, // 42: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
-	22, // 43: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
-	27, // 44: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
-	27, // 45: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
-	27, // 46: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
-	11, // 47: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
-	0,  // 48: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
-	0,  // 49: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
-	2,  // 50: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
-	6,  // 51: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
-	25, // 52: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
-	7,  // 53: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
-	54, // [54:54] is the sub-list for method output_type
-	54, // [54:54] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	28, // 23: bellwether.v1.Ttls.replaced_after:type_name -> google.protobuf.Duration
+	28, // 24: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
+	14, // 25: bellwether.v1.ApplicationConfig.policy:type_name -> bellwether.v1.Policy
+	3,  // 26: bellwether.v1.ApplicationConfig.lost_units:type_name -> bellwether.v1.LostUnits
+	15, // 27: bellwether.v1.ApplicationConfig.ttls:type_name -> bellwether.v1.Ttls
+	0,  // 28: bellwether.v1.ApplicationConfig.serving_levels:type_name -> bellwether.v1.Level
+	16, // 29: bellwether.v1.ApplicationConfig.external_leader:type_name -> bellwether.v1.ExternalLeader
+	28, // 30: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
+	20, // 31: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
+	17, // 32: bellwether.v1.ApplicationConfig.latches:type_name -> bellwether.v1.Latch
+	18, // 33: bellwether.v1.ApplicationConfig.damping:type_name -> bellwether.v1.Damping
+	28, // 34: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
+	12, // 35: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
+	13, // 36: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
+	27, // 37: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
+	27, // 38: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
+	19, // 39: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
+	27, // 40: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
+	2,  // 41: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
+	0,  // 42: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
+	27, // 43: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
+	22, // 44: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
+	27, // 45: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
+	27, // 46: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
+	27, // 47: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
+	11, // 48: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
+	0,  // 49: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
+	0,  // 50: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
+	2,  // 51: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
+	6,  // 52: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
+	25, // 53: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
+	7,  // 54: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_status_proto_init() }

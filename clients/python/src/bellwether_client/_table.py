@@ -607,7 +607,7 @@ MESSAGES = {
         "name:s order:*e=LEVEL_UNSPECIFIED"
     ),
     "Ttls": (
-        "default_ttl:d lost_after:d"
+        "default_ttl:d lost_after:d replaced_after:d"
     ),
     "ExternalLeader": (
         "unit:s"

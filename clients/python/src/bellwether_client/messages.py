@@ -213,6 +213,7 @@ class TtlsInput(TypedDict, total=False):
 
     default_ttl: Optional[float]
     lost_after: Optional[float]
+    replaced_after: Optional[float]
 
 
 class ExternalLeaderInput(TypedDict, total=False):
@@ -874,6 +875,7 @@ class Ttls(TypedDict):
 
     default_ttl: Optional[float]
     lost_after: Optional[float]
+    replaced_after: Optional[float]
 
 
 class ExternalLeader(TypedDict):

@@ -227,6 +227,11 @@ pub struct Ttls {
     /// How long a unit may stay silent after its last ttl passed, before it is lost. 1 s to 30 days; default 2 min.
     #[prost(message, optional, tag = "2")]
     pub lost_after: ::core::option::Option<::prost_types::Duration>,
+    /// How long a stateless unit stays lost before it is removed, once as many successors are fresh as stateless units are
+    /// missing. A successor began after the last contact with the lost unit; if `hand_over` names a label, it has the same
+    /// value of it. Without successors the unit stays lost. Zero: it is never removed. 1 s to 30 days; default 10 min.
+    #[prost(message, optional, tag = "3")]
+    pub replaced_after: ::core::option::Option<::prost_types::Duration>,
 }
 /// Leadership that is decided outside Bellwether, for example by Juju.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1900,8 +1905,8 @@ pub struct ConfigureApplicationRequest {
     #[prost(message, optional, tag = "3")]
     pub config: ::core::option::Option<ApplicationConfig>,
     /// Fields to take from `config`: `policy`, `lost_units`, `ttls`, `ttls.default_ttl`, `ttls.lost_after`,
-    /// `serving_levels`, `external_leader`, `collect_interval`, `hand_over`, `latches`, `damping`, `lease_duration`,
-    /// `drop_leader_status`, or `*` for all. A field that is named here and absent in `config` returns to its default.
+    /// `ttls.replaced_after`, `serving_levels`, `external_leader`, `collect_interval`, `hand_over`, `latches`, `damping`,
+    /// `lease_duration`, `drop_leader_status`, or `*` for all. A field that is named here and absent in `config` returns to its default.
     /// Absent: the fields that are present in `config`.
     #[prost(message, optional, tag = "4")]
     pub update_mask: ::core::option::Option<::prost_types::FieldMask>,

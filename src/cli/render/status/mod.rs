@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::cli::render::paint::Paint;
 use crate::cli::render::table::{Cell, Table};
-use crate::cli::render::text::{middle, with_notes};
+use crate::cli::render::text::{counted, middle, with_notes};
 use crate::cli::render::{Screen, time};
 use crate::cli::silence::{Silence, level_of};
 use crate::cli::{level, silence};
@@ -163,6 +163,9 @@ pub fn application_message(application: &Application, width: Option<usize>) -> S
     }
     let silent = Silence::in_status(&status).counts();
     notes.extend(silent.map(|(count, word)| format!("{count} {word} !")));
+    if 0 < status.fault_count {
+        notes.push(counted(status.fault_count, "open error", "open errors") + " !");
+    }
     with_notes(&text, &notes.join(", "))
 }
 

@@ -182,6 +182,22 @@ api/2   unknown  6m !  -          no report for 6m (ttl 90s)
 }
 
 #[test]
+fn open_errors_are_marked() {
+    for (fault_count, expected) in [
+        (0, "  serving\n"),
+        (1, "  serving (1 open error !)\n"),
+        (30, "  serving (30 open errors !)\n"),
+    ] {
+        let status = mk_status(Level::Active, "", "serving", 5);
+        let status = AggregatedStatus { fault_count, ..status };
+        let application = mk_application("a", 1, status);
+        let applications = vec![ApplicationView { application, ..ApplicationView::default() }];
+        let text = render(&View { applications, ..mk_view() }, false, mk_now(), PLAIN);
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
 fn stale_counts_as_stale_and_flapping_is_marked_at_its_unit() {
     let stale = AggregatedStatus { stale_units: 1, ..mk_status(Level::Active, "a/0", "", 5) };
     let mut api = mk_api();

@@ -92,7 +92,7 @@ pub fn marks(app: &v1::Application) -> Vec<String> {
         (status.lost_units, "lost"),
         (status.uncertain_units, "uncertain"),
         (status.flapping_count, "flapping"),
-        (status.fault_count, "open faults"),
+        (status.fault_count, if status.fault_count == 1 { "open error" } else { "open errors" }),
     ];
     let counted = counted.into_iter().filter(|(count, _)| 0 < *count);
     let mut marks: Vec<String> = counted.map(|(count, word)| format!("{count} {word}")).collect();

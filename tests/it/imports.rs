@@ -1,0 +1,155 @@
+//! `bellwether import juju` against the real server: what it shows, when it is old, and what it
+//! never removes by itself.
+
+use std::process::Stdio;
+use std::time::Instant;
+
+use crate::cli::{Running, Said, command, ok, run};
+use crate::server::{DEADLINE, LOOK_EVERY, Server};
+
+fn fixture(name: &str) -> String {
+    format!("{}/tests/data/juju-status/{name}.json", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Runs a command until its result is as expected.
+fn until(server: &Server, line: &[&str], is_it: impl Fn(&Said) -> bool) -> Said {
+    let start = Instant::now();
+    loop {
+        let said = run(server, line);
+        if is_it(&said) {
+            return said;
+        }
+        assert!(start.elapsed() < DEADLINE, "{line:?}: {:?} {}{}", said.code, said.out, said.err);
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+#[test]
+fn an_agent_that_is_alive_hides_no_workload() {
+    let server = Server::ephemeral();
+    let said = run(&server, &["-n", "m", "import", "juju", &fixture("alive-agents")]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let status = ok(&server, &["-n", "m", "status"]);
+    let row = |name: &str| {
+        let row = status.lines().find(|line| line.starts_with(&format!("{name} ")));
+        row.unwrap_or_else(|| panic!("{name} is not in:\n{status}")).to_string()
+    };
+    for (name, level) in
+        [("shop", "unknown"), ("offered", "unknown"), ("batch", "terminated"), ("odd", "waiting")]
+    {
+        assert!(row(name).contains(level), "{status}");
+    }
+    assert!(row("odd").contains("failed: disk is gone"), "{status}");
+    let odd = ok(&server, &["-n", "m", "status", "odd", "-o", "json"]);
+    assert!(odd.contains("UnrecognizedStatus"), "{odd}");
+    assert_eq!(run(&server, &["-n", "m", "status", "--exit-status"]).code, Some(13));
+    let wait = ["-n", "m", "wait", "--for", "active", "shop", "--timeout", "1s"];
+    assert_eq!(run(&server, &wait).code, Some(124));
+    assert_eq!(run(&server, &["-n", "m", "health", "shop"]).code, Some(1));
+}
+
+#[test]
+fn facts_about_machines_reach_their_units() {
+    let server = Server::ephemeral();
+    let said = run(&server, &["-n", "m", "import", "juju", &fixture("broken-machines")]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for note in [
+        "note: the model: suspended: the cloud credential is not valid\n",
+        "note: machine 4: down\n",
+        "note: storage data/0: error: volume refused\n",
+        "note: facts that no status shows: ",
+    ] {
+        assert!(said.err.contains(note), "{note:?} is not in:\n{}", said.err);
+    }
+    let shop = ok(&server, &["-n", "m", "why", "shop"]);
+    assert!(shop.contains("shop is error"), "{shop}");
+    assert!(shop.contains("machine 3: provisioning error: no images for arch riscv64"), "{shop}");
+    let fine = ok(&server, &["-n", "m", "why", "fine"]);
+    for expected in [
+        "machine 5: error: profile refused",
+        "over budget",
+        "application fine is dying",
+        "unit fine/0 is dying",
+        "scale 3: 1 unit there",
+    ] {
+        assert!(fine.contains(expected), "{expected:?} is not in:\n{fine}");
+    }
+}
+
+#[test]
+fn an_import_that_fails_is_seen_and_makes_nothing_look_fresh() {
+    let server = Server::ephemeral();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("status.json");
+    std::fs::copy(fixture("snappass"), &path).unwrap();
+    let line = ["import", "juju", "--every", "1s", "--", "cat", path.to_str().unwrap()];
+    let importer = Running(command(&server, &line).stderr(Stdio::null()).spawn().unwrap());
+    let status = ["-n", "tt", "status", "--exit-status"];
+    until(&server, &status, |said| said.code == Some(0));
+    std::fs::remove_file(&path).unwrap();
+    let shown = until(&server, &status, |said| said.out.contains("the import fails"));
+    assert!(shown.out.contains("import.juju    waiting"), "{}", shown.out);
+    until(&server, &status, |said| said.code == Some(13) && said.out.contains("1 stale"));
+    let wait = ["-n", "tt", "wait", "snappass-test", "--for", "active", "--timeout", "1s"];
+    assert_eq!(run(&server, &wait).code, Some(124));
+    // The next document ends it.
+    std::fs::copy(fixture("snappass"), &path).unwrap();
+    let well = until(&server, &status, |said| said.code == Some(0));
+    assert!(!well.out.contains("import.juju"), "{}", well.out);
+    // An importer that is gone is noticed by the ttl alone.
+    drop(importer);
+    until(&server, &status, |said| said.code == Some(13));
+}
+
+#[test]
+fn a_repeat_of_an_import_with_a_ttl_changes_nothing() {
+    let server = Server::ephemeral();
+    let import = ["import", "juju", "--ttl", "1m", &fixture("snappass")];
+    ok(&server, &import);
+    let again = run(&server, &import);
+    assert!(again.err.contains("(nothing changed)"), "{}", again.err);
+    let log = ok(&server, &["-n", "tt", "status", "-o", "json"]);
+    let application: serde_json::Value = serde_json::from_str(&log).unwrap();
+    let revision = application["applications"][0]["revision"].clone();
+    ok(&server, &import);
+    let log = ok(&server, &["-n", "tt", "status", "-o", "json"]);
+    let application: serde_json::Value = serde_json::from_str(&log).unwrap();
+    assert_eq!(application["applications"][0]["revision"], revision);
+    let wrong = run(&server, &["import", "juju", "--ttl", "0", &fixture("snappass")]);
+    assert_eq!(wrong.code, Some(2), "{}", wrong.err);
+}
+
+#[test]
+fn a_filtered_document_removes_nothing_without_prune() {
+    let server = Server::ephemeral();
+    let names = |status: &str| {
+        let name = |name: &&str| status.lines().any(|line| line.starts_with(&format!("{name} ")));
+        ["ca", "db", "mq", "web"].into_iter().filter(name).collect::<Vec<_>>().join(" ")
+    };
+    ok(&server, &["import", "juju", &fixture("four-applications")]);
+    let filtered = run(&server, &["import", "juju", &fixture("one-of-four")]);
+    assert_eq!(filtered.code, Some(1), "{}", filtered.err);
+    assert!(filtered.err.contains("which stays: ca, db, mq; "), "{}", filtered.err);
+    assert_eq!(names(&ok(&server, &["-n", "m", "status"])), "ca db mq web");
+    let pruned = run(&server, &["import", "juju", "--prune", &fixture("one-of-four")]);
+    assert_eq!(pruned.code, Some(0), "{}", pruned.err);
+    assert!(pruned.err.contains("removed: ca, db, mq\n"), "{}", pruned.err);
+    assert_eq!(names(&ok(&server, &["-n", "m", "status"])), "web");
+}
+
+#[test]
+fn an_importer_shows_that_it_keeps_what_the_document_lacks() {
+    let server = Server::ephemeral();
+    ok(&server, &["import", "juju", &fixture("four-applications")]);
+    let document = fixture("one-of-four");
+    let line = ["import", "juju", "--every", "1s", "--", "cat", &document];
+    let _importer = Running(command(&server, &line).stderr(Stdio::null()).spawn().unwrap());
+    let status = ["-n", "m", "status", "import.juju"];
+    let shown = until(&server, &status, |said| said.out.contains("blocked"));
+    assert!(
+        shown.out.contains("lacks more than half of the imported: ca, db, mq"),
+        "{}",
+        shown.out
+    );
+    assert!(shown.out.contains("start the import with --prune"), "{}", shown.out);
+}
