@@ -4614,7 +4614,7 @@ pub struct ReportErrorResponse {
     /// Revision of the application with the report.
     #[prost(uint64, tag = "2")]
     pub revision: u64,
-    /// Improvements for the author of the worker: the texts that were cut.
+    /// Improvements for the author of the worker: a code that cannot be one of its system, and the texts that were cut.
     #[prost(string, repeated, tag = "3")]
     pub advice: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
