@@ -66,7 +66,7 @@ impl Killed {
         let mut server = Server::spawn(accepting);
         let said = std::fs::read_to_string(log.path()).unwrap();
         let warned =
-            |line: &&str| line.contains("\"WARN\"") && line.contains("acknowledged commits");
+            |line: &str| line.contains("\"WARN\"") && line.contains("acknowledged commits");
         assert!(said.lines().any(warned), "{said}");
         let lost = self.epoch.replace("-0", "-1");
         let mut applications = server.applications().await;
