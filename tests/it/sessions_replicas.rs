@@ -1,7 +1,7 @@
 //! Sessions on one of two replicas over one Redis: asked from the other replica, taken over by it,
 //! and their state after the death or a freeze of their own replica.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::connect_response::Message as Told;
@@ -9,7 +9,7 @@ use bellwether::proto::v1::{Freshness, Level};
 
 use crate::peer::{Peer, hello, status};
 use crate::redis::Redis;
-use crate::server::{DEADLINE, Server, eventually, reason};
+use crate::server::{Server, eventually, reason};
 use crate::sessions::{level, unit};
 
 /// Short times, so that half a minute of waiting takes a few seconds.
