@@ -60,7 +60,7 @@ pub(super) fn calls<S: GrpcService>(
     Future: Send,
 > {
     service_fn(move |request: Request<Incoming>| {
-        let open = caller.begin_call();
+        let mut open = caller.begin_call();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(caller.clone());
         request.extensions_mut().insert(presented.clone());
@@ -68,7 +68,6 @@ pub(super) fn calls<S: GrpcService>(
         let is_divided = request.version() == Version::HTTP_2;
         // Within the task of the call: a stream that opens gives its share back in the same turn.
         async move {
-            let working = open.work();
             let share = match Share::take(&room, size::CALL) {
                 Ok(share) => Ok(share),
                 Err(_full) => Share::wait(&room, size::CALL).await,
@@ -77,13 +76,12 @@ pub(super) fn calls<S: GrpcService>(
                 Ok(share) => share,
                 Err(full) => return Ok(bare(&full, request.headers(), AnswerBody::empty(open))),
             };
-            let body = |inner: S::Body| {
+            let answer = service.call(request).await?;
+            open.answered();
+            Ok(answer.map(|inner: S::Body| {
                 let is_stream = inner.is_stream();
                 AnswerBody::new(inner, open, share, is_stream, is_divided)
-            };
-            let answer = service.call(request).await?;
-            drop(working);
-            Ok(answer.map(body))
+            }))
         }
     })
 }

@@ -174,40 +174,38 @@ impl Caller {
         Share::new(&self.link.tally.holder, principal, kind)
     }
 
-    /// Counts a call as open until the returned value is dropped.
+    /// Counts a call as open until the returned value is dropped, and its handler as working until
+    /// it has answered.
     pub(super) fn begin_call(&self) -> OpenCall {
         self.link.calls.fetch_add(1, Ordering::Relaxed);
-        OpenCall(self.link.clone())
+        self.link.working.fetch_add(1, Ordering::Relaxed);
+        OpenCall { link: self.link.clone(), is_working: true }
     }
 }
 
 /// An open call.
 #[derive(Debug)]
-pub(super) struct OpenCall(Arc<Link>);
-
-impl OpenCall {
-    /// Counts the handler of the call as working until the returned value is dropped.
-    pub(super) fn work(&self) -> Working<'_> {
-        self.0.working.fetch_add(1, Ordering::Relaxed);
-        Working(&self.0)
-    }
+pub(super) struct OpenCall {
+    link: Arc<Link>,
+    is_working: bool,
 }
 
-/// A handler that works.
-pub(super) struct Working<'a>(&'a Link);
-
-impl Drop for Working<'_> {
-    fn drop(&mut self) {
-        self.0.working.fetch_sub(1, Ordering::Relaxed);
+impl OpenCall {
+    /// Notes that the handler has answered.
+    pub(super) fn answered(&mut self) {
+        if std::mem::take(&mut self.is_working) {
+            self.link.working.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
+        self.answered();
         // Before the count, so that a connection without calls never has an old time.
-        self.0.stamp();
-        if self.0.calls.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.emptied.notify_one();
+        self.link.stamp();
+        if self.link.calls.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.link.emptied.notify_one();
         }
     }
 }
@@ -219,14 +217,17 @@ mod tests {
     use crate::service::intake::budget::Budget;
     use crate::service::outgoing;
 
-    #[tokio::test]
-    async fn a_connection_is_idle_once_its_last_call_has_ended() {
+    fn mk_link() -> Arc<Link> {
         let answers = || outgoing::Budget::new("answers", 1);
         let peer = Peer::of([10, 0, 0, 1].into());
         let tally = Arc::new(Tally::new(peer, Budget::new("bytes", 1), answers()));
         let room = Room::of_connection(answers(), answers(), answers(), Duration::ZERO);
-        let link = Link::new(1, tally, Arc::from([]), room, Instant::now());
-        let caller = Caller::new(Arc::new(link));
+        Arc::new(Link::new(1, tally, Arc::from([]), room, Instant::now()))
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_idle_once_its_last_call_has_ended() {
+        let caller = Caller::new(mk_link());
         assert!(caller.link.idle_since().is_some());
         let (first, second) = (caller.begin_call(), caller.begin_call());
         drop(first);
@@ -241,16 +242,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_stalls_once_no_handler_works_and_no_byte_is_taken() {
-        let tally = Tally::new(Peer::of([10, 0, 0, 1].into()), Budget::new("bytes", 1));
-        let link = Arc::new(Link::new(1, Arc::new(tally), Arc::from([]), Instant::now()));
+        let link = mk_link();
         let grace = Duration::from_secs(1);
         let is_stalled =
             async || tokio::time::timeout(3 * grace / 2, link.stalled_for(grace)).await.is_ok();
-        let call = Caller::new(link.clone()).begin_call();
+        let mut call = Caller::new(link.clone()).begin_call();
+        assert!(!is_stalled().await, "its handler works");
+        call.answered();
         assert!(is_stalled().await, "an open call alone is no work");
-        let working = call.work();
-        assert!(!is_stalled().await);
-        drop(working);
         let taken = link.taken();
         let (stalled, ()) = tokio::join!(is_stalled(), async {
             tokio::time::sleep(grace / 2).await;

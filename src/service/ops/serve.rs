@@ -22,6 +22,7 @@ use super::Scraper;
 use crate::security::tls::Tls;
 use crate::service::edge::{Gate, Limits, accept, transport};
 use crate::service::options::CONNECTION_SHARE;
+use crate::service::outgoing;
 use crate::service::sparse::Sparse;
 use crate::telemetry::{ConnectionEnd, Metrics};
 
@@ -81,6 +82,8 @@ fn gate() -> Gate {
         bytes_per_connection_max: 0,
         bytes_per_peer_max: 0,
         bytes_max: 0,
+        // Its answers are small, and each has the age of its connection.
+        answers: outgoing::Limits::default(),
     };
     Gate::new(limits, Metrics::disabled())
 }
