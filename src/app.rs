@@ -174,6 +174,10 @@ impl App {
         let stopped = CancellationToken::new();
         let gate = Gate::new(config.service.connections.clone(), metrics.clone());
         let ready = readiness(&store, &draining, &gate);
+        let mut files: Vec<Arc<dyn Reload>> = self.tls.iter().map(|tls| tls.clone() as _).collect();
+        files.extend(protection.files());
+        let followed = files.clone();
+        metrics.observe_files(move || Protection::ages(&followed));
         let tls = |port| self.tls.clone().map(|files| Tls::new(files, port));
         let has_tls = config.tls.as_ref().is_some_and(|tls| tls.with_ops);
         let ops = tokio::spawn(ops::serve(
@@ -190,8 +194,6 @@ impl App {
             stopped.clone(),
         ));
         let grpc_tls = tls(Port::Grpc);
-        let mut files: Vec<Arc<dyn Reload>> = self.tls.into_iter().map(|tls| tls as _).collect();
-        files.extend(protection.files());
         let fetches = follow_issuers(&protection);
         let space = follow_space(&store, &metrics);
         let follow = reload::follow(files, self.reload_now, move |stale, has_changed| {

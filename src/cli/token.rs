@@ -17,7 +17,8 @@ use crate::security::identity::token::{TokenEntry, Tokens};
 /// Make, list and revoke static tokens
 ///
 /// It works on the file of `serve --tokens`, on the machine that has it. A running server reads the
-/// file again within seconds.
+/// file again within seconds. The file ends with the table `[end]`, so that a server refuses a part
+/// of it and keeps the tokens that it has.
 #[derive(clap::Subcommand)]
 pub enum Action {
     /// Make a token, and print it once on stdout
@@ -34,6 +35,8 @@ pub enum Action {
     /// List the tokens, without the tokens themselves
     List(FileArgs),
     /// Remove a token; its open streams end within seconds
+    ///
+    /// Without the last token the file has `revoked_all = true`: the server refuses an empty file.
     Revoke {
         /// Name of the token
         #[arg(value_name = "ID")]
@@ -82,7 +85,10 @@ pub fn run(action: Action, context: &Context) -> anyhow::Result<()> {
                 return Err(NotFoundError(format!("there is no token {id} in {place}")).into());
             }
             replace(&file.tokens, &tokens.text())?;
-            say(&format!("revoked token {id}; servers refuse it within seconds"));
+            let was_last = tokens.iter().next().is_none();
+            let rest =
+                if was_last { "; it was the last one, so they refuse every token" } else { "" };
+            say(&format!("revoked token {id}; servers refuse it within seconds{rest}"));
         }
     }
     Ok(())

@@ -3,9 +3,11 @@
 //! ```text
 //!  files --> Reloaded: parsed, checked --> Tls: new connections use the newest valid files
 //!    ^          |  every 3 s, SIGHUP
-//!    '-- look --'  an invalid file: the previous one stays, a log line, a metric
+//!    '-- look --'  a file that is invalid, cut or silent: the previous one stays,
+//!                  a log line, a metric
 //! ```
 
+mod closing;
 mod error;
 pub mod get;
 pub mod identity;

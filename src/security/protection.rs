@@ -1,7 +1,8 @@
 //! What protects the calls of this server, and the sign that it has changed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 
@@ -12,7 +13,7 @@ use super::identity::token::{PREFIX, TokenFile};
 use super::identity::{Authorization, Credentials, Identity, Principal, Refusal};
 use super::reload::{FileSet, Reload};
 use super::role::{Grants, RoleFile};
-use super::tls::Tls;
+use super::tls::{Files, Tls};
 
 /// The protection of the calls. Without a way to know callers it is off.
 #[derive(Default)]
@@ -99,6 +100,18 @@ impl Protection {
     /// Returns the issuers whose keys come from a URL.
     pub fn remote_issuers(&self) -> impl Iterator<Item = &Arc<Reloaded<Issuer>>> {
         self.issuers.iter().filter(|issuer| issuer.source().paths().is_empty())
+    }
+
+    /// Returns the time since each kind of files was last read and valid; of several sets the
+    /// longest, and 0 for a kind that the server does not have.
+    pub fn ages(all: &[Arc<dyn Reload>]) -> BTreeMap<&'static str, Duration> {
+        let kinds = [Files::NAME, TokenFile::NAME, Issuer::NAME, RoleFile::NAME];
+        let mut ages: BTreeMap<_, _> = kinds.map(|kind| (kind, Duration::ZERO)).into();
+        for each in all {
+            let age = ages.entry(each.name()).or_default();
+            *age = each.age().max(*age);
+        }
+        ages
     }
 
     /// Returns the files of the protection, for [`follow`](super::reload::follow).

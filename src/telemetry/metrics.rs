@@ -15,6 +15,7 @@ use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider}
 use opentelemetry::{KeyValue, StringValue};
 
 use super::exemplar::Exemplars;
+use super::files::{self, Ages};
 use super::process;
 use super::rpc::{RpcInstruments, RpcMethod};
 use super::space::SpaceGauges;
@@ -149,6 +150,7 @@ struct Instruments {
     sessions: Arc<AtomicI64>,
     observer_suspects: Arc<AtomicI64>,
     stale_files: Arc<AtomicI64>,
+    file_ages: Ages,
     security_refusals: Counters,
     panics: Counters,
     limit_refusals: Readout<BTreeMap<String, u64>>,
@@ -218,8 +220,9 @@ impl Metrics {
             ),
             stale_files: up_down(
                 "bellwether.security.stale_files",
-                "Sets of security files that are invalid, so that an earlier set is in force.",
+                "Sets of security files that are invalid or silent; earlier ones are in force.",
             ),
+            file_ages: files::register(meter),
             watch_coalesced: counters(
                 "bellwether.watch.coalesced",
                 "Changes that were conflated for a slow watcher.",
@@ -315,10 +318,19 @@ impl Metrics {
         self.0.panics[place as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sets the number of sets of security files that are invalid, so that an earlier set is in
-    /// force.
+    /// Sets the number of sets of security files that are invalid or do not answer, so that an
+    /// earlier set is in force.
     pub fn stale_files(&self, count: usize) {
         self.0.stale_files.store(i64::try_from(count).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
+    /// Sets the source of the times since the security files were last read and valid, by the name
+    /// of the set; only the first call of a process has an effect.
+    pub fn observe_files(
+        &self,
+        ages: impl Fn() -> BTreeMap<&'static str, Duration> + Send + Sync + 'static,
+    ) {
+        let _first_stays = self.0.file_ages.set(Box::new(ages));
     }
 
     /// Sets the source of the counts by level; only the first call of a process has an effect.

@@ -14,6 +14,7 @@ mod applications;
 mod context;
 mod error;
 mod exemplar;
+mod files;
 mod gauge;
 mod link;
 mod log;

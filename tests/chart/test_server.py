@@ -11,7 +11,7 @@ from server import Server, run
 
 # Contents for the secrets and ConfigMaps that users bring.
 BROUGHT = {
-    "tokens.toml": "", "jwks.json": '{"keys": []}', "password": "secret",
+    "tokens.toml": "revoked_all = true\n", "jwks.json": '{"keys": []}', "password": "secret",
     "roles.toml": '[[grant]]\nrole = "reader"\nto = ["token:a"]\nnamespace = "*"\napplication = "*"\n',
 }  # fmt: skip
 

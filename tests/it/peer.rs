@@ -7,8 +7,11 @@ use bellwether::proto::v1;
 use bellwether::proto::v1::connect_request::Message as Said;
 use bellwether::proto::v1::connect_response::Message as Told;
 use bellwether::proto::v1::worker_service_client::WorkerServiceClient;
+use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::client::GrpcService;
+use tonic::codegen::StdError;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
@@ -42,7 +45,17 @@ impl Peer {
 
     /// Connects over an existing channel.
     pub async fn over(channel: Channel, hello: v1::Hello) -> Result<Peer, Status> {
-        let mut client = WorkerServiceClient::new(channel);
+        Peer::by(WorkerServiceClient::new(channel), hello).await
+    }
+
+    /// Connects by a client, with what it presents.
+    pub async fn by<T>(mut client: WorkerServiceClient<T>, hello: v1::Hello) -> Result<Peer, Status>
+    where
+        T: GrpcService<tonic::body::Body, ResponseBody: http_body::Body<Data = Bytes> + Send>,
+        T::ResponseBody: 'static,
+        T::Error: Into<StdError>,
+        <T::ResponseBody as http_body::Body>::Error: Into<StdError> + Send,
+    {
         let (say, said) = mpsc::channel(16);
         say.send(request(Said::Hello(Box::new(hello)))).await.unwrap();
         let mut told = client.connect(ReceiverStream::new(said)).await?.into_inner();

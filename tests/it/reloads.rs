@@ -43,7 +43,7 @@ async fn report(url: String, security: Security, name: &'static str, load: Arc<L
             Ok(_) => load.accepted.fetch_add(1, Ordering::Relaxed),
             Err(error) => {
                 let reason = error.reason().unwrap_or("none").to_string();
-                let expected = ["SCOPE_DENIED", "CREDENTIALS_INVALID"];
+                let expected = ["SCOPE_DENIED", "CREDENTIALS_INVALID", "RIGHTS_CHANGED"];
                 assert!(expected.contains(&&*reason), "{name}: {error}");
                 load.refused.fetch_add(1, Ordering::Relaxed)
             }

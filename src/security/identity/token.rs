@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::{Identity, Kind, Principal, Refusal};
 use crate::security::Error;
+use crate::security::closing::Closing;
 use crate::security::reload::{FileSet, text};
 
 /// The start of every static token.
@@ -22,6 +23,9 @@ const NO_SHA256: &str = "0000000000000000000000000000000000000000000000000000000
 
 /// The largest id.
 const ID_BYTES_MAX: usize = 63;
+
+/// How a file says that it has no token on purpose.
+const NONE: &str = "a file that refuses every token has `revoked_all = true` and no token";
 
 /// The file with the tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,14 +45,21 @@ pub struct TokenEntry {
     pub not_after: Option<u64>,
 }
 
-/// All tokens by id.
+/// All tokens.
 #[derive(Debug, Default)]
-pub struct Tokens(BTreeMap<String, TokenEntry>);
+pub struct Tokens {
+    by_id: BTreeMap<String, TokenEntry>,
+    /// Whether the file has the table that closes it.
+    is_closed: bool,
+}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
+    /// Says that the file has no token on purpose.
+    revoked_all: bool,
     token: Vec<TokenEntry>,
+    end: Option<Closing>,
 }
 
 impl FileSet for TokenFile {
@@ -63,6 +74,11 @@ impl FileSet for TokenFile {
         let tokens = Tokens::parse(text(&self.0, contents)?);
         tokens.map_err(|problem| Error::invalid(&self.0, problem))
     }
+
+    fn may_follow(&self, before: &Tokens, later: &Tokens) -> Result<(), Error> {
+        let kept = Closing::check_kept(before.is_closed, later.is_closed);
+        kept.map_err(|problem| Error::invalid(&self.0, problem))
+    }
 }
 
 impl Tokens {
@@ -72,7 +88,13 @@ impl Tokens {
     /// If the text is invalid. The error contains no text of the file.
     pub fn parse(text: &str) -> Result<Tokens, String> {
         let file: File = toml::from_str(text).map_err(|error| error.message().to_string())?;
-        let mut tokens = Tokens::default();
+        match (file.token.len(), file.revoked_all) {
+            (0, false) => return Err(format!("it has no token; {NONE}")),
+            (1.., true) => return Err(format!("it has tokens and `revoked_all = true`; {NONE}")),
+            _ => {}
+        }
+        let is_closed = Closing::check(file.end, file.token.len())?;
+        let mut tokens = Tokens { is_closed, ..Tokens::default() };
         for token in file.token {
             if !is_id(&token.id) {
                 return Err(format!("token {:?}: the id needs letters, digits, . or -", token.id));
@@ -80,7 +102,7 @@ impl Tokens {
             if token.sha256.len() != 64 || !token.sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
                 return Err(format!("token {}: sha256 needs 64 hexadecimal digits", token.id));
             }
-            if let Some(twice) = tokens.0.insert(token.id.clone(), token) {
+            if let Some(twice) = tokens.by_id.insert(token.id.clone(), token) {
                 return Err(format!("token {} is there twice", twice.id));
             }
         }
@@ -89,7 +111,7 @@ impl Tokens {
 
     /// Returns the tokens by id.
     pub fn iter(&self) -> impl Iterator<Item = &TokenEntry> {
-        self.0.values()
+        self.by_id.values()
     }
 
     /// Makes a token with an id that is not in use. Returns its text, which is kept nowhere.
@@ -107,7 +129,7 @@ impl Tokens {
                 "{id:?} is no id: 1 to {ID_BYTES_MAX} letters, digits, `.` or `-`"
             ));
         }
-        if self.0.contains_key(id) {
+        if self.by_id.contains_key(id) {
             return Err(format!("token {id} exists already; revoke it first"));
         }
         let mut secret = [0; SECRET_BYTES];
@@ -117,19 +139,22 @@ impl Tokens {
         let not_after = ttl.map(|ttl| created.saturating_add(ttl.as_secs()));
         let sha256 = sha256(&text);
         let token = TokenEntry { id: id.to_string(), sha256, created, not_after };
-        self.0.insert(id.to_string(), token);
+        self.by_id.insert(id.to_string(), token);
         Ok(text)
     }
 
     /// Removes a token. Returns whether it existed.
     pub fn revoke(&mut self, id: &str) -> bool {
-        self.0.remove(id).is_some()
+        self.by_id.remove(id).is_some()
     }
 
-    /// Returns the text of the file.
+    /// Returns the text of the file, with the table that closes it.
     pub fn text(&self) -> String {
         let mut text = String::from("# Written by `bellwether token`. Digests, no tokens.\n");
-        for TokenEntry { id, sha256, created, not_after } in self.0.values() {
+        if self.by_id.is_empty() {
+            text.push_str("revoked_all = true\n");
+        }
+        for TokenEntry { id, sha256, created, not_after } in self.by_id.values() {
             text.push_str(&format!(
                 "\n[[token]]\nid = \"{id}\"\nsha256 = \"{sha256}\"\ncreated = {created}\n"
             ));
@@ -137,6 +162,7 @@ impl Tokens {
                 text.push_str(&format!("not_after = {not_after}\n"));
             }
         }
+        text.push_str(&Closing::text(self.by_id.len()));
         text
     }
 
@@ -148,7 +174,7 @@ impl Tokens {
     ) -> Result<Identity, Refusal> {
         let id = given.strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('_'));
         let id = id.map(|(id, _)| id).unwrap_or_default();
-        let token = self.0.get(id);
+        let token = self.by_id.get(id);
         // An unknown id is compared too, so that the time does not show which ids exist.
         let expected = token.map_or(NO_SHA256, |token| &token.sha256).to_ascii_lowercase();
         let (sum, expected) = (sha256(given), expected.as_bytes());
@@ -228,9 +254,45 @@ mod tests {
             ("[[token]]\nid = 'a b'\nsha256 = ''\ncreated = 0", "needs letters"),
             ("[[token]]\nid = 'a'\nsha256 = 'ab'\ncreated = 0", "64 hexadecimal digits"),
             (&format!("{entry}{entry}"), "twice"),
+            ("", "it has no token"),
+            (" \n# a comment\n", "it has no token"),
+            ("revoked_all = false\n[end]\nentries = 0", "it has no token"),
+            (&format!("revoked_all = true\n{entry}"), "it has tokens and"),
+            (&format!("{entry}[end]"), "missing field"),
+            (&format!("{entry}[end]\nentries = 12"), "[end] says 12"),
+            (&format!("{entry}[end]\nentries = 1\nx = 1"), "unknown field"),
         ] {
             let error = Tokens::parse(text).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
+        assert!(Tokens::parse(&entry).is_ok(), "a file of earlier versions");
+        assert!(Tokens::parse("revoked_all = true").is_ok());
+    }
+
+    #[test]
+    fn no_part_of_a_file_takes_the_place_of_the_whole() {
+        let mut tokens = Tokens::default();
+        for id in ["a", "b", "c"] {
+            tokens.create(id, NOW, None).unwrap();
+        }
+        let file = TokenFile("tokens.toml".into());
+        let text = tokens.text();
+        let whole = Tokens::parse(&text).unwrap();
+        let taken = |part: &str| {
+            let later = Tokens::parse(part).map_err(|_| ());
+            later.and_then(|later| file.may_follow(&whole, &later).map_err(|_| ()))
+        };
+        assert_eq!(taken(&text), Ok(()));
+        for end in 0..text.len() - 1 {
+            assert_eq!(taken(&text[..end]), Err(()), "{}", &text[..end]);
+        }
+        let entries: Vec<&str> = text.split("\n[").collect();
+        let without_one = [entries[0], entries[1], entries[3], entries[4]].join("\n[");
+        assert_eq!(taken(&without_one), Err(()), "a part in the middle is missing");
+        for id in ["a", "b", "c"] {
+            tokens.revoke(id);
+            assert_eq!(taken(&tokens.text()), Ok(()), "revoked by the command line");
+        }
+        assert!(Tokens::parse(&tokens.text()).unwrap().iter().next().is_none());
     }
 }

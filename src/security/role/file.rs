@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::pattern::Template;
 use super::{Grant, Grants, Pattern, Role};
 use crate::security::Error;
+use crate::security::closing::Closing;
 use crate::security::identity::Principal;
 use crate::security::reload::{FileSet, text};
 
@@ -23,12 +24,15 @@ pub struct Roles {
     by_name: HashMap<String, Vec<usize>>,
     /// Starts of the names of principals, with places in `entries`.
     by_start: Vec<(String, usize)>,
+    /// Whether the file has the table that closes it.
+    is_closed: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
     grant: Vec<FileGrant>,
+    end: Option<Closing>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -55,6 +59,11 @@ impl FileSet for RoleFile {
         let roles = Roles::parse(text(&self.0, contents)?);
         roles.map_err(|problem| Error::invalid(&self.0, problem))
     }
+
+    fn may_follow(&self, before: &Roles, later: &Roles) -> Result<(), Error> {
+        let kept = Closing::check_kept(before.is_closed, later.is_closed);
+        kept.map_err(|problem| Error::invalid(&self.0, problem))
+    }
 }
 
 impl Roles {
@@ -68,7 +77,8 @@ impl Roles {
         if file.grant.is_empty() {
             return Err("it has no [[grant]], so every call would be refused".to_string());
         }
-        let mut roles = Roles::default();
+        let is_closed = Closing::check(file.end, file.grant.len())?;
+        let mut roles = Roles { is_closed, ..Roles::default() };
         for (at, grant) in file.grant.into_iter().enumerate() {
             roles.add(grant).map_err(|problem| format!("grant {}: {problem}", at + 1))?;
         }

@@ -115,6 +115,15 @@ impl Access {
         }
     }
 
+    /// Returns why an answer must not reach the caller any more: its proof has ended, or it has
+    /// lost a right since the call was admitted.
+    pub(super) fn problem(&self) -> Option<ApiError> {
+        match &self.0 {
+            State::Known(caller) => caller.is_due().then(|| caller.problem()).flatten(),
+            State::Unprotected | State::Unknown => None,
+        }
+    }
+
     /// Resolves when the caller is not known any more, or has lost a right, with the reason.
     pub(super) async fn ended(&self) -> ApiError {
         match &self.0 {
@@ -135,6 +144,12 @@ impl CallerState {
             return Ok(());
         }
         Err(self.rules.refusals.denied(&self.identity.principal, self.row, Some(need)))
+    }
+
+    /// Returns whether something may have changed since the call was admitted.
+    fn is_due(&self) -> bool {
+        self.rules.protection.version() != self.version
+            || self.identity.ends.is_some_and(|ends| ends <= SystemTime::now())
     }
 
     async fn ended(&self) -> ApiError {
@@ -164,7 +179,7 @@ impl CallerState {
         let Some(now) = same else { return Some(expired()) };
         let is_kept = self.grants.are_within(&self.rules.protection.grants(&now.principal));
         (!is_kept).then(|| {
-            let text = "the rights of this caller have changed; open the stream again";
+            let text = "the rights of this caller have changed; call again";
             ApiError::new(Reason::RightsChanged, text)
         })
     }

@@ -1,11 +1,12 @@
 //! The layer that identifies callers. It refuses callers that are not known, and those without a
 //! role for the method, before it reads the body of their request. It ends the streams of a caller
-//! whose credentials expire or are revoked.
+//! whose credentials expire or are revoked, and withholds other answers from it.
 //!
 //! ```text
 //!  observe --> guard --> intake --> handler
 //!              identify: Access in the extensions     Access::check, by the table of rights
 //!              streams: request and response end when the proof ends, or is revoked
+//!              other answers: checked again when they are ready, for a call may wait
 //! ```
 
 mod access;
@@ -95,8 +96,9 @@ where
         };
         request.extensions_mut().insert(access.clone());
         if !method.is_streaming {
-            // It ends soon by itself.
-            return Either::Left(self.inner.call(request));
+            // It ends by itself, some seconds later if it waits.
+            let answer = self.inner.call(request);
+            return Either::Right(Box::pin(whole(access, answer)));
         }
         let request = request.map(|body| Guarded::request(body, access.clone()));
         let answer = self.inner.call(request);
@@ -136,6 +138,18 @@ impl Rules {
         let rules = self.clone();
         let caller = CallerState { rules, version, credentials, identity, grants, row };
         Ok(Access(State::Known(Arc::new(caller))))
+    }
+}
+
+/// Waits for an answer of one message. It reaches the caller only if the proof still holds.
+async fn whole(
+    access: Access,
+    answer: impl Future<Output = Result<Response<Body>, Infallible>>,
+) -> Result<Response<Body>, Infallible> {
+    let answer = answer.await;
+    match access.problem() {
+        Some(problem) => Ok(tonic::Status::from(problem).into_http()),
+        None => answer,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Keys of an issuer behind a URL: fetched at the start, every few minutes, and early for a token
 //! whose key is not known.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use super::{Issuer, KeySource, key_url};
 use crate::security::Error;
 use crate::security::get::Get;
-use crate::security::reload::{Reload, Reloaded};
+use crate::security::reload::{self, Reload, Reloaded};
 
 /// How often the keys are fetched.
 const REFRESH: Duration = Duration::from_secs(300);
@@ -29,15 +30,24 @@ pub async fn fetch(issuer: &Issuer) -> Result<Bytes, Error> {
     let failed = |problem: String| Error::Fetch(url.clone(), problem);
     let target = key_url(url).map_err(|problem| failed(problem.to_string()))?;
     // The kubelet replaces this file, so it is read each time.
-    let token = issuer.keys_token_file.as_ref().map(|path| {
-        std::fs::read_to_string(path).map_err(|error| Error::Read(path.clone(), error))
-    });
-    let token = token.transpose()?;
+    let token = match issuer.keys_token_file.clone() {
+        Some(path) => Some(read(path).await?),
+        None => None,
+    };
     let token = token.as_deref().map(str::trim);
     let get = Get { url: &target, ca: issuer.keys_ca.as_deref(), token };
     let answer = tokio::time::timeout(DEADLINE, get.send()).await;
     let answer = answer.map_err(|_| failed(format!("no answer within {DEADLINE:?}")))?;
     answer.map_err(|error| failed(error.to_string()))
+}
+
+/// Reads a file of text. While it does not answer, only the fetches of this issuer wait.
+async fn read(path: PathBuf) -> Result<String, Error> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let content = reload::content(&path)?;
+        reload::text(&path, &[content]).map(str::to_string)
+    });
+    reading.await.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
 }
 
 /// Fetches the keys once; the previous ones stay in force after a failure. Returns whether new keys

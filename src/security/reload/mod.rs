@@ -1,22 +1,21 @@
 //! A value that is read from files, and read again when they change. Invalid files change nothing.
 
-use std::path::{Path, PathBuf};
+mod file;
+mod follow;
+
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest;
-use tokio::sync::Notify;
+
+pub use file::{content, text};
+pub use follow::{PERIOD, follow};
 
 use super::Error;
 use crate::sync::{lock, read, write};
-
-/// How often the files are read: a revoked token is refused within this time. Polling also notices
-/// the symbolic links that Kubernetes replaces, which notifications of a file system often miss.
-pub const PERIOD: Duration = Duration::from_secs(3);
-
-/// The largest file that is read: a bundle of a thousand certificates.
-const FILE_BYTES_MAX: u64 = 4 << 20;
+use file::contents;
 
 /// What the files of a value are, and how they are parsed.
 pub trait FileSet: Send + Sync + 'static {
@@ -33,6 +32,15 @@ pub trait FileSet: Send + Sync + 'static {
     /// # Errors
     /// If the contents are invalid. The error names the file.
     fn parse(&self, contents: &[Vec<u8>]) -> Result<Self::Value, Error>;
+
+    /// Checks that a value which was read later may take the place of `_before`. By default each
+    /// valid value may.
+    ///
+    /// # Errors
+    /// If the files lack what they had, so that they may be cut. The error names the file.
+    fn may_follow(&self, _before: &Self::Value, _later: &Self::Value) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// The newest valid value of a source.
@@ -42,6 +50,8 @@ pub struct Reloaded<S: FileSet> {
     /// Digest of the contents that were last parsed, valid or not; `None` if they were not read.
     seen: Mutex<Option<[u8; 32]>>,
     is_stale: AtomicBool,
+    /// When the files were last read and valid.
+    good: Mutex<Instant>,
 }
 
 impl<S: FileSet> Reloaded<S> {
@@ -57,6 +67,7 @@ impl<S: FileSet> Reloaded<S> {
             current: RwLock::new(Arc::new(value)),
             seen: Mutex::new(Some(digest_of(&contents))),
             is_stale: AtomicBool::new(false),
+            good: Mutex::new(Instant::now()),
         }))
     }
 
@@ -76,12 +87,13 @@ impl<S: FileSet> Reloaded<S> {
         let mut seen = lock(&self.seen);
         let digest = contents.as_ref().ok().map(|contents| digest_of(contents));
         if *seen == digest {
+            self.note(!self.is_stale());
             return false;
         }
         *seen = digest;
-        let parsed = contents.and_then(|contents| self.source.parse(&contents));
+        let parsed = contents.and_then(|contents| self.next(&contents));
         let (what, is_valid) = (S::NAME, parsed.is_ok());
-        self.is_stale.store(!is_valid, Ordering::Relaxed);
+        self.note(is_valid);
         match parsed {
             Ok(value) => {
                 *write(&self.current) = Arc::new(value);
@@ -93,72 +105,66 @@ impl<S: FileSet> Reloaded<S> {
         }
         is_valid
     }
+
+    fn next(&self, contents: &[Vec<u8>]) -> Result<S::Value, Error> {
+        let value = self.source.parse(contents)?;
+        self.source.may_follow(&self.get(), &value)?;
+        Ok(value)
+    }
+
+    /// Notes the end of a look.
+    fn note(&self, is_valid: bool) {
+        self.is_stale.store(!is_valid, Ordering::Relaxed);
+        if is_valid {
+            *lock(&self.good) = Instant::now();
+        }
+    }
 }
 
 /// A value that can be read again, whatever its type is.
 pub trait Reload: Send + Sync {
+    /// Returns the name of the value, as in log lines.
+    fn name(&self) -> &'static str;
+
     /// Reads the files again if they have changed, and logs what happened. Returns whether a new
-    /// value is in force.
+    /// value is in force. Waits for as long as a file does not answer.
     fn reload(&self) -> bool;
 
-    /// Returns whether the files are invalid, so that an earlier value is in force.
+    /// Notes that a look is under way for longer than `max`.
+    fn overdue(&self, max: Duration);
+
+    /// Returns whether the files are invalid or do not answer, so that an earlier value is in
+    /// force.
     fn is_stale(&self) -> bool;
+
+    /// Returns the time since the files were last read and valid.
+    fn age(&self) -> Duration;
 }
 
 impl<S: FileSet> Reload for Reloaded<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
     fn reload(&self) -> bool {
         // A source without files gets its contents by `replace`.
         let paths = self.source.paths();
         !paths.is_empty() && self.replace(contents(&paths))
     }
 
+    fn overdue(&self, max: Duration) {
+        let path = self.source.paths().into_iter().next().unwrap_or_default();
+        let problem = format!("it, or another file of its set, does not answer within {max:?}");
+        self.replace(Err(Error::invalid(&path, problem)));
+    }
+
     fn is_stale(&self) -> bool {
         self.is_stale.load(Ordering::Relaxed)
     }
-}
 
-/// Reads all values again at each period, and at once when `reload_now` is notified. Passes to
-/// `after` how many of them are stale, and whether one has changed. Runs until it is dropped.
-pub async fn follow(
-    all: Vec<Arc<dyn Reload>>,
-    reload_now: Arc<Notify>,
-    after: impl Fn(usize, bool),
-) {
-    loop {
-        // Either way the files are read.
-        let _elapsed = tokio::time::timeout(PERIOD, reload_now.notified()).await;
-        let again = all.clone();
-        // A file may be on a network that does not answer.
-        let looked = tokio::task::spawn_blocking(move || {
-            let changed = again.iter().filter(|each| each.reload()).count();
-            (again.iter().filter(|each| each.is_stale()).count(), 0 < changed)
-        });
-        if let Ok((stale, has_changed)) = looked.await {
-            after(stale, has_changed);
-        }
+    fn age(&self) -> Duration {
+        lock(&self.good).elapsed()
     }
-}
-
-fn contents(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, Error> {
-    paths.iter().map(|path| content(path)).collect()
-}
-
-fn content(path: &Path) -> Result<Vec<u8>, Error> {
-    use std::io::Read;
-    let failed = |error| Error::Read(path.to_path_buf(), error);
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    match FILE_BYTES_MAX < bytes.len() as u64 {
-        true => Err(Error::invalid(path, format!("it has more than {FILE_BYTES_MAX} bytes"))),
-        false => Ok(bytes),
-    }
-}
-
-/// Returns the text of a source that is one file.
-pub(super) fn text<'c>(path: &Path, contents: &'c [Vec<u8>]) -> Result<&'c str, Error> {
-    let content = contents.first().map(Vec::as_slice).unwrap_or_default();
-    std::str::from_utf8(content).map_err(|_| Error::invalid(path, "it is not UTF-8"))
 }
 
 fn digest_of(contents: &[Vec<u8>]) -> [u8; 32] {
@@ -212,9 +218,23 @@ mod tests {
                 Some(text) => std::fs::write(&path, text).unwrap(),
                 None => std::fs::remove_file(&path).unwrap(),
             }
+            let before = *lock(&files.good);
             files.reload();
             assert_eq!((*files.get(), files.is_stale()), (value, is_stale), "{text:?}");
             assert!(!files.reload(), "{text:?}: one line for each change");
+            assert_eq!(*lock(&files.good) == before, is_stale, "{text:?}: the last good look");
         }
+    }
+
+    #[test]
+    fn files_that_do_not_answer_are_stale_until_they_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("number");
+        std::fs::write(&path, "1").unwrap();
+        let files = Reloaded::open(Number(path)).unwrap();
+        files.overdue(Duration::from_secs(2));
+        assert_eq!((*files.get(), files.is_stale()), (1, true));
+        files.reload();
+        assert_eq!((*files.get(), files.is_stale()), (1, false));
     }
 }
