@@ -111,7 +111,7 @@ impl App {
             }
         };
         let limits = Limits { waits_max: config.service.waiting_reads_max, ..Limits::default() };
-        let hub = Hub::new(store.epoch(), store.buckets(), limits);
+        let hub = Hub::new(store.epoch(), store.buckets(), store.is_shared(), limits);
         let hub = Arc::new(hub.with_time(store.now()));
         store.follow(hub.clone());
         let aggregator =

@@ -24,7 +24,7 @@ use crate::service::edge::Caller;
 use crate::service::guard::Access;
 use crate::service::handlers::Handlers;
 use crate::service::watch::StreamPlace;
-use crate::watch::{Event, Expired, Filter, Scope, Start, WatchError, Watcher};
+use crate::watch::{Event, Filter, ResumeError, Scope, Start, WatchError, Watcher};
 
 /// Maximum applications in an answer of `List`. The specification allows a server to refuse more.
 const LIST_MAX: usize = 10_000;
@@ -212,7 +212,7 @@ impl Reader {
         }
     }
 
-    async fn step(&mut self) -> Result<ServingStatus, Expired> {
+    async fn step(&mut self) -> Result<ServingStatus, ResumeError> {
         Ok(match &mut self.follow {
             Follow::Server | Follow::Nothing if self.sent.is_some() => std::future::pending().await,
             Follow::Server => ServingStatus::Serving,

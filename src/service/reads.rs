@@ -145,7 +145,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_revision_that_never_comes_is_waited_for_in_vain_and_not_for_ever() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Retention::default()));
-        let hub = Arc::new(Hub::new(store.epoch(), store.buckets(), Limits::default()));
+        let hub = Arc::new(Hub::new(store.epoch(), 1, false, Limits::default()));
         let options = aggregator::Options::default();
         let aggregator = Aggregator::start(store, options, Metrics::disabled());
         let reads = Reads::new(aggregator, hub);

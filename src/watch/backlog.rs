@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::cursors::Cursors;
 use super::entry::Entry;
-use super::error::Expired;
+use super::error::ResumeError;
 use super::filter::Scope;
 use super::{Hub, LIST_BATCH, State};
 use crate::store::{Bucket, Position};
@@ -31,12 +31,12 @@ impl Hub {
         scope: &Scope,
         missed: &mut Backlog,
         count: usize,
-    ) -> Result<Option<Vec<Arc<Entry>>>, Expired> {
+    ) -> Result<Option<Vec<Arc<Entry>>>, ResumeError> {
         let state = self.locked();
         while let Some(bucket) = missed.bucket.filter(|b| b.0 < missed.read.buckets()) {
             // Tombstones pruned in buckets that are read already concern the index of the group.
-            if !missed.read.reach(&state.forgotten, bucket) {
-                return Err(Expired);
+            if !missed.read.reach(&self.reached().forgotten, bucket) {
+                return Err(ResumeError::Pruned);
             }
             let mut page = Vec::new();
             let last = state.read(scope, bucket, missed.read.of(bucket), count, &mut page);

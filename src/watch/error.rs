@@ -1,17 +1,66 @@
 //! The errors that refuse or end a watch.
 
-/// The watch cannot continue from the position of its reader, for one of three reasons:
-///
-/// - Tombstones after that position were pruned, so the reader would miss deletions.
-/// - The token is from another replica, and this replica has not received all changes that the
-///   token covers within [`Limits::catch_up_max`](super::Limits::catch_up_max).
-/// - The store lost data while the watch waited for these changes.
+/// Why a reader cannot continue from its position. Each needs a snapshot, except
+/// [`ResumeError::Behind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "cannot resume from here: deletions since then were pruned, or this replica is behind the \
-     reader; watch again without a resume token for a fresh snapshot"
-)]
-pub struct Expired;
+pub enum ResumeError {
+    /// Tombstones after that position were pruned, so the reader would miss deletions.
+    #[error(
+        "cannot continue from here: deletions since then were pruned; \
+         watch again without a resume token for a fresh snapshot"
+    )]
+    Pruned,
+    /// The token is from another replica, and this replica has not received all changes that the
+    /// token covers within [`Limits::catch_up_max`](super::Limits::catch_up_max).
+    #[error(
+        "this replica has not received all changes that resume_token covers; \
+         watch again with the same token, at another replica if there is one"
+    )]
+    Behind,
+    /// The token covers changes that the store has never had, and no other replica uses the store:
+    /// an older copy of the store was restored.
+    #[error(
+        "resume_token covers changes that this store does not have, as after the restore of an \
+         older copy; watch again without a resume token for a fresh snapshot"
+    )]
+    Ahead,
+    /// The token is from before a possible data loss of the store.
+    #[error(
+        "resume_token is older than a possible data loss of the store; \
+         watch again without a resume token for a fresh snapshot"
+    )]
+    DataLoss,
+    /// The token covers changes that a later master of the store lacks.
+    #[error(
+        "resume_token covers changes that a failover of the store may have lost; \
+         watch again without a resume token for a fresh snapshot"
+    )]
+    MasterLost,
+    /// The token is from a server with other data.
+    #[error(
+        "resume_token is from another store; \
+         watch again without a resume token for a fresh snapshot"
+    )]
+    OtherStore,
+}
+
+impl ResumeError {
+    /// Every refusal with its word on the wire.
+    pub const WORDS: [(ResumeError, &'static str); 6] = [
+        (ResumeError::Pruned, "pruned"),
+        (ResumeError::Behind, "behind"),
+        (ResumeError::Ahead, "ahead"),
+        (ResumeError::DataLoss, "data_loss"),
+        (ResumeError::MasterLost, "master_lost"),
+        (ResumeError::OtherStore, "other_store"),
+    ];
+
+    /// Returns the word on the wire.
+    pub fn word(self) -> &'static str {
+        let mut words = ResumeError::WORDS.into_iter();
+        words.find(|(each, _)| *each == self).map_or("", |(_, word)| word)
+    }
+}
 
 /// The reason why a watch is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,28 +71,15 @@ pub enum WatchError {
          or watch again without a resume token for a fresh snapshot"
     )]
     Malformed,
-    /// The resume token is from a server with other data.
-    #[error(
-        "resume_token is from another store; \
-         watch again without a resume token for a fresh snapshot"
-    )]
-    OtherStore,
-    /// The resume token is from before a possible data loss of the store, or covers changes that a
-    /// later master of the store lacks.
-    #[error(
-        "resume_token is older than a possible data loss of the store; \
-         watch again without a resume token for a fresh snapshot"
-    )]
-    OtherEpoch,
     /// The resume token is from a watch with another filter.
     #[error(
         "resume_token is from a watch with other filters; \
          use the same filters, or watch again without a resume token for a fresh snapshot"
     )]
     OtherFilters,
-    /// [`Expired`], or the token is ahead of the only replica of the store.
+    /// The watch cannot continue from the resume token.
     #[error(transparent)]
-    Expired(#[from] Expired),
+    Refused(#[from] ResumeError),
     /// [`Limits::watchers_max`](super::Limits::watchers_max) is reached.
     #[error(
         "{0} watches are open, which is the most served here; close one, or wait and try again"

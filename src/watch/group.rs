@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::cursors::Cursors;
 use super::debounce::{Debounce, Pending};
 use super::entry::Entry;
-use super::error::Expired;
+use super::error::ResumeError;
 use super::filter::{Filter, Scope};
 use super::index::{Index, Offset, SentState};
 use super::notifier::Notifier;
@@ -145,7 +145,7 @@ impl Group {
         begin: Offset,
         name: Option<&AppName>,
         count: usize,
-    ) -> Result<VecDeque<(Offset, SentState)>, Expired> {
+    ) -> Result<VecDeque<(Offset, SentState)>, ResumeError> {
         let state = self.locked();
         let members = state.index.members_after(begin, name, count)?;
         Ok(members.map(|e| (begin, SentState::Upserted(e))).collect())
@@ -159,7 +159,7 @@ impl Group {
         cursors: Arc<Cursors>,
         count: usize,
         now: Instant,
-    ) -> Result<Found, Expired> {
+    ) -> Result<Found, ResumeError> {
         let mut state = self.locked();
         if state.settle(&self.filter, now) {
             self.notifier.notify();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::digest::Digest;
 use super::entry::Entry;
-use super::error::Expired;
+use super::error::ResumeError;
 use crate::domain::name::AppName;
 
 /// An offset in the log of one filter: the number of changes that had entered the log by then, with
@@ -91,7 +91,7 @@ impl Index {
         &self,
         offset: Offset,
         count: usize,
-    ) -> Result<impl Iterator<Item = (Offset, SentState)>, Expired> {
+    ) -> Result<impl Iterator<Item = (Offset, SentState)>, ResumeError> {
         self.check(offset)?;
         let later = self.log.range((Excluded(offset), Unbounded)).take(count);
         Ok(later.map(|(offset, sent)| (*offset, sent.clone())))
@@ -103,7 +103,7 @@ impl Index {
         begin: Offset,
         name: Option<&AppName>,
         count: usize,
-    ) -> Result<impl Iterator<Item = Arc<Entry>>, Expired> {
+    ) -> Result<impl Iterator<Item = Arc<Entry>>, ResumeError> {
         self.check(begin)?;
         let after = name.map_or(Unbounded, Excluded);
         let members = self.members.range::<AppName, _>((after, Unbounded));
@@ -111,8 +111,8 @@ impl Index {
     }
 
     /// Checks that no removal after this offset was pruned.
-    fn check(&self, offset: Offset) -> Result<(), Expired> {
-        if offset < self.forgotten { Err(Expired) } else { Ok(()) }
+    fn check(&self, offset: Offset) -> Result<(), ResumeError> {
+        if offset < self.forgotten { Err(ResumeError::Pruned) } else { Ok(()) }
     }
 
     /// Returns the number of members.

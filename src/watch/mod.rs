@@ -25,12 +25,13 @@
 //! 2. A bookmark as soon as no change is left: the reader checks its copy by count and digest.
 //! 3. Every later change.
 //!
-//! If this replica is behind the token, the watch waits for it, and ends with [`Expired`] after
-//! [`Limits::catch_up_max`]. A token is refused if it is from another store or filter, or older
-//! than a data loss or than pruned tombstones, or if a master of the store that took over since
-//! lacks changes that the token covers; a watch that waits ends if its token becomes so. The
-//! reader then watches without a token: it receives every member by name, then `SnapshotComplete`,
-//! and drops whatever the snapshot does not contain.
+//! If this replica is behind the token, the watch waits for it, and ends with
+//! [`ResumeError::Behind`] after [`Limits::catch_up_max`]: the reader tries again, at another
+//! replica. `resume` judges tokens, at the start and while a watch waits. A token is refused if it
+//! is from another store or filter, or older than a data loss or than pruned tombstones, or if a
+//! master of the store that took over since lacks changes that the token covers. The reader then
+//! watches without a token: it receives every member by name, then `SnapshotComplete`, and drops
+//! whatever the snapshot does not contain.
 //!
 //! A data loss of the store ends only a watch that still waits for its token. Others receive the
 //! differences as ordinary changes at greater positions. Older tokens are refused because their
@@ -54,6 +55,7 @@ mod index;
 mod limits;
 mod masters;
 mod notifier;
+mod resume;
 mod token;
 mod wait;
 mod watcher;
@@ -71,7 +73,7 @@ use tokio::time::Instant;
 pub use cursors::Cursors;
 pub use digest::{Digest, mark};
 pub use entry::Entry;
-pub use error::{Expired, WatchError};
+pub use error::{ResumeError, WatchError};
 pub use filter::{Filter, Scope};
 pub use limits::Limits;
 pub use token::Token;
@@ -89,6 +91,7 @@ use group::Group;
 use groups::Groups;
 use masters::{Continuity, Masters};
 use notifier::{Listener, Listeners};
+use resume::{Here, Verdict, judge};
 use wait::{Wait, Waits};
 use watcher::Seat;
 
@@ -108,6 +111,8 @@ pub enum Start {
 #[derive(Debug)]
 pub struct Hub {
     limits: Limits,
+    /// Whether other replicas use the store.
+    is_shared: bool,
     clock: StoreClock,
     /// The cursors up to which all changes have reached the groups. Each woken watcher reads them,
     /// so they have a lock of their own: lists hold the lock of `state`.
@@ -123,6 +128,8 @@ struct Reached {
     epoch: Epoch,
     cursors: Arc<Cursors>,
     masters: Masters,
+    /// The position up to which tombstones were pruned. Set while `state` is locked.
+    forgotten: Cursors,
 }
 
 #[derive(Debug, Default)]
@@ -134,7 +141,6 @@ struct State {
     tombstones: BTreeMap<(Bucket, Position), AppName>,
     /// The last change received in each bucket.
     last: Cursors,
-    forgotten: Cursors,
     fleet: FleetCounts,
     groups: Groups,
     /// The value of [`Hub::groups_visited`].
@@ -144,19 +150,20 @@ struct State {
 
 impl Hub {
     /// Creates an empty hub for a store with this number of buckets, to be passed to
-    /// [`Store::follow`](crate::store::Store::follow).
-    pub fn new(epoch: Epoch, buckets: u16, limits: Limits) -> Hub {
-        let cursors = Arc::new(Cursors::new(buckets));
+    /// [`Store::follow`](crate::store::Store::follow); `is_shared` if other replicas use the store,
+    /// as [`Store::is_shared`](crate::store::Store::is_shared) says.
+    pub fn new(epoch: Epoch, buckets: u16, is_shared: bool, limits: Limits) -> Hub {
+        let cursors = Cursors::new(buckets);
+        let last = cursors.clone();
+        let (forgotten, masters) = (cursors.clone(), Masters::default());
+        let reached = Reached { epoch, cursors: Arc::new(cursors), masters, forgotten };
         Hub {
             limits,
+            is_shared,
             clock: StoreClock::default(),
-            reached: RwLock::new(Reached { epoch, cursors, masters: Masters::default() }),
+            reached: RwLock::new(reached),
             arrived: Arc::default(),
-            state: Mutex::new(State {
-                last: Cursors::new(buckets),
-                forgotten: Cursors::new(buckets),
-                ..State::default()
-            }),
+            state: Mutex::new(State { last, ..State::default() }),
         }
     }
 
@@ -269,8 +276,7 @@ impl Hub {
         let fingerprint = filter.fingerprint();
         let mut state = self.locked();
         if let Start::Resume(token) = &start {
-            let expected = if token.filter == asked { asked } else { fingerprint };
-            self.admit(&state, token, expected)?;
+            self.admit(token, [asked, fingerprint])?;
         }
         let max = self.limits.watchers_max;
         if max <= state.groups.watchers {
@@ -287,39 +293,20 @@ impl Hub {
         Ok(Watcher::new(Seat { hub, group, fingerprint }, start, known, now))
     }
 
-    /// Checks whether a reader can resume here. A token ahead of this replica comes from another
-    /// replica, if the store can have several: then the watcher may wait.
-    fn admit(&self, state: &State, token: &Token, fingerprint: u64) -> Result<(), WatchError> {
-        let Reached { epoch, cursors, masters } = &*self.reached();
-        let has_replicas = 1 < cursors.buckets();
-        let is_ahead = has_replicas && token.is_after(*epoch);
-        let expected = if is_ahead { token.epoch } else { *epoch };
-        token.verify(expected, fingerprint)?;
-        if token.cursors.buckets() != cursors.buckets() {
-            return Err(WatchError::OtherStore);
-        }
-        if masters.judge(&token.cursors) == Continuity::Lost {
-            return Err(WatchError::OtherEpoch);
-        }
-        let first = Bucket::default();
-        let is_known = cursors.reach(&token.cursors, first);
-        match token.cursors.reach(&state.forgotten, first) && (is_known || has_replicas) {
-            true => Ok(()),
-            false => Err(Expired.into()),
+    /// Checks whether a reader can resume here, now or after a wait, with one of these filters.
+    fn admit(&self, token: &Token, fingerprints: [u64; 2]) -> Result<(), WatchError> {
+        match self.judge(token) {
+            Verdict::Refuse(why) => Err(why.into()),
+            _ if fingerprints.contains(&token.filter) => Ok(()),
+            Verdict::Continue | Verdict::Wait => Err(WatchError::OtherFilters),
         }
     }
 
-    /// Returns whether the hub has all changes up to these cursors, in their epoch.
-    fn knows(&self, epoch: Epoch, cursors: &Cursors) -> Result<bool, Expired> {
-        let here = self.reached();
-        let reaches = || here.epoch == epoch && here.cursors.reach(cursors, Bucket::default());
-        match here.masters.judge(cursors) {
-            // A data loss happened during the wait.
-            _ if epoch.losses < here.epoch.losses => Err(Expired),
-            Continuity::Lost => Err(Expired),
-            Continuity::NotMet => Ok(false),
-            Continuity::Continued => Ok(reaches()),
-        }
+    /// Judges a token by what this replica knows now.
+    fn judge(&self, token: &Token) -> Verdict {
+        let Reached { epoch, cursors, masters, forgotten } = &*self.reached();
+        let (epoch, is_shared) = (*epoch, self.is_shared);
+        judge(token, Here { epoch, cursors, masters, forgotten, is_shared })
     }
 
     /// Returns a listener for each change from now on.
@@ -405,7 +392,7 @@ impl Observer for Hub {
 
     fn on_prune(&self, bucket: Bucket, up_to: Position) {
         let mut state = self.locked();
-        state.forgotten.advance(bucket, up_to);
+        self.reached_mut().forgotten.advance(bucket, up_to);
         let range = (bucket, Position::default())..=(bucket, up_to);
         let pruned: Vec<_> = state.tombstones.extract_if(range, |_, _| true).collect();
         for (at, app) in pruned {

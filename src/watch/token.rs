@@ -100,25 +100,6 @@ impl Token {
         };
         rest.is_empty().then(|| Token { epoch, cursors: Arc::new(cursors), filter })
     }
-
-    /// Returns whether the token was issued after a data loss that is not known at `here` yet.
-    pub(super) fn is_after(&self, here: Epoch) -> bool {
-        self.epoch.store_id == here.store_id && here.losses < self.epoch.losses
-    }
-
-    /// Checks that the token belongs to this epoch and this filter.
-    pub fn verify(&self, epoch: Epoch, filter: u64) -> Result<(), WatchError> {
-        if self.epoch.store_id != epoch.store_id {
-            return Err(WatchError::OtherStore);
-        }
-        if self.epoch.losses != epoch.losses {
-            return Err(WatchError::OtherEpoch);
-        }
-        if self.filter != filter {
-            return Err(WatchError::OtherFilters);
-        }
-        Ok(())
-    }
 }
 
 /// Reads the epoch floor of the master of each bucket.
@@ -201,17 +182,5 @@ mod tests {
         for text in ["", "x", "not a token", &text[4..], &format!("{text}AAAA")] {
             assert_eq!(Token::decode(text), Err(WatchError::Malformed), "{text}");
         }
-    }
-
-    #[test]
-    fn a_token_belongs_to_a_history_and_a_filter() {
-        let token = mk_token(&[1]);
-        let Token { epoch, filter, .. } = token;
-        let elsewhere = Epoch { store_id: 1, ..epoch };
-        let later = Epoch { losses: 4, ..epoch };
-        assert_eq!(token.verify(epoch, filter), Ok(()));
-        assert_eq!(token.verify(elsewhere, filter), Err(WatchError::OtherStore));
-        assert_eq!(token.verify(later, filter), Err(WatchError::OtherEpoch));
-        assert_eq!(token.verify(epoch, 0), Err(WatchError::OtherFilters));
     }
 }

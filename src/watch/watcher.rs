@@ -16,14 +16,14 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::backlog::Backlog;
 use super::cursors::Cursors;
 use super::entry::Entry;
-use super::error::Expired;
+use super::error::ResumeError;
 use super::group::{Current, Found, Group};
 use super::index::{Offset, SentState};
 use super::notifier::Listener;
+use super::resume::Verdict;
 use super::token::Token;
 use super::{Hub, Start};
 use crate::domain::name::AppName;
-use crate::store::Epoch;
 
 /// One message to a reader.
 #[derive(Debug, Clone)]
@@ -102,7 +102,7 @@ impl Standing {
 #[derive(Debug)]
 enum Stage {
     /// Waits until this replica has all changes up to a token of another replica.
-    WaitingForReplica { epoch: Epoch, until: Instant },
+    WaitingForReplica { token: Token, until: Instant },
     /// Reads the members by name.
     Snapshot { last: Option<AppName>, sent: usize },
     /// Reads the changes during the disconnect.
@@ -126,7 +126,7 @@ impl Watcher {
             Start::Resume(token) => {
                 listener = seat.hub.listen();
                 let until = now + seat.hub.limits.catch_up_max;
-                (Stage::WaitingForReplica { epoch: token.epoch, until }, token.cursors)
+                (Stage::WaitingForReplica { token: token.clone(), until }, token.cursors)
             }
         };
         Watcher {
@@ -145,12 +145,12 @@ impl Watcher {
     }
 
     /// Waits for the next item. Nothing is lost if the future is dropped.
-    pub async fn next(&mut self) -> Result<Item, Expired> {
+    pub async fn next(&mut self) -> Result<Item, ResumeError> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
     /// Returns the next item, or registers the task to be woken when there may be one.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Item, Expired>> {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Item, ResumeError>> {
         // Polled again without a notification: there is nothing new.
         if self.is_idle && self.listener.is_waiting(context) && Instant::now() < self.look_at {
             return Poll::Pending;
@@ -197,7 +197,7 @@ impl Watcher {
     }
 
     /// Returns the next item if there is one now: fills a message without waiting.
-    pub fn try_next(&mut self) -> Result<Option<Item>, Expired> {
+    pub fn try_next(&mut self) -> Result<Option<Item>, ResumeError> {
         if self.ahead.is_empty()
             && let Some(event) = self.look()?
         {
@@ -216,12 +216,13 @@ impl Watcher {
     }
 
     /// Reads ahead. Returns an event if there is nothing to read and an event is due.
-    fn look(&mut self) -> Result<Option<Event>, Expired> {
+    fn look(&mut self) -> Result<Option<Event>, ResumeError> {
         let count = self.seat.hub.limits.batch_max;
         loop {
             match &mut self.stage {
-                &mut Stage::WaitingForReplica { epoch, until } => {
-                    if !self.arrive(epoch, until)? {
+                Stage::WaitingForReplica { token, until } => {
+                    let (verdict, until) = (self.seat.hub.judge(token), *until);
+                    if !self.arrive(verdict, until)? {
                         return Ok(None);
                     }
                 }
@@ -253,25 +254,26 @@ impl Watcher {
     }
 
     /// Starts to read the backlog if this replica has reached the token. Returns whether it has.
-    fn arrive(&mut self, epoch: Epoch, until: Instant) -> Result<bool, Expired> {
-        let Seat { hub, group, .. } = &self.seat;
+    fn arrive(&mut self, verdict: Verdict, until: Instant) -> Result<bool, ResumeError> {
         let now = Instant::now();
-        match hub.knows(epoch, &self.resume_at)? {
-            true => {
+        match verdict {
+            Verdict::Continue => {
+                let group = &self.seat.group;
                 self.listener = group.notifier.listen();
                 self.offset = group.resume(&self.resume_at, now);
                 self.stage = Stage::Resuming(Backlog::after(&self.resume_at));
                 Ok(true)
             }
-            false if until <= now => Err(Expired),
-            false => {
+            Verdict::Wait if until <= now => Err(ResumeError::Behind),
+            Verdict::Wait => {
                 self.look_at = until;
                 Ok(false)
             }
+            Verdict::Refuse(why) => Err(why),
         }
     }
 
-    fn follow(&mut self, count: usize) -> Result<Option<Event>, Expired> {
+    fn follow(&mut self, count: usize) -> Result<Option<Event>, ResumeError> {
         let now = Instant::now();
         let Seat { hub, group, .. } = &self.seat;
         // Before the group is locked: all changes up to these cursors have reached it by then.

@@ -167,6 +167,7 @@ async fn tokens_from_elsewhere_are_refused() {
     let error = applications.watch_applications(resume).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::OutOfRange, "RESUME_TOKEN_EXPIRED"));
     assert!(error.message().contains("fresh snapshot"), "{}", error.message());
+    assert_eq!(crate::server::cause(&error), "other_store");
     let garbled = v1::WatchApplicationsRequest { resume_token: "garbled".into(), ..watch };
     let error = applications.watch_applications(garbled).await.unwrap_err();
     assert_eq!(reason(&error), "INVALID_VALUE");

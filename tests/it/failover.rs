@@ -150,7 +150,9 @@ pub async fn lose_writes(
     // same state.
     let resume = v1::WatchApplicationsRequest { resume_token: token, ..Default::default() };
     let refused = servers[1].applications().await.watch_applications(resume).await;
-    assert_eq!(reason(&refused.unwrap_err()), "RESUME_TOKEN_EXPIRED");
+    let refused = refused.unwrap_err();
+    assert_eq!(reason(&refused), "RESUME_TOKEN_EXPIRED");
+    assert_eq!(crate::server::cause(&refused), "data_loss");
     let late = Witness::of(&servers[1]).await;
     assert_eq!(late.heard("failing", Some(Level::Waiting), "").await, epochs[0]);
     for server in servers {

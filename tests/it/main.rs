@@ -19,6 +19,7 @@ mod testing;
 mod attend;
 mod bad_frames;
 mod bad_input;
+mod behind;
 mod bounded_files;
 mod broken_bodies;
 mod cli;

@@ -235,6 +235,12 @@ pub fn reason(status: &tonic::Status) -> String {
     info.reason.clone()
 }
 
+/// Returns the cause in the facts of an error.
+pub fn cause(status: &tonic::Status) -> String {
+    let details = status.get_error_details();
+    details.error_info().unwrap().metadata["cause"].clone()
+}
+
 /// Repeats `look` until it returns a value; panics after the deadline.
 pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let start = Instant::now();

@@ -154,4 +154,5 @@ async fn a_token_past_a_change_that_a_failover_has_lost_is_refused() {
         Err(refused) => refused,
     };
     assert_eq!(reason(&refused), "RESUME_TOKEN_EXPIRED");
+    assert_eq!(crate::server::cause(&refused), "master_lost");
 }

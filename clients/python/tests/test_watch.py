@@ -222,6 +222,30 @@ class Digests(unittest.TestCase):
             wait_for(lambda: next(watch) and len(tokens) == 4, "four connections")
         self.assertEqual(tokens, [None, "t1", "t2", None])
 
+    def test_a_token_ahead_of_the_server_is_tried_at_another_one(self):
+        tokens = []
+        debug = {"reason": "RESUME_TOKEN_EXPIRED", "metadata": {"cause": "behind"}}
+        info = {"type": "google.rpc.ErrorInfo", "debug": debug}
+        behind = {"error": {"code": "out_of_range", "message": "behind", "details": [info]}}
+
+        def play(connection):
+            tokens.append(read_framed(connection).get("resumeToken"))
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/connect+json\r\n\r\n")
+            if len(tokens) in (1, 6):
+                connection.sendall(frame({"snapshotComplete": {}, "resumeToken": "t1"}))
+            else:
+                connection.sendall(frame(behind, 2))
+            connection.close()
+
+        listener = Listener(play)
+        self.addCleanup(listener.close)
+        seen = []
+        with Client(listener.address).watch() as watch:
+            wait_for(lambda: seen.append(next(watch)) or len(tokens) == 6, "six connections")
+        self.assertEqual(tokens, [None, "t1", "t1", "t1", "t1", None])
+        behind = [event for event in seen if event.error and event.error.reason == debug["reason"]]
+        self.assertEqual(len(behind), 3)
+
 
 def frame(message, flags=0):
     body = json.dumps(message).encode()

@@ -2739,6 +2739,8 @@ def _define_watch():
     SILENCE_MAX = 20.0
     FIRST_PAUSE = 0.1
     PAUSE_MAX = 5.0
+    #: How often in a row a token is sent again to a server that is behind it, 5 s each.
+    BEHIND_MAX = 3
     #: Pause before a snapshot from a server that cannot resume the watch.
     FRESH_START = 0.05
     MESSAGE_BYTES_MAX = 64 * 1024 * 1024
@@ -2809,6 +2811,7 @@ def _define_watch():
             self._epoch = ""
             self._is_current = False
             self._failures = 0
+            self._behind = 0
             self._start = 0.0
             self._events: List[Event] = []
             self._closed = False
@@ -2840,7 +2843,13 @@ def _define_watch():
                 except errors.OutOfRange as error:
                     if error.reason != "RESUME_TOKEN_EXPIRED":
                         raise
-                    self._start_over(FRESH_START)
+                    self._behind += 1
+                    if error.metadata.get("cause") == "behind" and self._behind <= BEHIND_MAX:
+                        # Another server, or this one later, has what the token covers.
+                        pause = self._disconnect(error.retry_after)
+                        self._events.append(Event("disconnected", error=error, pause=pause))
+                    else:
+                        self._start_over(FRESH_START)
                 except errors.Error as error:
                     self._hang_up()
                     if self._closed:
@@ -2916,6 +2925,7 @@ def _define_watch():
             return found
 
         def _take(self, message: Dict[str, Any]) -> None:
+            self._behind = 0
             epoch = message["store_epoch"]
             if epoch and epoch != self._epoch:
                 known_before, self._epoch = bool(self._epoch), epoch
@@ -2967,6 +2977,7 @@ def _define_watch():
             """Starts again with a snapshot, after a pause. The store may have lost what the copy has."""
             self._hang_up()
             self._is_current = False
+            self._behind = 0
             self._token = ""
             self._copy.begin_snapshot(True)
             self._start = time.monotonic() + pause

@@ -105,6 +105,17 @@ impl Error {
         Error::Refused(Box::new(Refusal::from(status)))
     }
 
+    /// Returns whether a watch cannot continue from its resume token at this server.
+    pub(crate) fn is_expired_token(&self) -> bool {
+        self.reason() == Some("RESUME_TOKEN_EXPIRED")
+    }
+
+    /// Returns whether that server has not received yet what the token covers.
+    pub(crate) fn is_behind(&self) -> bool {
+        let Error::Refused(refusal) = self else { return false };
+        self.is_expired_token() && refusal.metadata.get("cause").is_some_and(|it| it == "behind")
+    }
+
     /// Returns whether a call ended because its own deadline passed on this side.
     pub(crate) fn is_timeout(status: &tonic::Status) -> bool {
         let mut cause = std::error::Error::source(status);

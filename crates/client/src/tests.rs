@@ -101,11 +101,11 @@ fn mk_complete(resume_token: &str) -> WatchApplicationsResponse {
     }
 }
 
-fn mk_expired() -> Status {
+fn mk_expired(cause: &str) -> Status {
     let mut details = ErrorDetails::new();
-    let facts: [(String, String); 0] = [];
+    let facts = [("cause".to_string(), cause.to_string())];
     details.set_error_info("RESUME_TOKEN_EXPIRED", "bellwether", facts);
-    Status::with_error_details(Code::OutOfRange, "too old", details)
+    Status::with_error_details(Code::OutOfRange, cause, details)
 }
 
 /// Returns the next events, one word each.
@@ -138,13 +138,27 @@ async fn the_watch_continues_where_the_stream_ended() {
 async fn a_token_too_old_means_a_snapshot() {
     let (mut watch, scripted) = play(vec![
         Script::End(vec![mk_upsert("old"), mk_upsert("web"), mk_complete("t1")]),
-        Script::Refuse(mk_expired()),
+        Script::Refuse(mk_expired("pruned")),
         Script::Hold(vec![mk_upsert("web"), mk_complete("t2")]),
     ])
     .await;
     let expected = "+old +web current (the server ended the stream) +web -old current";
     assert_eq!(received(&mut watch, 7).await, expected);
     assert_eq!(*scripted.tokens.lock().expect("not poisoned"), ["", "t1", ""]);
+}
+
+#[tokio::test]
+async fn a_token_ahead_of_the_server_is_tried_at_another_one() {
+    let (mut watch, scripted) = play(vec![
+        Script::End(vec![mk_upsert("web"), mk_complete("t1")]),
+        Script::Refuse(mk_expired("behind")),
+        Script::Hold(vec![mk_upsert("db")]),
+    ])
+    .await;
+    let expected = "+web current (the server ended the stream) (behind [RESUME_TOKEN_EXPIRED]) \
+                    +db";
+    assert_eq!(received(&mut watch, 5).await, expected);
+    assert_eq!(*scripted.tokens.lock().expect("not poisoned"), ["", "t1", "t1"]);
 }
 
 #[tokio::test]

@@ -21,6 +21,10 @@ use crate::proto::v1::{Application, Unit, WatchApplicationsRequest, WatchApplica
 /// Pause before a snapshot from a server that answers but cannot resume the watch.
 const FRESH_START: Duration = Duration::from_millis(50);
 
+/// How often in a row a token is sent again to a server that is behind it. Each try takes the
+/// server's patience of 5 s. A store that went back to an older copy never reaches the token.
+const BEHIND_MAX: u32 = 3;
+
 /// An event for a watcher.
 #[derive(Debug, Clone)]
 pub enum Event {
@@ -37,7 +41,8 @@ pub enum Event {
     /// The watcher is current: after each snapshot, and after each resumption. The watch starts a
     /// new snapshot without an [`Event::Disconnected`] if its copy or its token is out of date.
     Current,
-    /// The connection is lost. The next call of [`Watch::next`] makes a new one after `pause`.
+    /// The connection is lost, or the server has not received yet what the watcher has. The next
+    /// call of [`Watch::next`] makes a new one after `pause`.
     Disconnected {
         /// The reason.
         error: Error,
@@ -53,6 +58,8 @@ pub struct Watch {
     request: WatchApplicationsRequest,
     link: Link,
     backoff: Backoff,
+    /// How often in a row the token was ahead of the server.
+    behind: u32,
     copy: Copy,
     store_epoch: String,
     current: bool,
@@ -70,6 +77,7 @@ impl Watch {
             request: WatchApplicationsRequest { resume_token: String::new(), ..request },
             link: Link::Waiting(Instant::now()),
             backoff: Backoff::default(),
+            behind: 0,
             copy,
             store_epoch: String::new(),
             current: false,
@@ -90,10 +98,10 @@ impl Watch {
             match self.link.next(self.client.url()).await {
                 Ok(None) => self.link = Link::open(&self.client, self.request.clone()),
                 Ok(Some(message)) => self.take(message),
-                Err(error) if error.reason() == Some("RESUME_TOKEN_EXPIRED") => {
+                Err(error) if error.is_expired_token() && !self.tries_again(&error) => {
                     self.start_over(FRESH_START)
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_passing() || error.is_expired_token() => {
                     let pause = self.disconnect(error.retry_after());
                     self.received.push_back(Event::Disconnected { error, pause });
                 }
@@ -106,7 +114,15 @@ impl Watch {
         }
     }
 
+    /// Returns whether another server, or this one later, may continue after the token.
+    fn tries_again(&mut self, error: &Error) -> bool {
+        self.behind += 1;
+        error.is_behind() && self.behind <= BEHIND_MAX
+    }
+
     fn take(&mut self, message: WatchApplicationsResponse) {
+        self.behind = 0;
+
         if !message.store_epoch.is_empty() && message.store_epoch != self.store_epoch {
             let known_before = !self.store_epoch.is_empty();
             self.store_epoch = message.store_epoch;
@@ -171,6 +187,7 @@ impl Watch {
     /// Restarts with a snapshot, after a pause. The store may have lost what the copy has.
     fn start_over(&mut self, pause: Duration) {
         self.current = false;
+        self.behind = 0;
         self.request.resume_token.clear();
         self.copy.begin_snapshot(true);
         self.link = Link::Waiting(Instant::now() + pause);
@@ -193,6 +210,9 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
+    use tonic::{Code, Status};
+    use tonic_types::{ErrorDetails, StatusExt};
+
     use super::*;
     use crate::proto::v1::{ApplicationRemoved, Bookmark, SnapshotComplete};
 
@@ -312,6 +332,24 @@ mod tests {
         watch.take(mk_upsert("db", 1));
         watch.take(mk_upsert("web", 1));
         assert_eq!(received(&mut watch), "+web");
+    }
+
+    /// A store that went back to an older copy never reaches the token.
+    #[tokio::test]
+    async fn a_token_is_sent_three_times_to_servers_that_are_behind() {
+        let mk_refused = |cause: &str| {
+            let mut details = ErrorDetails::new();
+            let facts = [("cause".to_string(), cause.to_string())];
+            details.set_error_info("RESUME_TOKEN_EXPIRED", "bellwether", facts);
+            Error::from_status("", Status::with_error_details(Code::OutOfRange, cause, details))
+        };
+        let mut watch = mk_watch();
+        let tries = [(); 4].map(|()| watch.tries_again(&mk_refused("behind")));
+        assert_eq!(tries, [true, true, true, false]);
+        watch.start_over(FRESH_START);
+        assert!(!watch.tries_again(&mk_refused("pruned")));
+        watch.take(mk_upsert("web", 1));
+        assert!(watch.tries_again(&mk_refused("behind")));
     }
 
     #[tokio::test]

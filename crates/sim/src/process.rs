@@ -87,7 +87,8 @@ impl Process {
     ) -> Arc<Process> {
         let store = SimStore::open(network.clone(), place, replica, shape).await;
         let limits = Limits::default();
-        let hub = Hub::new(store.epoch(), store.buckets(), limits).with_time(store.now());
+        let hub = Hub::new(store.epoch(), store.buckets(), store.is_shared(), limits)
+            .with_time(store.now());
         let hub = Arc::new(hub);
         store.follow(hub.clone());
         // A short idle time, so that tasks of applications end and start again.

@@ -14,7 +14,7 @@ use crate::domain::request::IdReused;
 use crate::domain::unit::refused::{IncarnationsUsedUp, UnitNotFound};
 use crate::session;
 use crate::store::ReadError;
-use crate::watch::{WaitError, WatchError};
+use crate::watch::{ResumeError, WaitError, WatchError};
 
 mod bound;
 mod identity;
@@ -96,7 +96,7 @@ reasons! {
     OperationState = FailedPrecondition "OPERATION_STATE";
     /// The caller is not the current incarnation or session of its unit, or the unit was removed.
     StaleIncarnation = Aborted "STALE_INCARNATION";
-    /// The token is too old, or of another store.
+    /// A watch cannot continue from its token; `cause` has the reason.
     ResumeTokenExpired = OutOfRange "RESUME_TOKEN_EXPIRED";
     /// The store is unreachable.
     StoreUnavailable = Unavailable "STORE_UNAVAILABLE";
@@ -410,7 +410,6 @@ impl From<WaitError> for ApiError {
 impl From<WatchError> for ApiError {
     fn from(error: WatchError) -> ApiError {
         let text = error.to_string();
-        let expired = |cause| ApiError::new(Reason::ResumeTokenExpired, &text).with("cause", cause);
         let wrong = |cause| {
             let text = text.trim_start_matches("resume_token ");
             let violation = Violation::new("resume_token", Reason::InvalidValue, text);
@@ -419,9 +418,14 @@ impl From<WatchError> for ApiError {
         match error {
             WatchError::Malformed => wrong("malformed"),
             WatchError::OtherFilters => wrong("other filters"),
-            WatchError::OtherStore => expired("other store"),
-            WatchError::OtherEpoch => expired("writes lost"),
-            WatchError::Expired(_) => expired("too old"),
+            WatchError::Refused(why) => {
+                let refused = ApiError::new(Reason::ResumeTokenExpired, text);
+                let refused = refused.with("cause", why.word());
+                match why {
+                    ResumeError::Behind => refused.retry_after(RETRY_SOON),
+                    _ => refused,
+                }
+            }
             WatchError::TooManyWatchers(max) => ApiError::too_many(text, "watchers_max", max),
             WatchError::TooManyFiltersOfScope(max) => {
                 ApiError::too_many(text, "filters_per_scope_max", max)

@@ -9,7 +9,7 @@ use crate::domain::operation::refused::Refused;
 use crate::domain::operation::{Reason as OperationReason, State};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::refused::IdentityError;
-use crate::watch::Expired;
+use crate::watch::ResumeError;
 
 /// Every reason, each once. A new reason is added here and to `sample`, where the compiler requires
 /// it.
@@ -96,7 +96,7 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         | Reason::OperationHeld
         | Reason::ResumeFirst
         | Reason::OperationState => sample_of_operation(reason),
-        Reason::ResumeTokenExpired => (WatchError::Expired(Expired).into(), "cause"),
+        Reason::ResumeTokenExpired => (WatchError::Refused(ResumeError::Pruned).into(), "cause"),
         Reason::Draining => (ApiError::draining(), "retry_after_ms"),
         Reason::Contention => {
             (ApiError::of(&app, aggregator::Error::Contention { attempts: 3 }), "attempts")

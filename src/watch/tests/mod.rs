@@ -15,7 +15,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
-    Cursors, Event, Expired, Filter, Hub, Item, Limits, Scope, Start, Token, WatchError, Watcher,
+    Cursors, Event, Filter, Hub, Item, Limits, ResumeError, Scope, Start, Token, WatchError,
+    Watcher,
 };
 use crate::domain::app::Head;
 use crate::domain::level::Level;
@@ -54,7 +55,7 @@ enum Message {
 
 impl Twin {
     fn new(buckets: u16, limits: &Limits) -> Twin {
-        let hub = Arc::new(Hub::new(EPOCH, buckets, limits.clone()));
+        let hub = Arc::new(Hub::new(EPOCH, buckets, 1 < buckets, limits.clone()));
         Twin { hub, last: BTreeMap::new(), pending: BTreeMap::new() }
     }
 
@@ -101,7 +102,7 @@ impl Feed {
 
     fn of(buckets: u16, limits: Limits) -> Feed {
         Feed {
-            hub: Arc::new(Hub::new(EPOCH, buckets, limits.clone())),
+            hub: Arc::new(Hub::new(EPOCH, buckets, 1 < buckets, limits.clone())),
             twin: Twin::new(buckets, &limits),
             limits,
             last: BTreeMap::new(),
@@ -129,7 +130,8 @@ impl Feed {
     /// Replaces the hub by a new process on the same store.
     fn restart(&mut self) {
         let buckets = self.positions.buckets();
-        let hub = Hub::new(self.epoch, buckets, self.limits.clone()).with_time(self.now());
+        let hub =
+            Hub::new(self.epoch, buckets, 1 < buckets, self.limits.clone()).with_time(self.now());
         self.hub = Arc::new(hub);
         let mut changes: Vec<&Change> = self.last.values().collect();
         changes.sort_by_key(|change| change.position);

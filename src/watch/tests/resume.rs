@@ -73,7 +73,7 @@ async fn a_quiet_filter_keeps_its_token_fresh() {
     feed.forget();
     assert!(feed.resume(&quiet, &token).is_ok());
     let expired = feed.resume(&quiet, &first).unwrap_err();
-    assert!(matches!(expired, WatchError::Expired(_)));
+    assert_eq!(expired, ResumeError::Pruned.into());
     assert!(expired.to_string().contains("watch again without a resume token"));
 }
 
@@ -105,17 +105,17 @@ async fn tokens_that_do_not_fit_are_refused() {
         refused.unwrap_err()
     };
     let other = |store_id, losses| Token { epoch: Epoch { store_id, losses }, ..token.clone() };
-    assert_eq!(refused(all(), other(8, 0)), WatchError::OtherStore);
-    assert_eq!(refused(all(), other(7, 1)), WatchError::OtherEpoch);
+    assert_eq!(refused(all(), other(8, 0)), ResumeError::OtherStore.into());
+    assert_eq!(refused(all(), other(7, 1)), ResumeError::Ahead.into(), "of the only replica");
     let blocked = at_levels(&[Level::Blocked]);
     assert_eq!(refused(blocked, token.clone()), WatchError::OtherFilters);
     let at = |positions: &[u64]| {
         let cursors = positions.iter().copied().map(Position).collect();
         Token { cursors: Arc::new(cursors), ..token.clone() }
     };
-    assert_eq!(refused(all(), at(&[1, 1])), WatchError::OtherStore);
+    assert_eq!(refused(all(), at(&[1, 1])), ResumeError::OtherStore.into());
     let future = at(&[2]);
-    assert!(matches!(refused(all(), future), WatchError::Expired(_)));
+    assert_eq!(refused(all(), future), ResumeError::Ahead.into());
     assert_eq!(feed.resume(&all(), "x").unwrap_err(), WatchError::Malformed);
     assert_eq!(feed.counts().0, 1);
 }

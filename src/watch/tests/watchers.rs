@@ -5,7 +5,7 @@ use std::task::{Context, Wake, Waker};
 
 use super::*;
 use crate::domain::policy::Policy;
-use crate::watch::Expired;
+use crate::watch::ResumeError;
 
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_comes_by_name_then_changes() {
@@ -255,8 +255,8 @@ async fn a_watcher_that_missed_a_forgotten_deletion_expires() {
     feed.forget();
     feed.set("db", Level::Active);
     assert_eq!(sent(&mut awake), "+db@1=active");
-    assert_eq!(sleeper.try_next().unwrap_err(), Expired);
-    assert_eq!(sleeper.next().await.unwrap_err(), Expired);
+    assert_eq!(sleeper.try_next().unwrap_err(), ResumeError::Pruned);
+    assert_eq!(sleeper.next().await.unwrap_err(), ResumeError::Pruned);
     // No tombstone in its scope was pruned.
     assert_eq!(sent(&mut elsewhere), "");
 }

@@ -62,7 +62,9 @@ fn run_here(args: &CountedCalls) -> anyhow::Result<()> {
 pub(super) fn calls() -> Calls {
     let metrics = Metrics::disabled();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Retention::default()));
-    let hub = Hub::new(store.epoch(), store.buckets(), Limits::default()).with_time(store.now());
+    let (epoch, buckets) = (store.epoch(), store.buckets());
+    let hub = Hub::new(epoch, buckets, store.is_shared(), Limits::default());
+    let hub = hub.with_time(store.now());
     let hub = Arc::new(hub);
     store.follow(hub.clone());
     let aggregator =
