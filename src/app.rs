@@ -104,9 +104,10 @@ impl App {
                 };
                 Arc::new(EmbeddedStore::open(dir, options)?)
             }
-            StoreChoice::Redis(target, durability) => {
-                let durability = *durability;
-                let options = redis::Options { durability, retention, ..redis::Options::default() };
+            StoreChoice::Redis(target, durability, layout) => {
+                let (durability, layout) = (*durability, layout.clone());
+                let link = redis::link::Options::default();
+                let options = redis::Options { layout, durability, retention, link };
                 Arc::new(RedisStore::open(target.clone(), options).await?)
             }
         };
@@ -278,7 +279,7 @@ fn store_kind(choice: &StoreChoice) -> StoreKind {
     match choice {
         StoreChoice::Memory => StoreKind::Memory,
         StoreChoice::Embedded(_) => StoreKind::Embedded,
-        StoreChoice::Redis(target, _) => match target.kind() {
+        StoreChoice::Redis(target, ..) => match target.kind() {
             Kind::Standalone => StoreKind::Redis,
             Kind::Sentinel => StoreKind::RedisSentinel,
             Kind::Cluster => StoreKind::RedisCluster,

@@ -179,6 +179,14 @@ exec:
 {{- with $redis.durability }}
 - --durability={{ . }}
 {{- end }}
+{{- if $redis.enabled }}
+{{- with $redis.prefix }}
+- --store-prefix={{ . }}
+{{- end }}
+{{- with $redis.buckets }}
+- --store-buckets={{ int . }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- if .Values.settings.errorRules }}

@@ -240,7 +240,7 @@ fn welcome(
     let kept = match store {
         StoreChoice::Memory => "in memory, until it ends".to_string(),
         StoreChoice::Embedded(dir) => format!("in {}", dir.display()),
-        StoreChoice::Redis(target, _) => format!("in {target}"),
+        StoreChoice::Redis(target, ..) => format!("in {target}"),
     };
     let server = match grpc.port() {
         50051 if scheme == "http" => String::new(),

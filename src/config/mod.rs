@@ -81,6 +81,8 @@ struct File {
     store_certificate: Option<PathBuf>,
     store_key: Option<PathBuf>,
     durability: Option<String>,
+    store_prefix: Option<String>,
+    store_buckets: Option<u16>,
     data_dir: Option<PathBuf>,
     accept_data_loss: Option<String>,
     ephemeral: bool,
@@ -169,6 +171,11 @@ pub enum Error {
     /// Another store contradicts `--ephemeral`; it is `***` unless it is a plain word.
     #[error("--ephemeral is --store memory, but --store {0} is given too; leave one of them out")]
     EphemeralAndStore(String),
+    /// The layout of a Redis is given for another store.
+    #[error(
+        "store_prefix and store_buckets are for a Redis; leave them out, or give its URL as store"
+    )]
+    OnlyRedis,
     /// A flag of the TLS is given without one that it needs.
     #[error("{0} needs {1}; give both or none")]
     TlsIncomplete(&'static str, &'static str),
@@ -416,11 +423,22 @@ mod tests {
             with(StoreFlags { durability, ..place("redis://127.0.0.1:6379") })
         };
         assert!(load(durable("synced:1")).is_ok());
+        const REDIS: &str = "redis://127.0.0.1:6379";
+        let laid_out = |store: &str, prefix: &str, buckets| {
+            let (store_prefix, store_buckets) = (Some(prefix.to_string()), Some(buckets));
+            with(StoreFlags { store_prefix, store_buckets, ..place(store) })
+        };
+        assert!(load(laid_out(REDIS, "prod-1", 256)).is_ok());
         let both = with(StoreFlags { ephemeral: true, ..place("embedded") });
         let cases = [
             (store("etcd"), "give embedded or memory"),
             (store("mysql://127.0.0.1"), "starts with"),
             (durable("replicated"), "replicated:N"),
+            (laid_out(REDIS, "a:b", 1), "store_prefix \"a:b\" is not known; give 1 to 32"),
+            (laid_out(REDIS, "", 1), "give 1 to 32"),
+            (laid_out(REDIS, "a", 0), "store_buckets \"0\" is not known; give a number from 1"),
+            (laid_out(REDIS, "a", 257), "to 256"),
+            (laid_out("embedded", "a", 1), "are for a Redis"),
             (durable("synced:some"), "replicated:N"),
             (open.clone(), "say --insecure"),
             (both, "leave one of them out"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Error, File};
 use crate::store::redis::durability::Durability;
 use crate::store::redis::link::{Secret, Target, TlsFiles};
+use crate::store::redis::{BUCKETS_MAX, Layout, Prefix};
 
 /// The variable with the password of Redis. No flag takes the password, because every user of a
 /// machine can read all command lines.
@@ -38,6 +39,14 @@ pub struct StoreFlags {
     /// (the disks of the master and of N replicas have it)
     #[arg(long, env = "BELLWETHER_DURABILITY", value_name = "LEVEL")]
     pub durability: Option<String>,
+    /// Start of every key in Redis: 1 to 32 of the characters A-Z, a-z, 0-9, '.', '_' and '-';
+    /// without it `bw`
+    #[arg(long, env = "BELLWETHER_STORE_PREFIX", value_name = "PREFIX")]
+    pub store_prefix: Option<String>,
+    /// Buckets of the store in Redis, 1 to 256, fixed at its first start; without it the number
+    /// that the store has, for a new one 64, or 256 in a Cluster
+    #[arg(long, env = "BELLWETHER_STORE_BUCKETS", value_name = "NUMBER")]
+    pub store_buckets: Option<u16>,
     /// Keep everything in memory only: the same as --store memory
     #[arg(long, env = "BELLWETHER_EPHEMERAL")]
     pub ephemeral: bool,
@@ -57,7 +66,7 @@ pub enum StoreChoice {
     /// The memory of the process; the data are gone when it ends.
     Memory,
     /// A Redis or Valkey, shared with other replicas.
-    Redis(Target, Durability),
+    Redis(Target, Durability, Layout),
 }
 
 impl StoreChoice {
@@ -88,6 +97,12 @@ impl File {
     /// Returns the storage backend; flags come before the file.
     pub(super) fn store(&mut self, flags: StoreFlags) -> Result<StoreChoice, Error> {
         let given = flags.store.or(self.store.take());
+        let prefix = flags.store_prefix.or(self.store_prefix.take());
+        let layout = read_layout(prefix, flags.store_buckets.or(self.store_buckets))?;
+        let is_url = given.as_ref().is_some_and(|given| given.expose().contains("://"));
+        if !is_url && layout != Layout::default() {
+            return Err(Error::OnlyRedis);
+        }
         match (given.as_ref().map(Secret::expose), flags.ephemeral || self.ephemeral) {
             (None | Some("memory"), true) | (Some("memory"), false) => Ok(StoreChoice::Memory),
             (None | Some("embedded"), false) => {
@@ -105,7 +120,7 @@ impl File {
                 let target = Target::parse(url, tls)?;
                 let file = flags.store_password_file.or(self.store_password_file.take());
                 let target = with_password(target, file, std::env::var(PASSWORD).ok())?;
-                Ok(StoreChoice::Redis(target, durability))
+                Ok(StoreChoice::Redis(target, durability, layout))
             }
             (Some(given), false) => Err(Error::Unknown {
                 setting: "store",
@@ -157,6 +172,22 @@ const REPLICATION_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time limit for confirmations of disks. With `appendfsync everysec` the disk of a replica
 /// takes up to a second, and its confirmation up to another second.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(3);
+
+fn read_layout(prefix: Option<String>, buckets: Option<u16>) -> Result<Layout, Error> {
+    if let Some(given) = buckets.filter(|given| !(1..=BUCKETS_MAX).contains(given)) {
+        let (setting, given) = ("store_buckets", given.to_string());
+        return Err(Error::Unknown { setting, given, known: "a number from 1 to 256" });
+    }
+    let Some(given) = prefix else { return Ok(Layout { buckets, ..Layout::default() }) };
+    match Prefix::parse(&given) {
+        Some(prefix) => Ok(Layout { prefix, buckets }),
+        None => Err(Error::Unknown {
+            setting: "store_prefix",
+            given,
+            known: "1 to 32 of the characters A-Z, a-z, 0-9, `.`, `_` and `-`",
+        }),
+    }
+}
 
 fn read_durability(given: Option<String>) -> Result<Durability, Error> {
     let Some(given) = given else { return Ok(Durability::Acknowledged) };

@@ -190,8 +190,8 @@ pub enum OpenError {
     },
     /// The keys in Redis belong to another program.
     #[error(
-        "key {key} in Redis is not a key of bellwether ({reason}); \
-         give bellwether a database or a key prefix of its own"
+        "key {key} in Redis is not a key of bellwether ({reason}); give bellwether a prefix of its \
+         own by --store-prefix, or another database or Redis by --store"
     )]
     Foreign {
         /// The key.
@@ -214,8 +214,9 @@ pub enum OpenError {
     },
     /// The store was created with another number of buckets.
     #[error(
-        "store in Redis ({key}) was made with {found} buckets and {asked} are configured; \
-         the number cannot change after the first start: configure {found}"
+        "store in Redis ({key}) has {found} buckets, and --store-buckets is {asked}; \
+         the number is fixed at the first start: give {found} or leave the flag out, \
+         or begin a new store under another --store-prefix"
     )]
     OtherBuckets {
         /// The key with the number.

@@ -181,6 +181,7 @@ class Store(unittest.TestCase):
             "redis__enabled": True, "redis__url": "rediss+sentinel://u@a:26379,b/main",
             "redis__passwordSecret__name": "password", "redis__tls__caSecret": "authority",
             "redis__tls__certificateSecret": "client", "redis__durability": "replicated:1",
+            "redis__prefix": "eu-1", "redis__buckets": 128,
         }  # fmt: skip
         objects = render("helm4", **values)
         for expected in (
@@ -190,6 +191,8 @@ class Store(unittest.TestCase):
             "--store-certificate=/etc/bellwether/store-certificate/tls.crt",
             "--store-key=/etc/bellwether/store-certificate/tls.key",
             "--durability=replicated:1",
+            "--store-prefix=eu-1",
+            "--store-buckets=128",
         ):
             self.assertIn(expected, arguments_of(objects))
         for name, secret in (("password", "password"), ("ca", "authority"), ("certificate", "client")):

@@ -30,6 +30,8 @@ class Refusals(unittest.TestCase):
         ("redis__urlSecret__key", "", "at '/redis/urlSecret/key': '' does not match"),
         ("redis__url", "redis://user:password@redis", "at '/redis/url': 'redis://user:password@redis' does not match"),
         ("redis__durability", "replicated", "at '/redis/durability': 'replicated' does not match"),
+        ("redis__prefix", "a:b", "at '/redis/prefix': 'a:b' does not match"),
+        ("redis__buckets", 257, "at '/redis/buckets': maximum: got 257, want 256"),
         ("settings__limits", {"connection_max": 1}, "at '/settings/limits': additional properties 'connection_max'"),
         ("settings__limits", {"connections_max": 0}, "at '/settings/limits/connections_max': minimum"),
         ("resources", {"limit": {"cpu": "1"}}, "at '/resources': additional properties 'limit' not allowed"),

@@ -152,6 +152,8 @@ fn a_missing_right_is_a_finding_with_the_grant() {
     assert_said(&["--store", &store], 1, &lines);
     redis.cli(&[&user[..], &["+xadd", "resetkeys", "~other:*"]].concat());
     assert_said(&["--store", &store], 1, &["× permissions ", "~bw:* +hget "]);
+    let other = ["--store", &store, "--store-prefix", "other"];
+    assert_said(&other, 0, &["√ permissions "]);
 }
 
 #[test]
@@ -161,8 +163,11 @@ fn keys_of_another_program_are_a_finding() {
     let server = Server::start(&["--store", &redis.url()]);
     assert_said(&["--store", &redis.url()], 0, &["√ store ", "format 1, 64 buckets\n"]);
     drop(server);
-    redis.cli(&["hset", "bw:meta", "buckets", "32"]);
-    assert_said(&["--store", &redis.url()], 1, &["× store ", "configure 32"]);
+    let store = redis.url();
+    let other = ["--store", &store, "--store-buckets", "32"];
+    assert_said(&other, 1, &["× store ", "has 64 buckets, and --store-buckets is 32"]);
+    let other = ["--store", &store, "--store-prefix", "other"];
+    assert_said(&other, 0, &["√ store ", "there is no store yet"]);
     redis.cli(&["del", "bw:meta"]);
     redis.cli(&["set", "bw:meta", "mine"]);
     assert_said(&["--store", &redis.url()], 1, &["× store ", "is not a key of bellwether"]);

@@ -101,6 +101,7 @@ mod tls;
 mod totals;
 mod traces;
 mod transport;
+mod two_stores;
 mod unread;
 mod untaken;
 mod valkey;

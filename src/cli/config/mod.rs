@@ -12,6 +12,7 @@ use crate::cli::context::{Context, print_plain, say};
 use crate::cli::exit::UsageError;
 use crate::config;
 use crate::config::{Config, StoreChoice};
+use crate::store::redis::Layout;
 
 /// Check or print the configuration of the server
 #[derive(clap::Subcommand)]
@@ -59,7 +60,7 @@ fn rows(config: &Config, sources: &Sources<'_>) -> Vec<Row> {
     let command = config::Flags::augment_args(Command::new("serve"));
     let flags = command.get_arguments().filter(|arg| arg.get_id() != "config").map(|arg| {
         let key = arg.get_id().to_string();
-        let known = known.iter().find(|(known, _)| *known == key).map(|(_, value)| json!(value));
+        let known = known.iter().find(|(known, _)| *known == key).map(|(_, value)| value.clone());
         let given = || sources.given(&key).map(|given| hidden(&key, given));
         let nothing = match arg.get_action() {
             ArgAction::SetTrue => json!(false),
@@ -83,18 +84,20 @@ fn rows(config: &Config, sources: &Sources<'_>) -> Vec<Row> {
 
 /// Returns the flags that have a value even if none is given. The URL of a Redis is printed as it
 /// was given.
-pub(super) fn in_force(config: &Config) -> Vec<(&'static str, String)> {
-    let mut all = vec![
-        ("grpc_listen", config.grpc_listen.to_string()),
-        ("ops_listen", config.ops_listen.to_string()),
-    ];
+pub(super) fn in_force(config: &Config) -> Vec<(&'static str, Value)> {
+    let mut all =
+        vec![("grpc_listen", json!(config.grpc_listen)), ("ops_listen", json!(config.ops_listen))];
     match &config.store {
-        StoreChoice::Memory => all.push(("store", "memory".to_string())),
+        StoreChoice::Memory => all.push(("store", json!("memory"))),
         StoreChoice::Embedded(dir) => {
-            all.push(("store", "embedded".to_string()));
-            all.push(("data_dir", dir.display().to_string()));
+            all.push(("store", json!("embedded")));
+            all.push(("data_dir", json!(dir.display().to_string())));
         }
-        StoreChoice::Redis(..) => {}
+        // Without a number of buckets, that of the store counts, which only the store knows.
+        StoreChoice::Redis(.., Layout { prefix, buckets }) => {
+            all.push(("store_prefix", json!(prefix.to_string())));
+            all.extend(buckets.map(|buckets| ("store_buckets", json!(buckets))));
+        }
     }
     all
 }

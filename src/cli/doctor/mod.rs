@@ -85,8 +85,8 @@ async fn examine(store: &StoreChoice, timeout: Duration) -> Vec<Finding> {
             vec![Finding::ok("memory", found)]
         }
         StoreChoice::Embedded(dir) => embedded::doctor::examine(dir),
-        StoreChoice::Redis(target, durability) => {
-            redis::doctor::examine(target, *durability, timeout).await
+        StoreChoice::Redis(target, durability, layout) => {
+            redis::doctor::examine(target, *durability, layout, timeout).await
         }
     }
 }
@@ -133,6 +133,6 @@ fn shown(store: &StoreChoice) -> String {
     match store {
         StoreChoice::Memory => "memory".to_string(),
         StoreChoice::Embedded(dir) => format!("embedded in {}", dir.display()),
-        StoreChoice::Redis(target, _) => target.to_string(),
+        StoreChoice::Redis(target, ..) => target.to_string(),
     }
 }

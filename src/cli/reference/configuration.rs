@@ -124,7 +124,8 @@ fn entry(flag: &Arg, config: &Config) -> String {
     };
     let defaults = config_command::in_force(config);
     let default = defaults.iter().find(|(name, _)| *name == key);
-    let default = default.map_or(String::new(), |(_, value)| format!(" Default: `{value}`."));
+    let default = default.and_then(|(_, value)| value.as_str());
+    let default = default.map_or(String::new(), |value| format!(" Default: `{value}`."));
     let head = match key {
         "config" => "no key".to_string(),
         _ => format!("key `{key}`"),

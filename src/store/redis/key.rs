@@ -1,8 +1,10 @@
-//! The keys in Redis, with their owner and lifetime. `docs/FORMAT.md` describes the same keys.
+//! The keys in Redis, with their owner and lifetime. `docs/FORMAT.md` describes the same keys. The
+//! names here have the default prefix, `bw`.
 //!
 //! All keys of a bucket have its hash tag (`{b07}`), so one script may touch them together, in a
 //! Cluster too. No key has a time to live: Redis never decides that something is over.
 
+use super::layout::Prefix;
 use crate::domain::name::AppName;
 use crate::store::Bucket;
 
@@ -56,7 +58,7 @@ pub(super) struct KeySpace {
 }
 
 impl KeySpace {
-    pub(super) fn new(prefix: &str, buckets: u16) -> KeySpace {
+    pub(super) fn new(prefix: &Prefix, buckets: u16) -> KeySpace {
         KeySpace { prefix: prefix.to_string(), buckets }
     }
 
@@ -112,7 +114,7 @@ mod tests {
 
     #[test]
     fn names_and_buckets_stay_as_they_are_in_redis() {
-        let keys = KeySpace::new("bw", 64);
+        let keys = KeySpace::new(&Prefix::default(), 64);
         let app = AppName::new("", "web").unwrap();
         let b = Bucket(7);
         for (key, name) in [
@@ -128,8 +130,10 @@ mod tests {
             (Key::OwnEvents(b, &app), "bw:{b07}:own:default/web"),
         ] {
             assert_eq!(keys.name(key), name);
+            let other = KeySpace::new(&Prefix::parse("eu-1").unwrap(), 64);
+            assert_eq!(other.name(key), name.replacen("bw", "eu-1", 1));
         }
         assert_eq!(keys.bucket_of(&app), Bucket(32));
-        assert_eq!(KeySpace::new("bw", 1).bucket_of(&app), Bucket(0));
+        assert_eq!(KeySpace::new(&Prefix::default(), 1).bucket_of(&app), Bucket(0));
     }
 }

@@ -7,14 +7,15 @@ use redis::{Cmd, Pipeline, Value};
 use crate::store::{Epoch, OpenError, codec, random_store_id};
 
 use super::key::{Key, KeySpace};
-use super::link::Links;
+use super::layout::Layout;
+use super::link::{Kind, Links};
 use super::{reply, script};
 
 /// The record of the store as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meta {
     format: u32,
-    buckets: u16,
+    pub(super) buckets: u16,
     pub(super) epoch: Epoch,
 }
 
@@ -32,16 +33,23 @@ impl fmt::Display for Meta {
 
 const FIELDS: [&str; 4] = ["format", "buckets", "store_id", "losses"];
 
-/// Reads the record of the store as a whole, and creates it if it does not exist.
-pub(super) async fn open(links: &Links, keys: &KeySpace) -> Result<Epoch, OpenError> {
+/// Reads the record of the store as a whole, and creates it if it does not exist. Returns the keys
+/// of the store.
+pub(super) async fn open(
+    links: &Links,
+    layout: &Layout,
+    kind: Kind,
+) -> Result<(KeySpace, Epoch), OpenError> {
+    let keys = KeySpace::new(&layout.prefix, layout.buckets_of_new(kind));
     let key = keys.name(Key::Meta);
-    let values = links.run(&key, &ask(keys)).await?;
-    if let Some(meta) = read(&values, keys)? {
-        return Ok(meta.epoch);
+    let mut values = links.run(&key, &ask(&keys)).await?;
+    if read(&values, &key, layout.buckets)?.is_none() {
+        values = links.run(&key, &make(&keys, random_store_id())).await?;
     }
-    let values = links.run(&key, &make(keys, random_store_id())).await?;
-    let made = read(&values, keys)?.map(|meta| meta.epoch);
-    made.ok_or_else(|| OpenError::Unavailable { reason: format!("{key} is missing after a write") })
+    match read(&values, &key, layout.buckets)? {
+        Some(Meta { buckets, epoch, .. }) => Ok((KeySpace::new(&layout.prefix, buckets), epoch)),
+        None => Err(OpenError::Unavailable { reason: format!("{key} is missing after a write") }),
+    }
 }
 
 /// Returns the commands that read the record.
@@ -53,7 +61,7 @@ pub(super) fn ask(keys: &KeySpace) -> Pipeline {
 }
 
 /// Returns the commands that create the missing fields and read the record.
-pub(super) fn make(keys: &KeySpace, store_id: u64) -> Pipeline {
+fn make(keys: &KeySpace, store_id: u64) -> Pipeline {
     let mut pipeline = redis::pipe();
     let values = [
         u32::from(codec::FORMAT).to_string(),
@@ -80,9 +88,14 @@ pub(super) fn count_loss(keys: &KeySpace, seen: Epoch) -> Cmd {
     call
 }
 
-/// Parses the last of some answers; `None` if the record does not exist.
-pub(super) fn read(values: &[Value], keys: &KeySpace) -> Result<Option<Meta>, OpenError> {
-    let key = keys.name(Key::Meta);
+/// Parses the last of some answers about the record in `key`; `None` if it does not exist. `asked`
+/// is the number of buckets that it must have, if any.
+pub(super) fn read(
+    values: &[Value],
+    key: &str,
+    asked: Option<u16>,
+) -> Result<Option<Meta>, OpenError> {
+    let key = key.to_string();
     if let Some(error) = reply::error(values) {
         let reason = error.to_string();
         return Err(match error.code() {
@@ -116,9 +129,12 @@ pub(super) fn read(values: &[Value], keys: &KeySpace) -> Result<Option<Meta>, Op
         Meta { format: found, .. } if known < found => {
             Err(OpenError::KeysTooNew { key, found, known })
         }
-        Meta { buckets: found, .. } if found != keys.buckets => {
-            Err(OpenError::OtherBuckets { key, found, asked: keys.buckets })
+        Meta { buckets: 0, .. } => {
+            Err(OpenError::Foreign { key, reason: "a store has no 0 buckets".to_string() })
         }
-        meta => Ok(Some(meta)),
+        Meta { buckets: found, .. } => match asked.filter(|asked| *asked != found) {
+            Some(asked) => Err(OpenError::OtherBuckets { key, found, asked }),
+            None => Ok(Some(meta)),
+        },
     }
 }

@@ -58,6 +58,7 @@ mod entry;
 mod fold;
 mod info;
 mod key;
+mod layout;
 pub mod link;
 mod membership;
 mod meta;
@@ -79,6 +80,7 @@ pub mod testing;
 mod tests;
 
 pub use durability::Durability;
+pub use layout::{BUCKETS_MAX, Layout, Prefix};
 
 /// The maximum number of commits that wait in the queue of a lane.
 const QUEUE_MAX: usize = 1024;
@@ -93,31 +95,16 @@ const COMPARED_MAX: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The settings of a Redis store.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The number of buckets, fixed at the first start. The more buckets, the more masters of a
-    /// Cluster can share the work.
-    pub buckets: u16,
+    /// Where the store is, and its number of buckets.
+    pub layout: Layout,
     /// The durability that a commit must reach before it is acknowledged.
     pub durability: Durability,
     /// How much history is kept.
     pub retention: Retention,
-    /// The prefix of every key.
-    pub prefix: String,
     /// The time-outs of the connections.
     pub link: link::Options,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            buckets: 64,
-            durability: Durability::default(),
-            retention: Retention::default(),
-            prefix: "bw".to_string(),
-            link: link::Options::default(),
-        }
-    }
 }
 
 /// A store in Redis or Valkey.
@@ -159,14 +146,14 @@ struct Shared {
 }
 
 impl RedisStore {
-    /// Connects, creates the store if Redis has none, and reads all heads. The number of buckets
-    /// must be the one that the store was created with.
+    /// Connects, creates the store if Redis has none, and reads all heads. A number of buckets, if
+    /// one is given, must be the one that the store was created with.
     pub async fn open(target: Target, options: Options) -> Result<RedisStore, OpenError> {
-        let Options { buckets, durability, retention, prefix, link } = options;
-        let keys = KeySpace::new(&prefix, buckets.max(1));
+        let Options { layout, durability, retention, link } = options;
         let kind = target.kind();
         let links = Links::connect(target, link).await?;
-        let epoch = meta::open(&links, &keys).await?;
+        let (keys, epoch) = meta::open(&links, &layout, kind).await?;
+        tracing::info!(prefix = %layout.prefix, buckets = keys.buckets, "found the store in Redis");
         let clock = StoreClock::new(time::ask(&links, &keys, Timestamp::default()).await?.0);
         let replica = ReplicaId(random_store_id());
         let shared = Arc::new(Shared {

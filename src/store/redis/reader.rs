@@ -177,9 +177,10 @@ impl<'a> LogSession<'a> {
     /// loss if the record is older or gone.
     async fn check_meta(&mut self) -> Result<(), OpenError> {
         let keys = &self.shared.keys;
-        let values = self.shared.links.run(&keys.name(Key::Meta), &meta::ask(keys)).await?;
+        let key = keys.name(Key::Meta);
+        let values = self.shared.links.run(&key, &meta::ask(keys)).await?;
         let Epoch { store_id, losses } = self.seen;
-        match meta::read(&values, keys)?.map(|meta| meta.epoch) {
+        match meta::read(&values, &key, Some(keys.buckets))?.map(|meta| meta.epoch) {
             Some(epoch) if epoch.store_id == store_id && losses <= epoch.losses => {
                 self.shared.view.move_epoch(epoch);
                 Ok(())
@@ -197,7 +198,7 @@ impl<'a> LogSession<'a> {
         let shared = self.shared;
         let key = shared.keys.name(Key::Meta);
         let answer = shared.call(&key, &meta::count_loss(&shared.keys, self.seen)).await?;
-        let counted = meta::read(&[answer], &shared.keys)?;
+        let counted = meta::read(&[answer], &key, Some(shared.keys.buckets))?;
         let counted = counted.ok_or_else(|| unavailable("the record is missing after a write"))?;
         shared.view.move_epoch(counted.epoch);
         self.counted = true;

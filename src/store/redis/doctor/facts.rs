@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::store::redis::durability::Durability;
 use crate::store::redis::info::InfoFields;
+use crate::store::redis::layout::Layout;
 use crate::store::redis::link::{Kind, LinkError, Reading, Target};
 
 /// All facts.
@@ -14,6 +15,7 @@ pub(super) struct Facts {
     /// How the masters are found.
     pub(super) kind: Kind,
     pub(super) target: Target,
+    pub(super) layout: Layout,
     pub(super) sentinels: Vec<Reading<Sentinel>>,
     /// The nodes of a Cluster that the URL names and that do not answer, with the reason.
     pub(super) lost_seeds: Vec<(String, LinkError)>,

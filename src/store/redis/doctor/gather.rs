@@ -9,8 +9,9 @@ use redis::{Pipeline, RedisResult, Value, from_redis_value};
 use crate::store::redis::durability::Durability;
 use crate::store::redis::info::InfoFields;
 use crate::store::redis::key::{Key, KeySpace};
+use crate::store::redis::layout::Layout;
 use crate::store::redis::link::{self, Kind, LinkError, Reading, Survey, Target};
-use crate::store::redis::{Options, meta, reply};
+use crate::store::redis::{meta, reply};
 
 use super::facts::{Clock, Facts, Sentinel, Server};
 use super::rights;
@@ -32,7 +33,12 @@ const SETTINGS: &[&str] = &[
 ];
 
 /// Gathers all facts; each step takes at most `patience`.
-pub(super) async fn gather(target: &Target, durability: Durability, patience: Duration) -> Facts {
+pub(super) async fn gather(
+    target: &Target,
+    durability: Durability,
+    layout: &Layout,
+    patience: Duration,
+) -> Facts {
     let options = link::Options {
         connect_timeout: patience,
         response_timeout: patience,
@@ -44,13 +50,14 @@ pub(super) async fn gather(target: &Target, durability: Durability, patience: Du
     let sentinels = survey.sentinels.into_iter();
     let sentinels = sentinels.map(|reading| query(reading, |server| ask_sentinel(server, name)));
     let masters = survey.masters.into_iter();
-    let masters =
-        masters.map(|reading| query(reading, |server| ask_server(server, durability, kind)));
+    let masters = masters
+        .map(|reading| query(reading, |server| ask_server(server, durability, kind, layout)));
     let (sentinels, masters) = tokio::join!(join_all(sentinels), join_all(masters));
     Facts {
         durability,
         kind,
         target: target.clone(),
+        layout: layout.clone(),
         sentinels,
         lost_seeds: survey.lost_seeds,
         masters,
@@ -79,14 +86,14 @@ async fn ask_server(
     mut connection: MultiplexedConnection,
     durability: Durability,
     kind: Kind,
+    layout: &Layout,
 ) -> RedisResult<Server> {
     let mut pipeline = redis::pipe();
     pipeline.cmd("INFO").cmd("CLUSTER").arg("INFO");
     let answers = send(&mut connection, &pipeline).await?;
     let [info, cluster] = answers.as_slice() else { return Ok(Server::default()) };
     let (config, config_refusal) = ask_config(&mut connection).await?;
-    let options = Options::default();
-    let keys = KeySpace::new(&options.prefix, options.buckets);
+    let keys = KeySpace::new(&layout.prefix, layout.buckets_of_new(kind));
     let needed = rights::needed(&keys, durability, kind == Kind::Cluster);
     Ok(Server {
         info: InfoFields::of_lines(reply::info(info)),
@@ -96,7 +103,7 @@ async fn ask_server(
         rights: rights::read(&needed, &send(&mut connection, &rights::ask(&needed)).await?),
         pings: ping(&mut connection).await?,
         clock: ask_clock(&mut connection, &keys).await?,
-        store: ask_store(&mut connection, &keys).await?,
+        store: ask_store(&mut connection, &keys, layout.buckets).await?,
     })
 }
 
@@ -172,6 +179,7 @@ async fn ask_clock(
 async fn ask_store(
     connection: &mut MultiplexedConnection,
     keys: &KeySpace,
+    buckets: Option<u16>,
 ) -> RedisResult<Option<Result<String, String>>> {
     let answers = send(connection, &meta::ask(keys)).await?;
     let is_elsewhere = |code: &str| matches!(code, "MOVED" | "ASK" | "CLUSTERDOWN");
@@ -180,7 +188,7 @@ async fn ask_store(
         Some(code) if is_elsewhere(code) || code == "NOPERM" => return Ok(None),
         _ => {}
     }
-    Ok(Some(match meta::read(&answers, keys) {
+    Ok(Some(match meta::read(&answers, &keys.name(Key::Meta), buckets) {
         Ok(Some(meta)) => Ok(meta.to_string()),
         Ok(None) => Ok("there is no store yet; the first server creates it".to_string()),
         Err(error) => Err(error.to_string()),

@@ -17,7 +17,7 @@ use super::*;
 
 /// Returns the key of an application of the suite, in a store with [`mk_options`].
 fn hash_of(name: &str) -> String {
-    let keys = KeySpace::new("bw", mk_options().buckets);
+    let keys = mk_keys();
     let app = AppName::new("test", name).unwrap();
     keys.name(Key::App(keys.bucket_of(&app), &app))
 }

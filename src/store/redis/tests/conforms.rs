@@ -13,12 +13,12 @@ use crate::store::redis::testing::available;
 use super::*;
 
 /// A store with its own key prefix.
-struct Prefix {
+struct Part {
     url: String,
     options: Options,
 }
 
-impl Deployment for Prefix {
+impl Deployment for Part {
     async fn open(&self) -> Arc<dyn Store> {
         Arc::new(try_open(&self.url, self.options.clone()).await.unwrap())
     }
@@ -29,12 +29,12 @@ async fn conforms_on(url: &str) {
     let count = AtomicUsize::new(0);
     let make = |buckets, retention| {
         let prefix = format!("part{}", count.fetch_add(1, Ordering::Relaxed));
-        let options = Options { retention, prefix, buckets, ..Options::default() };
-        Prefix { url: url.to_string(), options }
+        let layout = Layout { prefix: Prefix::parse(&prefix).unwrap(), buckets };
+        Part { url: url.to_string(), options: Options { layout, retention, ..Options::default() } }
     };
-    test_all(async |retention| make(1, retention)).await;
-    test_applications(async |retention| make(Options::default().buckets, retention)).await;
-    test_shared(async |retention| make(mk_options().buckets, retention)).await;
+    test_all(async |retention| make(Some(1), retention)).await;
+    test_applications(async |retention| make(None, retention)).await;
+    test_shared(async |retention| make(Some(BUCKETS), retention)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

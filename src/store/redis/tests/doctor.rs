@@ -7,7 +7,7 @@ use super::*;
 
 async fn look(url: &str, durability: Durability) -> Vec<Finding> {
     let target = Target::parse(url, link::TlsFiles::default()).unwrap();
-    examine(&target, durability, Duration::from_secs(5)).await
+    examine(&target, durability, &Layout::default(), Duration::from_secs(5)).await
 }
 
 /// Returns the level and text of a check.
@@ -66,7 +66,7 @@ async fn each_master_of_a_cluster_is_looked_at() {
     let store = try_open(&cluster.url(), Options::default()).await.unwrap();
     store.close().await;
     let findings = look(&cluster.url(), Durability::Acknowledged).await;
-    assert_eq!(of(&findings, "store").1, "format 1, 64 buckets");
+    assert_eq!(of(&findings, "store").1, "format 1, 256 buckets");
 
     let gone = cluster.nodes[2].address();
     cluster.nodes[2].kill();

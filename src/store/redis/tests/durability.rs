@@ -93,7 +93,7 @@ async fn disks_of_replicas_are_waited_for() {
 /// Returns the number of changes in the logs of all buckets.
 async fn commits_of(server: &RedisServer) -> u64 {
     let mut count = 0;
-    for bucket in 0..mk_options().buckets {
+    for bucket in 0..BUCKETS {
         let log = format!("bw:{{b{bucket:02}}}:log");
         let entries: StreamRangeReply = server.call(&["XRANGE", &log, "-", "+"]).await.unwrap();
         count += entries.ids.iter().filter(|entry| entry.contains_key("a")).count() as u64;

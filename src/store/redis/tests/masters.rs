@@ -190,12 +190,8 @@ async fn a_bucket_has_the_position_at_which_each_master_took_over() {
     assert!(noted.starts_with("1:0 "), "one is removed for one that is added: {noted}");
 }
 
-fn mk_keys() -> KeySpace {
-    KeySpace::new("bw", mk_options().buckets)
-}
-
 async fn open_one_bucket(server: &RedisServer) -> (Arc<RedisStore>, Arc<dyn Store>) {
-    let options = Options { buckets: 1, ..Options::default() };
+    let options = with_buckets(1);
     let store = Arc::new(try_open(&server.url(), options).await.unwrap());
     (store.clone(), store)
 }

@@ -34,8 +34,21 @@ impl Observer for PanickingObserver {
     fn on_data_loss(&self, _: Bucket, _: Epoch) {}
 }
 
+/// The number of buckets of a store with [`mk_options`].
+const BUCKETS: u16 = 4;
+
 fn mk_options() -> Options {
-    Options { buckets: 4, ..Options::default() }
+    with_buckets(BUCKETS)
+}
+
+fn with_buckets(buckets: u16) -> Options {
+    let layout = Layout { buckets: Some(buckets), ..Layout::default() };
+    Options { layout, ..Options::default() }
+}
+
+/// Returns the keys of a store with [`mk_options`].
+fn mk_keys() -> KeySpace {
+    KeySpace::new(&Prefix::default(), BUCKETS)
 }
 
 async fn try_open(url: &str, options: Options) -> Result<RedisStore, OpenError> {

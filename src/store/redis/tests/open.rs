@@ -11,10 +11,13 @@ async fn refused(server: &RedisServer, options: Options) -> String {
 async fn another_number_of_buckets_is_refused() {
     let Some(server) = RedisServer::start().await else { return };
     open(&server.url()).await.close().await;
-    let options = Options { buckets: 8, ..mk_options() };
+    let options = with_buckets(8);
     let said = refused(&server, options).await;
-    assert!(said.contains("made with 4 buckets and 8 are configured"), "{said}");
-    open(&server.url()).await;
+    assert!(said.contains("has 4 buckets, and --store-buckets is 8"), "{said}");
+    open(&server.url()).await.close().await;
+    // Without the flag the store keeps its number.
+    let store = try_open(&server.url(), Options::default()).await.unwrap();
+    assert_eq!(store.buckets(), 4);
 }
 
 #[tokio::test]
@@ -23,6 +26,10 @@ async fn keys_of_another_program_are_refused() {
     server.call::<()>(&["SET", "bw:meta", "mine"]).await.unwrap();
     let said = refused(&server, mk_options()).await;
     assert!(said.contains("key bw:meta in Redis is not a key of bellwether"), "{said}");
+    assert!(said.contains("--store-prefix"), "{said}");
+    let layout = Layout { prefix: Prefix::parse("other").unwrap(), ..Layout::default() };
+    let other = try_open(&server.url(), Options { layout, ..mk_options() }).await.unwrap();
+    other.close().await;
     server.call::<()>(&["DEL", "bw:meta"]).await.unwrap();
     server.call::<()>(&["HSET", "bw:meta", "buckets", "many"]).await.unwrap();
     let said = refused(&server, mk_options()).await;

@@ -9,7 +9,7 @@ fn web() -> AppName {
 }
 
 fn bucket_of_web() -> Bucket {
-    KeySpace::new("bw", mk_options().buckets).bucket_of(&web())
+    mk_keys().bucket_of(&web())
 }
 
 /// Returns whether the last entry of a log has the transition.

@@ -55,11 +55,10 @@ pub(super) fn permissions(facts: &Facts, server: &Server) -> Option<Finding> {
     if !rights.denied.is_empty() {
         let grants: Vec<String> = rights.denied.iter().map(|name| format!("+{name}")).collect();
         let found = format!("user {user} may not call: {}", rights.denied.join(", "));
-        let why = "a server of Bellwether calls each of them, on keys that begin with bw:";
-        return Some(
-            Finding::error("permissions", found, why)
-                .command(format!("ACL SETUSER {user} ~bw:* {}", grants.join(" "))),
-        );
+        let prefix = &facts.layout.prefix;
+        let why = format!("Bellwether calls each of them, on keys that begin with {prefix}:");
+        let rule = format!("ACL SETUSER {user} {} {}", prefix.pattern(), grants.join(" "));
+        return Some(Finding::error("permissions", found, &why).command(rule));
     }
     if !missing.is_empty() {
         let found = format!("there is no command {}", missing.join(", "));

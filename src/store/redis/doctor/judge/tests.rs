@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::store::doctor::Level;
-use crate::store::redis::Durability;
 use crate::store::redis::doctor::facts::{Clock, Facts, Rights, Sentinel, Server};
 use crate::store::redis::info::InfoFields;
 use crate::store::redis::link::{Kind, LinkError, Reading, Target, TlsFiles};
+use crate::store::redis::{Durability, Layout, Prefix};
 
 use super::*;
 
@@ -47,6 +47,7 @@ fn mk_facts() -> Facts {
         durability: Durability::Acknowledged,
         kind: Kind::Standalone,
         target: mk_target("redis://:secret@a"),
+        layout: Layout::default(),
         sentinels: Vec::new(),
         lost_seeds: Vec::new(),
         masters: vec![answering("a:1", server)],
@@ -147,7 +148,11 @@ fn access_is_judged() {
     let rights = |rights: Rights| with(|server| server.rights = rights);
     let denied = Rights { denied: vec!["hset".into(), "script|load".into()], ..Rights::default() };
     let grant = "ACL SETUSER default ~bw:* +hset +script|load";
-    assert_said("permissions", &rights(denied), Error, grant);
+    assert_said("permissions", &rights(denied.clone()), Error, grant);
+    let layout = Layout { prefix: Prefix::parse("eu-1").unwrap(), ..Layout::default() };
+    let elsewhere = Facts { layout, ..rights(denied) };
+    let grant = "ACL SETUSER default ~eu-1:* +hset +script|load";
+    assert_said("permissions", &elsewhere, Error, grant);
     let missing = Rights { missing: vec!["waitaof".into()], ..Rights::default() };
     assert_said("permissions", &rights(missing.clone()), Error, "no command waitaof");
     let mut old = rights(missing);
