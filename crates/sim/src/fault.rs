@@ -29,8 +29,21 @@ pub struct Faults {
     /// What ends, and when.
     ends: BTreeMap<(u64, u64), End>,
     begun: u64,
+    turns: Option<Turns>,
     /// The number of faults by name.
     pub counts: BTreeMap<&'static str, u64>,
+}
+
+/// A replica that is restarted again and again.
+#[derive(Debug, Clone, Copy)]
+struct Turns {
+    replica: usize,
+    /// When it is killed next, and for the last time.
+    next: u64,
+    last: u64,
+    /// How long it runs, and how long it is down.
+    runs: u64,
+    pause: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +64,8 @@ impl Faults {
     ) -> Faults {
         let (ends, counts) = (BTreeMap::new(), BTreeMap::new());
         let (next, begun) = (EVERY, 0);
-        Faults { dice, network, is_shared, replicas, clients, next, ends, begun, counts }
+        let turns = None;
+        Faults { dice, network, is_shared, replicas, clients, next, ends, begun, turns, counts }
     }
 
     /// Ends the faults that are over, and begins one if it is due.
@@ -62,6 +76,11 @@ impl Faults {
             let end = entry.remove();
             self.end(end, server);
         }
+        if let Some(turns) = self.turns.filter(|turns| turns.next <= now) {
+            let next = now + turns.pause + turns.runs;
+            self.turns = (next <= turns.last).then_some(Turns { next, ..turns });
+            return Some(Harm::Kill(turns.replica, turns.pause));
+        }
         if now < self.next {
             return None;
         }
@@ -71,7 +90,7 @@ impl Faults {
 
     /// Ends all faults; none comes after this.
     pub fn heal(&mut self, server: &mut Server) {
-        self.next = u64::MAX;
+        (self.next, self.turns) = (u64::MAX, None);
         for (_, end) in std::mem::take(&mut self.ends) {
             self.end(end, server);
         }
@@ -94,7 +113,7 @@ impl Faults {
     }
 
     fn begin(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
-        let kinds = if self.is_shared { 12 } else { 8 };
+        let kinds = if self.is_shared { 14 } else { 10 };
         let replica = self.dice.index(self.replicas);
         let (name, harm) = match self.dice.index(kinds) {
             0 => ("kill", Some(Harm::Kill(replica, self.dice.between(500, 20_000)))),
@@ -105,14 +124,18 @@ impl Faults {
             5 => ("store stalls", self.stall(now)),
             6 => ("store full", self.fill(now, server)),
             7 => ("clock of the store set", self.set_clock(server)),
-            8 => ("partition of the store", self.part_store(now, replica)),
-            9 => ("lossy store", self.storm(now, End::StoreWeather)),
+            8 | 9 => ("restarts in a loop", self.restart_in_a_loop(now, replica)),
+            10 => ("partition of the store", self.part_store(now, replica)),
+            11 => ("lossy store", self.storm(now, End::StoreWeather)),
             _ => {
                 let count = if self.dice.per_mille(300) { 0 } else { self.dice.index(12) };
                 let dropped = server.failover(count);
                 self.network.note(format_args!("failover drops {dropped}"));
                 let pause = self.dice.between(0, 4000);
                 self.network.with(|network| network.store_stalls_until = now + pause);
+                if self.dice.per_mille(300) {
+                    self.set_clock(server);
+                }
                 (if dropped == 0 { "failover" } else { "failover with loss" }, None)
             }
         };
@@ -186,9 +209,18 @@ impl Faults {
     }
 
     fn set_clock(&mut self, server: &mut Server) -> Option<Harm> {
-        // The time of the store never goes back: a clock that is set back stands for a while in the
-        // store, which then goes on. So only steps forward reach a replica.
-        server.advance(self.dice.between(1, 2000));
+        let most = [2_000, 20_000, 60_000, 3_600_000][self.dice.index(4)];
+        let by = i64::try_from(self.dice.between(1, most)).unwrap_or_default();
+        let by = if self.dice.per_mille(300) { -by } else { by };
+        self.network.note(format_args!("clock of the store is set by {by} ms"));
+        server.clock.set(by);
+        None
+    }
+
+    fn restart_in_a_loop(&mut self, now: u64, replica: usize) -> Option<Harm> {
+        let (runs, pause) = (self.dice.between(300, 5000), self.dice.between(100, 2000));
+        let last = now + self.dice.between(10_000, 60_000);
+        self.turns = Some(Turns { replica, next: now, last, runs, pause });
         None
     }
 }

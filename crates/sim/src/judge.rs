@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bellwether::domain::app::Head;
 use bellwether::domain::level::Level;
@@ -21,6 +22,8 @@ use bellwether::watch::{Cursors, Entry, mark};
 
 use crate::server::app::App;
 use crate::server::bucket::bucket_of;
+use crate::server::time::StoreTime;
+use crate::uptime::Uptime;
 
 /// A unit that made contact within this time is not lost: less than three heartbeat intervals and
 /// `lost_after`, because the clock of the store may be set forward meanwhile.
@@ -69,6 +72,10 @@ pub struct Judge {
     pub counts: Counts,
     /// The simulated time in milliseconds.
     pub now: u64,
+    /// By how much the time of the store may be ahead.
+    ahead_max: Duration,
+    /// The uptime of the replicas, and what it says about leases.
+    pub uptime: Uptime,
     masters: u64,
     revisions: BTreeMap<AppName, Revision>,
     positions: BTreeMap<Bucket, Position>,
@@ -126,6 +133,11 @@ impl Judge {
         self.contacts.insert(member, self.now);
     }
 
+    /// Allows the time of the store to be ahead by so much.
+    pub fn allow_ahead(&mut self, ahead: Duration) {
+        self.ahead_max = self.ahead_max.max(ahead);
+    }
+
     /// Records that the process of a unit is gone, for good or for minutes.
     pub fn on_silence(&mut self, member: Member) {
         self.silent.insert(member, self.now);
@@ -160,6 +172,17 @@ impl Judge {
         missed.into_iter().for_each(|what| self.accuse(what));
     }
 
+    /// Checks that no lease is held long after its end.
+    pub fn check_ends(&mut self, apps: &BTreeMap<AppName, App>, clock: &StoreTime) {
+        let (now, outages) = (clock.now(), clock.life.outages_at(clock.now()));
+        for (name, app) in apps {
+            let lease = app.head.lease.as_ref().filter(|_| !app.head.deleted);
+            if lease.is_some_and(|lease| self.uptime.is_late(lease, &outages, now)) {
+                self.accuse(format!("the lease of {name} has not ended: {lease:?}"));
+            }
+        }
+    }
+
     /// Checks a position that the store gives.
     pub fn on_position(&mut self, app: &AppName, bucket: Bucket, at: Position, head: &Arc<Head>) {
         let last = self.positions.insert(bucket, at).unwrap_or_default();
@@ -179,10 +202,15 @@ impl Judge {
     pub fn on_commit(&mut self, known: Option<&App>, t: &Transition, losses: u32, now: Timestamp) {
         self.counts.commits += 1;
         let (app, head) = (&t.app, &*t.head);
-        self.check(t.time <= now.after(std::time::Duration::from_secs(5)), || {
+        // The time of the store may return to a clock by a hundredth of the time that passes.
+        let ahead_max = self.ahead_max + Duration::from_millis(5_000 + self.now / 50);
+        self.check(t.time <= now.after(ahead_max), || {
             format!("a commit of {app} is decided at {}, after {}", t.time.millis(), now.millis())
         });
         self.on_lease(app, head);
+        if let Some(what) = self.uptime.on_commit(known.map(|app| &*app.head), t) {
+            self.accuse(what);
+        }
         let version = self.versions.get(app).copied().unwrap_or_default();
         let writes_data = t.writes.iter().any(|write| matches!(write, Write::Data(..)));
         let (is, rises) = (head.data.version, version < head.data.version);

@@ -19,6 +19,7 @@ mod randomness;
 mod server;
 mod store;
 mod trace;
+mod uptime;
 mod world;
 
 use std::collections::BTreeMap;

@@ -10,6 +10,7 @@ use bellwether::domain::revision::Revision;
 use bellwether::domain::status::Freshness;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::presence::ReplicaId;
+use bellwether::store::Store;
 
 use crate::client::Client;
 use crate::client::operator::{Hand, come_and_go};
@@ -203,15 +204,29 @@ impl World {
                 process.is_frozen.store(self.now < place.frozen_until, Ordering::SeqCst);
             }
         }
+        self.note_uptime();
         if self.now.is_multiple_of(1000) {
             self.check_each_second();
         }
         Ok(())
     }
 
+    /// Records whether a replica can act now.
+    fn note_uptime(&mut self) {
+        let stalls = self.network.with(|network| network.store_stalls_until);
+        let acts = |process: &Arc<Process>| {
+            !process.is_frozen.load(Ordering::SeqCst) && process.store.health().is_ok()
+        };
+        let is_up = stalls <= self.now
+            && !self.server.is_full
+            && lock(&self.processes).iter().flatten().any(acts);
+        lock(&self.judge).uptime.on_step(is_up, self.now, STEP);
+    }
+
     fn check_each_second(&mut self) {
         let mut judge = lock(&self.judge);
         judge.compare(self.server.apps());
+        judge.check_ends(self.server.apps(), &self.server.clock);
         for (place, host) in self.places.iter().enumerate() {
             let tasks = host.host.as_ref().map_or(0, Host::tasks);
             self.tasks_most = self.tasks_most.max(tasks);

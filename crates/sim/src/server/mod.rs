@@ -7,6 +7,7 @@
 pub mod app;
 pub mod bucket;
 mod failover;
+pub mod time;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -26,6 +27,7 @@ use app::App;
 use bucket::{BucketCopy, BucketState, Content, Entry, Log, bucket_of};
 
 use failover::Undo;
+use time::{Answer, Ask, StoreTime};
 
 /// Tombstones that a bucket keeps: few, so that a run prunes some.
 const TOMBSTONES_MAX: usize = 4;
@@ -66,6 +68,8 @@ pub struct Server {
     undo: VecDeque<Undo>,
     last_entry: u64,
     time: Timestamp,
+    /// The clock of the store, and the time that replicas get.
+    pub clock: StoreTime,
     /// Whether commits are refused for lack of space.
     pub is_full: bool,
     /// The checks of a run.
@@ -109,19 +113,27 @@ impl Server {
             undo: VecDeque::new(),
             last_entry: 0,
             time,
+            clock: StoreTime::new(time),
             is_full: false,
             judge,
         }
     }
 
-    /// Returns the time of the store.
-    pub fn now(&self) -> Timestamp {
-        self.time
+    /// Answers a replica that asks for the time.
+    pub fn tell_time(&mut self, ask: Ask) -> Answer {
+        // A replica cannot act on a store that refuses commits.
+        let answer = self.clock.ask(Ask { acts: ask.acts && !self.is_full, ..ask });
+        if ask.known == Timestamp::default() {
+            // A replica that starts takes over the clock, unless another one knows the time.
+            crate::lock(&self.judge).allow_ahead(answer.time.since(self.time));
+        }
+        answer
     }
 
-    /// Moves the time forward.
+    /// Moves the time of the world forward.
     pub fn advance(&mut self, millis: u64) {
         self.time = Timestamp::new(self.time.millis() + millis);
+        self.clock.advance(millis);
     }
 
     /// Returns the epoch.
@@ -295,9 +307,8 @@ impl Server {
     }
 
     /// Records a sign of life, and returns all.
-    pub fn beat(&mut self, replica: ReplicaId) -> BTreeMap<ReplicaId, Timestamp> {
-        self.beats.insert(replica, self.time);
-        let now = self.time;
+    pub fn beat(&mut self, replica: ReplicaId, now: Timestamp) -> BTreeMap<ReplicaId, Timestamp> {
+        self.beats.insert(replica, now);
         self.beats.retain(|_, at| now.since(*at) <= bellwether::store::REPLICA_FORGOTTEN_AFTER);
         self.beats.clone()
     }

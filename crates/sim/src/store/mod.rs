@@ -12,14 +12,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bellwether::domain::name::AppName;
+use bellwether::domain::outage::Outages;
 use bellwether::domain::replay::Records;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::Transition;
 use bellwether::domain::unit::presence::ReplicaId;
+use bellwether::store::moment::OUTAGE_MIN;
 use bellwether::store::{
-    Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, ReadError, Space,
-    Store, Version,
+    Applied, Broadcast, Bucket, CommitError, Epoch, Moment, NumberedEvent, Observer, ReadError,
+    Space, Store, Version,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -27,6 +29,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::lock;
 use crate::network::{Delivery, Network, Node};
 use crate::server::bucket::bucket_of;
+use crate::server::time::{Answer, Ask};
 use crate::server::{Refusal, Server, Shape};
 
 use view::{Facts, View};
@@ -67,6 +70,17 @@ struct Reading {
     time: Timestamp,
     at: Instant,
     latest: Timestamp,
+    /// Up to when the outages are known.
+    asked: Instant,
+    outages: Arc<Outages>,
+}
+
+impl Reading {
+    fn now(&mut self) -> Timestamp {
+        let now = self.time.after(Instant::now().saturating_duration_since(self.at));
+        self.latest = self.latest.max(now);
+        self.latest
+    }
 }
 
 impl SimStore {
@@ -77,8 +91,9 @@ impl SimStore {
         replica: ReplicaId,
         shape: Shape,
     ) -> Arc<SimStore> {
+        let (zero, now) = (Timestamp::default(), Instant::now());
         let reading =
-            Reading { time: Timestamp::new(0), at: Instant::now(), latest: Timestamp::new(0) };
+            Reading { time: zero, at: now, latest: zero, asked: now, outages: Arc::default() };
         let facts = Arc::new(Facts::default());
         let store = Arc::new(SimStore {
             network,
@@ -94,7 +109,7 @@ impl SimStore {
             sequence: AtomicU64::new(0),
             clock: Mutex::new(reading),
         });
-        while !(store.read_time().await && store.connect().await) {
+        while !(store.read_time(zero).await && store.connect().await) {
             sleep(RETRY_PAUSE).await;
         }
         tokio::spawn(reader::follow(store.clone()));
@@ -121,14 +136,18 @@ impl SimStore {
         timeout(patience, answered).await.ok()?.ok()
     }
 
-    async fn read_time(&self) -> bool {
+    async fn read_time(&self, known: Timestamp) -> bool {
         let asked = Instant::now();
-        let Some(time) = self.ask("time", ANSWER_MAX, |server| server.now()).await else {
+        let (own, is_alone) = (self.replica, !self.shape.is_shared);
+        let ask = Ask { known, own, acts: self.health().is_ok(), is_alone };
+        let tell = move |server: &mut Server| server.tell_time(ask);
+        let Some(Answer { time, outages }) = self.ask("time", ANSWER_MAX, tell).await else {
             return false;
         };
         let half = asked.elapsed() / 2;
         let mut clock = lock(&self.clock);
         (clock.time, clock.at) = (time, asked + half);
+        (clock.asked, clock.outages) = (asked, outages);
         true
     }
 
@@ -197,10 +216,17 @@ fn no_answer() -> ReadError {
 #[async_trait::async_trait]
 impl Store for SimStore {
     fn now(&self) -> Timestamp {
+        lock(&self.clock).now()
+    }
+
+    fn moment(&self) -> Moment {
         let mut clock = lock(&self.clock);
-        let now = clock.time.after(Instant::now().saturating_duration_since(clock.at));
-        clock.latest = clock.latest.max(now);
-        clock.latest
+        let now = clock.now();
+        let judged = match clock.asked.elapsed() < OUTAGE_MIN {
+            true => now,
+            false => clock.time.min(now),
+        };
+        Moment { now, judged, outages: clock.outages.clone() }
     }
 
     fn epoch(&self) -> Epoch {
@@ -318,8 +344,8 @@ impl Store for SimStore {
     }
 
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
-        let replica = self.replica;
-        let beaten = self.ask("beat", ANSWER_MAX, move |server| server.beat(replica)).await;
+        let (replica, now) = (self.replica, self.now());
+        let beaten = self.ask("beat", ANSWER_MAX, move |server| server.beat(replica, now)).await;
         beaten.ok_or_else(no_answer)
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bellwether::store::Store;
 use tokio::time::sleep;
 
 use crate::lock;
@@ -15,6 +16,8 @@ const READ_EVERY: Duration = Duration::from_millis(20);
 const READ_MAX: Duration = Duration::from_secs(3);
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 const TIME_EVERY: Duration = Duration::from_secs(1);
+/// The same on a disk, where each start counts the time since the last request as an outage.
+const TIME_EVERY_ALONE: Duration = Duration::from_millis(250);
 
 /// Follows the log for as long as the process lives.
 pub(super) async fn follow(store: Arc<SimStore>) {
@@ -56,7 +59,7 @@ async fn read(store: &SimStore) -> Result<(), ()> {
 /// Asks for the time of the store from time to time.
 pub(super) async fn follow_time(store: Arc<SimStore>) {
     loop {
-        sleep(TIME_EVERY).await;
-        store.read_time().await;
+        sleep(if store.shape.is_shared { TIME_EVERY } else { TIME_EVERY_ALONE }).await;
+        store.read_time(store.now()).await;
     }
 }
