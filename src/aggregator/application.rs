@@ -12,7 +12,7 @@ use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
-use crate::store::{Applied, CommitError, ConflictCause, ReadError, Version};
+use crate::store::{Applied, CommitError, ConflictCause, Moment, ReadError, Version};
 use crate::telemetry::{Caller, ReportResult};
 
 use super::committed::{Progress, Shared};
@@ -44,8 +44,6 @@ pub(super) struct Application {
     unsettled: bool,
     /// When the state was last read from the store.
     read_at: Timestamp,
-    /// Up to when deadlines got their grace period.
-    graced: Timestamp,
     /// The wait before due changes use the store again after a failure.
     pause: Duration,
     /// The traced calls whose commands are decided now.
@@ -70,7 +68,6 @@ impl Application {
             behind: false,
             unsettled: false,
             read_at: Timestamp::default(),
-            graced: Timestamp::default(),
             pause: Duration::ZERO,
             callers: Vec::new(),
         })
@@ -96,9 +93,7 @@ impl Application {
                 let state = self.shared.state();
                 (state.next_due(), state.exists())
             };
-            let now = self.inner.store.now();
-            let due = if self.behind { Some(now) } else { next_due };
-            let due = due.map(|at| tokio::time::sleep(at.since(now).max(self.pause)));
+            let due = self.wait_until_due(next_due).map(tokio::time::sleep);
             let shared = self.shared.clone();
             let idle = match exists {
                 true => self.inner.options.idle_after,
@@ -121,6 +116,17 @@ impl Application {
                 }
             }
         }
+    }
+
+    /// Returns the wait before due changes are decided, if there are any.
+    fn wait_until_due(&self, next_due: Option<Timestamp>) -> Option<Duration> {
+        if self.behind {
+            return Some(self.pause);
+        }
+        let moment = self.inner.store.moment();
+        // Nothing becomes due until the store answers.
+        let pause = if moment.is_certain() { self.pause } else { self.pause.max(STORE_PAUSE) };
+        next_due.map(|at| at.since(moment.judged).max(pause))
     }
 
     /// Collects concurrent requests for one common commit. Measured with calls of one report each
@@ -155,10 +161,9 @@ impl Application {
                 self.inner.outage.begun(now);
             }
         })?;
-        self.inner.outage.over(self.inner.store.now());
+        self.inner.outage.over();
         let mut state = AppState::load(self.name.clone(), records);
-        self.graced = self.inner.outage.judging_since();
-        state.grant_grace(self.graced);
+        state.note_outages(&self.inner.store.moment().outages);
         state.allow_for_repeats();
         (self.behind, self.read_at) = (false, now);
         let revision = state.head().revision;
@@ -175,13 +180,11 @@ impl Application {
         }
     }
 
-    /// Extends deadlines that passed while the store was unavailable.
-    fn grant_grace(&mut self) {
-        let since = self.inner.outage.judging_since();
-        if self.graced < since {
-            self.graced = since;
-            self.shared.state_mut().grant_grace(since);
-        }
+    /// Returns the time for a decision. The state knows the outages until then.
+    fn moment(&self) -> Moment {
+        let moment = self.inner.store.moment();
+        self.shared.state_mut().note_outages(&moment.outages);
+        moment
     }
 
     /// Replays the arrived commits that continue the state without a gap.
@@ -243,7 +246,8 @@ impl Application {
                     }
                 }
             }
-            let outcomes = self.commit(|state, inner, now| decide(state, inner, now, &together));
+            let outcomes =
+                self.commit(|state, inner, moment| decide(state, inner, moment, &together));
             let outcomes = outcomes.await;
             for look in looks {
                 let revision = self.shared.state().head().revision;
@@ -258,7 +262,8 @@ impl Application {
             }
             if let Some((id, answer, caller)) = deletion {
                 self.callers = caller.into_iter().collect();
-                let outcome = self.commit(|state, _, now| decide_deletion(state, now, id.as_ref()));
+                let id = id.as_ref();
+                let outcome = self.commit(|state, _, at| decide_deletion(state, at.now, id));
                 answer.send(spread(outcome.await, 1).into_iter());
             }
             if batch.peek().is_none() {
@@ -270,7 +275,7 @@ impl Application {
     /// Decides and commits, and decides again after each lost race.
     async fn commit<D>(&mut self, decide: D) -> Result<Vec<Result<Outcome, Rejected>>, Error>
     where
-        D: Fn(&AppState, &Inner, Timestamp) -> Decision,
+        D: Fn(&AppState, &Inner, &Moment) -> Decision,
     {
         let attempts_max = self.inner.options.commit_attempts_max;
         let mut attempts = 1;
@@ -279,17 +284,17 @@ impl Application {
             // A state read from another master may differ at the same revision.
             let epoch_floor = self.inner.store.epoch_floor(&self.name);
             self.behind |= self.shared.state().epoch_floor != epoch_floor;
-            if self.behind || self.must_read_to_judge(self.inner.store.now()) {
+            if self.behind || self.must_read_to_judge(self.moment().judged) {
                 self.pause = STORE_PAUSE;
                 self.load().await?;
                 self.pause = Duration::ZERO;
                 self.catch_up();
             }
-            self.grant_grace();
-            let now = self.inner.store.now();
+            let moment = self.moment();
+            let now = moment.now;
             let attempt = {
                 let state = self.shared.state();
-                let Decision { transition, outcomes } = decide(&state, &self.inner, now);
+                let Decision { transition, outcomes } = decide(&state, &self.inner, &moment);
                 let is_unsettled = self.unsettled && !outcomes.is_empty();
                 let nothing = || Draft::new(&state, &self.inner.options.limits, now).finish();
                 let transition = transition.or_else(|| is_unsettled.then(|| Arc::new(nothing())));

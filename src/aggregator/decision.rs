@@ -12,6 +12,7 @@ use crate::domain::rejected::Rejected;
 use crate::domain::request::{Outcome, RequestId};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
+use crate::store::Moment;
 
 use super::mailbox::Requests;
 use super::schedule::Others;
@@ -29,10 +30,11 @@ pub(super) struct Decision {
 pub(super) fn decide(
     state: &AppState,
     inner: &Inner,
-    now: Timestamp,
+    moment: &Moment,
     together: &[Requests],
 ) -> Decision {
-    let mut draft = Draft::new(state, &inner.options.limits, now);
+    let mut draft = Draft::new(state, &inner.options.limits, moment.now);
+    draft.judge_until(moment.judged);
     let Others { losses, all, in_namespace } = inner.schedule.others(&state.name);
     draft.set_usage_of_others(all, in_namespace);
     // A new application has no records from before a loss.

@@ -111,7 +111,7 @@ impl Aggregator {
     /// Starts an aggregator on a store. Must be called within a runtime.
     pub fn start(store: Arc<dyn Store>, options: Options, metrics: Metrics) -> Aggregator {
         let inner = Arc::new(Inner {
-            outage: Outage::starting(store.now()),
+            outage: Outage::default(),
             store,
             options,
             metrics,

@@ -1,5 +1,4 @@
-//! Outages of the store: units cannot repeat anything while the store is unavailable, so afterwards
-//! every deadline gets the grace period of a start.
+//! Whether the store is available to this process, which readers and the liveness clock ask.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,19 +10,14 @@ use crate::domain::time::Timestamp;
 /// Interval between health checks of the store: a shorter outage is shorter than any ttl.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The start of the current outage, and the end of the last one, from which deadlines count.
+/// The start of the time for which the store is unavailable.
+#[derive(Default)]
 pub(super) struct Outage {
-    judging_since: AtomicU64,
     /// 0 while the store is available.
     away_since: AtomicU64,
 }
 
 impl Outage {
-    /// Returns the state at a start: deadlines before it get a grace period.
-    pub(super) fn starting(now: Timestamp) -> Outage {
-        Outage { judging_since: AtomicU64::new(now.millis()), away_since: AtomicU64::new(0) }
-    }
-
     /// Records that the store did not answer.
     pub(super) fn begun(&self, now: Timestamp) {
         let at = now.millis().max(1);
@@ -31,15 +25,8 @@ impl Outage {
     }
 
     /// Records that the store answered.
-    pub(super) fn over(&self, now: Timestamp) {
-        if self.away_since.swap(0, Ordering::SeqCst) != 0 {
-            self.judging_since.fetch_max(now.millis(), Ordering::SeqCst);
-        }
-    }
-
-    /// Returns the time before which deadlines get a grace period.
-    pub(super) fn judging_since(&self) -> Timestamp {
-        Timestamp::new(self.judging_since.load(Ordering::SeqCst))
+    pub(super) fn over(&self) {
+        self.away_since.store(0, Ordering::SeqCst);
     }
 
     /// Returns since when the store is unavailable, if it is.
@@ -54,7 +41,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
     loop {
         let now = inner.store.now();
         match inner.store.health() {
-            Ok(()) => inner.outage.over(now),
+            Ok(()) => inner.outage.over(),
             Err(_sentence) => inner.outage.begun(now),
         }
         tokio::select! {

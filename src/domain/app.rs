@@ -6,14 +6,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::data::{Data, DataHead};
+use crate::domain::deadline::Deadlines;
 use crate::domain::fault::set::Faults;
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::index::Index;
 use crate::domain::leadership::Lease;
 use crate::domain::leadership::status::ApplicationStatus;
 use crate::domain::name::{AppName, OperationId, PartName, UnitName};
-use crate::domain::operation::set::Operations;
+use crate::domain::operation::set::{Operations, Pending};
 use crate::domain::operation::words::OperationStatus;
+use crate::domain::outage::Outages;
 use crate::domain::policy::Config;
 use crate::domain::rank::Rank;
 use crate::domain::request::log::RequestLog;
@@ -119,11 +121,6 @@ impl Head {
         }
     }
 
-    /// Returns the end of the lease, if it has one.
-    pub(super) fn lease_ends(&self) -> Option<Timestamp> {
-        self.lease.as_ref()?.ends
-    }
-
     /// Returns the epoch of the current lease: 0 if leadership is decided outside.
     pub fn valid_epoch(&self) -> u64 {
         match self.config.external_leader {
@@ -178,6 +175,7 @@ pub struct AppState {
     /// Epoch floor: every new epoch, fence and data version is greater than it. A store whose
     /// masters can replace each other has a different floor for each master; other stores have 0.
     pub epoch_floor: u64,
+    pub(super) outages: Arc<Outages>,
     pub(super) head: Arc<Head>,
     /// Boxed, because a node of the tree has room for eleven: most applications have few units.
     pub(super) units: BTreeMap<UnitName, Box<Unit>>,
@@ -197,6 +195,7 @@ impl AppState {
         AppState {
             name,
             epoch_floor: 0,
+            outages: Arc::default(),
             head: Arc::new(Head::empty(revision)),
             units: BTreeMap::new(),
             statuses: Statuses::default(),
@@ -270,6 +269,16 @@ impl AppState {
         self.statuses.len()
     }
 
+    /// Returns the deadlines, with the outages known here.
+    pub fn deadlines(&self) -> Deadlines<'_> {
+        Deadlines { outages: &self.outages, config: &self.head.config }
+    }
+
+    /// Returns the deadlines with these outages, which may be newer than those known here.
+    pub fn deadlines_after<'a>(&'a self, outages: &'a Outages) -> Deadlines<'a> {
+        Deadlines { outages, config: &self.head.config }
+    }
+
     /// Returns the earliest moment at which time alone may change something.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.due.first().map(|(at, _)| *at)
@@ -278,6 +287,16 @@ impl AppState {
     /// Returns the operations: the open one and the finished ones.
     pub fn operations(&self) -> &Operations {
         &self.operations
+    }
+
+    /// Returns the open operations for a unit that begins, its own one and that of the application,
+    /// with the ends of their leases that are in force.
+    pub fn pending_operations(&self, unit: &UnitName) -> Vec<Pending> {
+        let mut pending = self.operations.pending(unit);
+        for one in &mut pending {
+            one.operation = Arc::new(self.deadlines().shown(&one.operation));
+        }
+        pending
     }
 
     /// Returns the open faults.

@@ -23,14 +23,15 @@ use crate::domain::unit::silence::{end_lost_unit, lose_unit, quieten_unit};
 pub fn expire(draft: &mut Draft<'_>) {
     // First, regardless of the number of due records: an expired lease must not give any rights.
     expire_lease(draft);
-    let now = draft.now;
+    let (now, judged, deadlines) = (draft.now, draft.judged, draft.deadlines());
+    let passed = |at: Option<Timestamp>| at.is_some_and(|at| at <= judged);
     let due = draft.base.due.iter().take_while(|(at, _)| *at <= now);
     let due: Vec<Due> = due.take(EXPIRED_PER_COMMIT_MAX).map(|(_, d)| d.clone()).collect();
     for due in due {
         match due {
             Due::Status(key) => {
-                let passed = |s: &&Arc<Status>| s.deadline().is_some_and(|t| t <= now);
-                let Some(status) = draft.status(&key).filter(passed).cloned() else { continue };
+                let is_over = |s: &&Arc<Status>| passed(deadlines.of_status(s));
+                let Some(status) = draft.status(&key).filter(is_over).cloned() else { continue };
                 if key.unit.is_application() {
                     // No unit could repeat it.
                     remove_all(draft, [key], Cause::Expired);
@@ -46,16 +47,14 @@ pub fn expire(draft: &mut Draft<'_>) {
                 draft.put_status(key, Some(Arc::new(stale)));
             }
             Due::Unit(name) => {
-                let passed = |at: Option<Timestamp>| at.is_some_and(|t| t <= now);
-                match draft.unit(&name) {
-                    Some(unit) if passed(unit.silence_ends) && unit.lost_since.is_some() => {
-                        end_lost_unit(draft, &name);
-                    }
-                    Some(unit) if passed(unit.silence_ends) => lose_unit(draft, &name),
-                    Some(unit) if passed(unit.silence_deadline()) => quieten_unit(draft, &name),
-                    _ => {}
+                match draft.unit(&name).filter(|unit| passed(deadlines.of_silence(unit))) {
+                    Some(unit) if unit.silence_ends.is_none() => quieten_unit(draft, &name),
+                    Some(unit) if unit.lost_since.is_some() => end_lost_unit(draft, &name),
+                    Some(_) => lose_unit(draft, &name),
+                    None => {}
                 }
-                if passed(draft.unit(&name).and_then(Unit::next_callback)) {
+                let callback = draft.unit(&name).and_then(Unit::next_callback);
+                if callback.is_some_and(|at| at <= now) {
                     mark_callbacks_due(draft, &name);
                 }
             }

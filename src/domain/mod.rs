@@ -24,6 +24,7 @@ pub mod level;
 pub mod limits;
 pub mod message;
 pub mod name;
+pub mod outage;
 pub mod revision;
 pub mod shown;
 pub mod time;
@@ -46,6 +47,7 @@ pub mod unit;
 // The state of an application and what it is derived to.
 pub mod app;
 pub mod contribution;
+pub mod deadline;
 pub mod derive;
 pub mod index;
 pub mod rank;

@@ -7,10 +7,9 @@ use crate::domain::app::{AppState, Due, Head};
 use crate::domain::bytes::Bytes;
 use crate::domain::contribution::{fault_rank, own_ranks, status_rank, unit_ranks};
 use crate::domain::fault::{Fault, FaultKey};
-use crate::domain::limits::FAULT_SOFT_AFTER;
 use crate::domain::name::{AppName, OperationId, UnitName};
 use crate::domain::operation::Operation;
-use crate::domain::policy::Config;
+use crate::domain::outage::Outages;
 use crate::domain::rank::Rank;
 use crate::domain::request::Remembered;
 use crate::domain::revision::Revision;
@@ -94,43 +93,16 @@ impl AppState {
         state
     }
 
-    /// Extends deadlines after an outage of the server, for which no unit is responsible: from
-    /// `from` on, a status gets one ttl, a silent unit `lost_after`, a unit that promised contact
-    /// its ttl, a leader and the holder of an operation the length of their lease. A fault stays in
-    /// its stage for at least [`FAULT_SOFT_AFTER`]; a flapping status waits for its calm, and an
-    /// operation for a worker, anew. The leader's status of the application as a whole keeps its
-    /// expiry, because no unit repeats it.
-    pub fn grant_grace(&mut self, from: Timestamp) {
-        let Config { default_ttl, damping, .. } = &*self.head.config;
-        let calm = from.after(damping.calm_after);
-        self.statuses.for_each_mut(|status| {
-            let promise = status.expire_time.zip(status.ttl().or(*default_ttl));
-            if let Some((expire, ttl)) = promise.filter(|_| !status.stale)
-                && expire < from.after(ttl)
-            {
-                Arc::make_mut(status).expire_time = Some(from.after(ttl));
-            }
-            if status.flapping().is_some() {
-                let held = Arc::make_mut(status).held.as_mut();
-                let flapping = held.and_then(|held| held.flapping.as_mut());
-                flapping.into_iter().for_each(|f| f.calm_time = f.calm_time.max(calm));
-            }
-        });
-        self.faults.grant_grace(from.after(FAULT_SOFT_AFTER));
-        if self.head.lease_ends().is_some()
-            && let Some(lease) = &mut Arc::make_mut(&mut self.head).lease
-        {
-            lease.ends = lease.ends.map(|ends| ends.max(from.after(lease.duration)));
-        }
-        let earliest = from.after(self.head.config.lost_after);
-        for unit in self.units.values_mut() {
-            unit.silence_ends = unit.silence_ends.map(|at| at.max(earliest));
-            if let Presence::Promised(ttl) = unit.presence {
-                unit.not_before = unit.not_before.max(Some(from.after(ttl)));
+    /// Takes over the outages of the store. All deadlines move by those after their begin
+    /// ([`Deadlines`](crate::domain::deadline::Deadlines)).
+    pub fn note_outages(&mut self, outages: &Arc<Outages>) {
+        if !Arc::ptr_eq(&self.outages, outages) {
+            let is_same = self.outages == *outages;
+            self.outages = outages.clone();
+            if !is_same {
+                self.collect_due();
             }
         }
-        self.operations.grant_grace(from);
-        self.collect_due();
     }
 
     /// Extends deadlines, because other replicas may have received repeats that they did not write.
@@ -156,9 +128,9 @@ impl AppState {
     /// Applies a committed transition to the state.
     pub fn replay(&mut self, transition: &Transition) {
         if transition.is_deletion() {
-            let (name, epoch_floor) = (self.name.clone(), self.epoch_floor);
-            let head = transition.head.clone();
-            *self = AppState { epoch_floor, head, ..AppState::empty(name, Revision::default()) };
+            let (epoch_floor, outages) = (self.epoch_floor, self.outages.clone());
+            let empty = AppState::empty(self.name.clone(), Revision::default());
+            *self = AppState { epoch_floor, outages, head: transition.head.clone(), ..empty };
             self.write(transition);
             return;
         }
@@ -247,15 +219,18 @@ impl AppState {
                 Write::Unit(name, Some(unit)) => {
                     let old = self.forget_unit(name);
                     let unit = (**unit).clone().replayed(old);
-                    self.due.extend(unit.deadline().map(|at| (at, Due::Unit(name.clone()))));
+                    let at = self.deadlines().of_unit(&unit);
+                    self.due.extend(at.map(|at| (at, Due::Unit(name.clone()))));
                     self.units.insert(name.clone(), Box::new(unit));
                 }
                 Write::Unit(name, None) => {
                     self.forget_unit(name);
                 }
                 Write::Status(key, Some(status)) => {
-                    self.due.extend(status.deadline().map(|at| (at, Due::Status(key.clone()))));
-                    self.due.extend(status.calm_time().map(|at| (at, Due::Calm(key.clone()))));
+                    let deadlines = self.deadlines();
+                    let (end, calm) = (deadlines.of_status(status), deadlines.of_calm(status));
+                    self.due.extend(end.map(|at| (at, Due::Status(key.clone()))));
+                    self.due.extend(calm.map(|at| (at, Due::Calm(key.clone()))));
                     let mut kept = status.clone();
                     if kept.expire_time_written != kept.expire_time {
                         // Needed for transitions that another replica wrote.
@@ -273,10 +248,12 @@ impl AppState {
                     moved.push((key, old, None));
                 }
                 Write::Fault(key, fault) => {
-                    if let Some(at) = self.faults.get(key).and_then(|fault| fault.deadline()) {
-                        self.due.remove(&(at, Due::Fault(key.clone())));
+                    let deadlines = self.deadlines();
+                    let old = self.faults.get(key).and_then(|fault| deadlines.of_fault(fault));
+                    let at = fault.as_ref().and_then(|fault| deadlines.of_fault(fault));
+                    if let Some(old) = old {
+                        self.due.remove(&(old, Due::Fault(key.clone())));
                     }
-                    let at = fault.as_ref().and_then(|fault| fault.deadline());
                     self.due.extend(at.map(|at| (at, Due::Fault(key.clone()))));
                     self.faults.put(key.clone(), fault.clone());
                 }
@@ -293,7 +270,8 @@ impl AppState {
                 Write::Operation(id, operation) => {
                     // Its earlier deadlines are dropped when they come up.
                     self.operations.put(id, operation.as_ref());
-                    let at = operation.as_ref().and_then(|operation| operation.next_due());
+                    let deadlines = self.deadlines();
+                    let at = operation.as_ref().and_then(|o| deadlines.of_operation(o));
                     self.due.extend(at.map(|at| (at, Due::Operation(id.clone()))));
                 }
                 Write::Payload(id, payload) => self.operations.put_payload(id, payload.as_ref()),
@@ -314,21 +292,24 @@ impl AppState {
         new: Option<&Arc<Status>>,
     ) {
         let Some(old) = old else { return };
-        let new_end = new.and_then(|new| new.deadline());
-        if let Some(at) = old.expire_time.filter(|at| new_end != Some(*at)) {
-            self.due.remove(&(at, Due::Status(key.clone())));
-        }
-        let new_calm = new.and_then(|new| new.calm_time());
-        if let Some(at) = old.calm_time().filter(|at| new_calm != Some(*at)) {
-            self.due.remove(&(at, Due::Calm(key.clone())));
-        }
+        let deadlines = self.deadlines();
+        // A stale status keeps the time at which it was due.
+        let end = |of: &Status| deadlines.of_status(&Status { stale: false, ..of.clone() });
+        let new_end = new.and_then(|new| deadlines.of_status(new));
+        let new_calm = new.and_then(|new| deadlines.of_calm(new));
+        let gone_end = end(old).filter(|at| new_end != Some(*at));
+        let gone_calm = deadlines.of_calm(old).filter(|at| new_calm != Some(*at));
+        gone_end.map(|at| self.due.remove(&(at, Due::Status(key.clone()))));
+        gone_calm.map(|at| self.due.remove(&(at, Due::Calm(key.clone()))));
     }
 
     /// Removes a unit, with its current deadline and the one as of its last write.
     fn forget_unit(&mut self, name: &UnitName) -> Option<Unit> {
         let unit = *self.units.remove(name)?;
         let written = Unit { last_seen: unit.last_seen_written, ..unit.clone() };
-        for at in [unit.deadline(), written.deadline()].into_iter().flatten() {
+        let deadlines = self.deadlines();
+        let ends = [deadlines.of_unit(&unit), deadlines.of_unit(&written)];
+        for at in ends.into_iter().flatten() {
             self.due.remove(&(at, Due::Unit(name.clone())));
         }
         Some(unit)
@@ -355,14 +336,15 @@ impl AppState {
 
     /// Returns the current deadline of an entry, if it still has one.
     pub(super) fn deadline(&self, due: &Due) -> Option<Timestamp> {
+        let deadlines = self.deadlines();
         match due {
-            Due::Status(key) => self.statuses.get(key)?.deadline(),
-            Due::Calm(key) => self.statuses.get(key)?.calm_time(),
-            Due::Unit(name) => self.units.get(name)?.deadline(),
-            Due::Fault(key) => self.faults.get(key)?.deadline(),
+            Due::Status(key) => deadlines.of_status(self.statuses.get(key)?),
+            Due::Calm(key) => deadlines.of_calm(self.statuses.get(key)?),
+            Due::Unit(name) => deadlines.of_unit(self.units.get(name)?),
+            Due::Fault(key) => deadlines.of_fault(self.faults.get(key)?),
             Due::ApplicationStatus => self.head.application_status.as_ref()?.expire_time,
-            Due::Operation(id) => self.operations.get(id)?.next_due(),
-            Due::Lease => self.head.lease_ends(),
+            Due::Operation(id) => deadlines.of_operation(self.operations.get(id)?),
+            Due::Lease => deadlines.of_lease(self.head.lease.as_ref()?),
         }
     }
 
@@ -399,20 +381,23 @@ impl AppState {
     }
 
     fn collect_due(&mut self) {
-        let statuses = self.statuses.iter();
-        let statuses = statuses.filter_map(|(k, s)| Some((s.deadline()?, Due::Status(k.clone()))));
-        let calm = self.statuses.iter();
-        let calm = calm.filter_map(|(k, s)| Some((s.calm_time()?, Due::Calm(k.clone()))));
+        let deadlines = self.deadlines();
+        let statuses = self.statuses.iter().flat_map(|(key, status)| {
+            let end = deadlines.of_status(status).map(|at| (at, Due::Status(key.clone())));
+            let calm = deadlines.of_calm(status).map(|at| (at, Due::Calm(key.clone())));
+            end.into_iter().chain(calm)
+        });
         let units = self.units.iter();
-        let units = units.filter_map(|(n, u)| Some((u.deadline()?, Due::Unit(n.clone()))));
+        let units = units.filter_map(|(n, u)| Some((deadlines.of_unit(u)?, Due::Unit(n.clone()))));
         let faults = self.faults.iter();
-        let faults = faults.filter_map(|(k, f)| Some((f.deadline()?, Due::Fault(k.clone()))));
-        let operations = self.operations.deadlines();
-        let operations = operations.map(|(at, id)| (at, Due::Operation(id.clone())));
+        let faults =
+            faults.filter_map(|(k, f)| Some((deadlines.of_fault(f)?, Due::Fault(k.clone()))));
+        let operations = self.operations.iter();
+        let operations = operations
+            .filter_map(|(id, o)| Some((deadlines.of_operation(o)?, Due::Operation(id.clone()))));
         let single = [Due::ApplicationStatus, Due::Lease].into_iter();
         let single = single.filter_map(|due| Some((self.deadline(&due)?, due)));
-        let all = statuses.chain(calm).chain(units).chain(faults).chain(operations).chain(single);
-        self.due = all.collect();
+        self.due = statuses.chain(units).chain(faults).chain(operations).chain(single).collect();
     }
 
     /// Returns every contribution, computed from the records without the index: the reference for

@@ -308,8 +308,9 @@ fn operations(state: &AppState, count_max: usize) -> Vec<v1::Operation> {
     };
     let of_units = all.into_iter().filter(|(id, operation)| is_shown(&operation.unit, id));
     let all = state.operations().last().into_iter().chain(of_units);
-    let lines =
-        all.map(|(id, operation)| ((), convert::operation_line(&state.name, id, operation)));
+    let shown = |operation| state.deadlines().shown(operation);
+    let line = |id, operation| convert::operation_line(&state.name, id, &shown(operation));
+    let lines = all.map(|(id, operation)| ((), line(id, operation)));
     convert::fill(lines, count_max).0
 }
 

@@ -21,8 +21,8 @@ impl Handlers {
         read: impl FnOnce(&mut Fields, R) -> Option<domain::command::Request>,
     ) -> Result<(Option<v1::Lease>, u64), ApiError> {
         let Applied { app, outcome, revision, .. } = self.handle(request, read).await?;
-        let now = self.parts.store.now();
-        let find = |state: &AppState| convert::lease(state, now);
+        let moment = self.parts.store.moment();
+        let find = |state: &AppState| convert::lease(state, &moment);
         let lease = self.reads.after(&app, outcome.revision, find).await?;
         let lease_epoch = outcome.lease_epoch;
         let own = lease.filter(|lease| lease.lease_epoch == lease_epoch);
@@ -66,11 +66,11 @@ impl LeaderService for Handlers {
     ) -> Result<Response<v1::GetLeaderResponse>, Status> {
         let (app, wire) = convert::app(request)?;
         let page = convert::page_size(wire.page_size)?;
-        let now = self.parts.store.now();
+        let moment = self.parts.store.moment();
         let read = |state: &AppState| {
             let (candidates, candidate_count) = convert::candidates(state, page);
             v1::GetLeaderResponse {
-                lease: convert::lease(state, now),
+                lease: convert::lease(state, &moment),
                 lease_epoch: state.head().valid_epoch(),
                 candidates,
                 candidate_count,

@@ -73,8 +73,9 @@ fn done(
         return Err(Refused::StaleFence { id: id.clone(), given, current });
     }
     let payload = operations.payload(id).filter(|_| with_payload);
+    let shown = state.deadlines().shown(operation);
     Ok(Done {
-        operation: Some(convert::operation(&state.name, id, operation, payload)),
+        operation: Some(convert::operation(&state.name, id, &shown, payload)),
         revision: outcome.revision.0,
         changed: outcome.changed,
         advice: match what {
@@ -173,8 +174,8 @@ impl OperationService for Handlers {
             convert::open(request, |fields, wire| fields.operation_id(&wire.operation_id))?;
         let get = |state: &AppState| {
             let operations = state.operations();
-            let operation = operations.get(&id)?;
-            Some(convert::operation(&app, &id, operation, operations.payload(&id)))
+            let shown = state.deadlines().shown(operations.get(&id)?);
+            Some(convert::operation(&app, &id, &shown, operations.payload(&id)))
         };
         let operation = match self.reads.read(&app, wire.min_revision, get).await? {
             Some(operation) => operation,
@@ -199,7 +200,8 @@ impl OperationService for Handlers {
                     && (states.is_empty() || states.contains(&operation.state))
                     && unit.as_ref().is_none_or(|unit| operation.unit == *unit)
             });
-            let line = |id, operation| convert::operation_line(&app, id, operation);
+            let shown = |operation| state.deadlines().shown(operation);
+            let line = |id, operation| convert::operation_line(&app, id, &shown(operation));
             let wanted = wanted.map(|(id, operation)| (operation.turn, line(id, operation)));
             page.fill(wanted)
         };

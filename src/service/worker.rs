@@ -108,7 +108,7 @@ impl WorkerService for Handlers {
             let of_unit = state.statuses().of(&unit, None);
             let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);
             let retained = pushed.map(|(key, status)| convert::status_report(key, status));
-            let pending = state.operations().pending(&unit);
+            let pending = state.pending_operations(&unit);
             let operations = pending.iter().map(|p| convert::pending(&app, p)).collect();
             (convert::first_of(retained, PAGE_BYTES_MAX), operations)
         };

@@ -69,7 +69,7 @@ impl Sessions {
                 incarnation,
                 heartbeat_interval,
                 retained: pushed.map(|(key, status)| (key.clone(), status.clone())).collect(),
-                pending: state.operations().pending(entry.unit()),
+                pending: state.pending_operations(entry.unit()),
                 holds,
                 leader: head.leader().cloned(),
                 lease_epoch: head.valid_epoch(),

@@ -18,13 +18,17 @@ const BEAT_MAX: Duration = Duration::from_secs(2);
 /// Beats within the time after which peers count this replica as gone.
 const BEATS: u32 = 5;
 
-/// The state of one peer. Its beat time is compared only with its previous beat time, never with a
-/// clock: while this process or the store stalls no replica can beat, and a store may lose beats.
+/// The state of one peer. The time of its first beat here is compared with the store's clock,
+/// without the outages: a process that is restarted again and again must see that peers of an
+/// earlier one are gone. Later beats are compared only with each other: while this process or the
+/// store stalls no replica can beat, and a store may lose beats.
 struct Beat {
     /// Time of its last beat, by the store's clock.
     at: Option<Timestamp>,
     /// When this replica saw that beat, by the liveness clock.
     seen: Duration,
+    /// How old the beat was then.
+    age: Duration,
 }
 
 /// Sends beats and handles peers that are gone, until the sessions have closed.
@@ -53,18 +57,20 @@ impl Inner {
                 held.entry(*replica).or_default().push(app.clone());
             }
         }
-        let now = self.liveness_clock.now();
+        let (now, moment) = (self.liveness_clock.now(), self.store.moment());
+        let age = |at: Timestamp| moment.outages.uptime(at, moment.judged);
         // In a store that is not shared no peer can be alive.
         let patience =
             if self.store.is_shared() { self.options.replica_ttl } else { Duration::ZERO };
         beats.retain(|replica, _| held.contains_key(replica));
         held.retain(|replica, _| {
             let at = living.get(replica).copied();
-            let beat = beats.entry(*replica).or_insert(Beat { at, seen: now });
+            let first = || Beat { at, seen: now, age: at.map(&age).unwrap_or_default() };
+            let beat = beats.entry(*replica).or_insert_with(first);
             if at != beat.at {
-                *beat = Beat { at, seen: now };
+                *beat = Beat { at, seen: now, age: Duration::ZERO };
             }
-            patience <= now.saturating_sub(beat.seen)
+            patience <= now.saturating_sub(beat.seen) + beat.age
         });
         for (replica, apps) in held {
             tracing::warn!(replica = replica.0, applications = apps.len(), "replica is gone");

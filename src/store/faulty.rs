@@ -14,9 +14,10 @@ use crate::domain::transition::Transition;
 use crate::domain::unit::presence::ReplicaId;
 
 use super::conformance::driver::{Driver, mk_report};
+use super::moment::Life;
 use super::{
-    Applied, Broadcast, Bucket, Change, CommitError, Epoch, NumberedEvent, Observer, Position,
-    ReadError, Space, Store, Takeover, Version,
+    Applied, Broadcast, Bucket, Change, CommitError, Epoch, Moment, NumberedEvent, Observer,
+    Position, ReadError, Space, Store, Takeover, Version,
 };
 
 /// A store that forwards each call to another store, and refuses, delays or loses it if the test
@@ -27,6 +28,7 @@ pub struct FaultyStore {
     observers: Mutex<Vec<Arc<dyn Observer>>>,
     log: Arc<Mutex<Log>>,
     calls: CallCounts,
+    life: Mutex<Life>,
 }
 
 /// The faults that are switched on.
@@ -58,12 +60,19 @@ impl FaultyStore {
             observers: Mutex::default(),
             log: Arc::default(),
             calls: CallCounts::default(),
+            life: Mutex::default(),
         })
     }
 
-    /// Refuses each call as unavailable while `away` is set.
+    /// Refuses each call as unavailable while `away` is set. That time is an outage.
     pub fn set_away(&self, away: bool) {
-        self.faults.is_away.store(away, Ordering::SeqCst);
+        let was_away = self.faults.is_away.swap(away, Ordering::SeqCst);
+        let mut life = self.life.lock().unwrap();
+        match (was_away, away) {
+            (false, true) => life.alive = self.inner.now(),
+            (true, false) => life.start(self.inner.now()),
+            _ => {}
+        }
     }
 
     /// Delays commits and confirmations while `hangs` is set.
@@ -207,6 +216,12 @@ fn take_one(faults: &AtomicUsize) -> Option<usize> {
 impl Store for FaultyStore {
     fn now(&self) -> Timestamp {
         self.inner.now()
+    }
+
+    fn moment(&self) -> Moment {
+        let (now, life) = (self.inner.now(), self.life.lock().unwrap());
+        let judged = if self.is_there().is_ok() { now } else { life.alive };
+        Moment { now, judged, outages: life.outages.clone() }
     }
 
     fn epoch(&self) -> Epoch {

@@ -9,6 +9,7 @@ use crate::domain::bytes::Bytes;
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, OperationId, UnitName};
 use crate::domain::operation::Operation;
+use crate::domain::outage::Outages;
 use crate::domain::replay::Records;
 use crate::domain::request::Remembered;
 use crate::domain::status::set::Statuses;
@@ -20,7 +21,7 @@ use crate::sync::lock;
 use super::clock::Clock;
 use super::heads::{Heads, Observers};
 use super::{
-    Applied, Broadcast, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
+    Applied, Broadcast, CommitError, ConflictCause, Epoch, Moment, NumberedEvent, Observer,
     REPLICA_FORGOTTEN_AFTER, ReadError, Retention, Space, Store, Version, merged, random_store_id,
 };
 
@@ -36,6 +37,7 @@ pub struct MemoryStore {
 struct Memory {
     retention: Retention,
     clock: Clock,
+    outages: Arc<Outages>,
     epoch: Epoch,
     contents: Mutex<Contents>,
 }
@@ -67,6 +69,7 @@ impl MemoryStore {
         let memory = Memory {
             retention,
             clock: Clock::starting_from(Timestamp::default()),
+            outages: Arc::default(),
             epoch: Epoch { store_id: random_store_id(), losses: 0 },
             contents: Mutex::default(),
         };
@@ -106,6 +109,12 @@ impl MemoryStore {
 impl Store for MemoryStore {
     fn now(&self) -> Timestamp {
         self.memory.clock.now()
+    }
+
+    fn moment(&self) -> Moment {
+        // The store ends with its process, so no deadline outlives an outage.
+        let now = self.now();
+        Moment { now, judged: now, outages: self.memory.outages.clone() }
     }
 
     fn epoch(&self) -> Epoch {

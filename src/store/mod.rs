@@ -22,6 +22,7 @@ pub mod doctor;
 pub mod embedded;
 pub mod error;
 pub mod memory;
+pub mod moment;
 pub mod redis;
 
 #[cfg(any(test, feature = "testing"))]
@@ -40,6 +41,7 @@ mod space;
 pub use broadcast::{Broadcast, BroadcastKind};
 pub use error::{Applied, CommitError, ConflictCause, OpenError, ReadError};
 pub use memory::MemoryStore;
+pub use moment::Moment;
 pub use space::{Space, watch_space};
 
 /// Stores applications, their histories, and the order in which applications change.
@@ -140,11 +142,21 @@ pub use space::{Space, watch_space};
 ///   events and the others have a budget each. The next commit that adds an event to one of them
 ///   removes the events that exceed it, see [`Retention`]. [`events`](Store::events) does not
 ///   return an event that is too old.
-/// - **Time.** [`now`](Store::now) never goes back, not even after a restart.
+/// - **Time.** [`now`](Store::now) never goes back, not even after a restart. It advances at the
+///   pace of the processes, even if the clock of the store is set.
+/// - **Outages.** The time in which no process that shares the store could act is an outage, known
+///   to every process ([`moment`](Store::moment)), whether the processes were stopped or the store
+///   was not available. A process that starts while another one can act adds none. An outage of
+///   less than [`OUTAGE_MIN`](moment::OUTAGE_MIN) may be left out.
 #[async_trait::async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Returns the time of the store's clock.
     fn now(&self) -> Timestamp;
+
+    /// Returns the time with the outages in which no process that shares the store could act. A
+    /// decision uses all three: deadlines move by the outages after their begin, and are judged up
+    /// to [`Moment::judged`] only.
+    fn moment(&self) -> Moment;
 
     /// Returns the epoch that positions belong to. It changes when the store may have lost writes.
     fn epoch(&self) -> Epoch;

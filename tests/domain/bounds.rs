@@ -29,6 +29,7 @@ use bellwether::domain::unit::refused::{IdentityError, IncarnationsUsedUp};
 use bellwether::domain::unit::silence::lose_unit;
 use bellwether::domain::unit::{Newcomer, Reporter, Unit};
 
+use crate::outages::outages;
 use crate::world::app_name;
 
 fn unit(name: &str) -> UnitName {
@@ -269,9 +270,9 @@ fn a_leader_that_repeats_itself_makes_no_history() {
     assert_eq!(state.head().summary.level, Level::Unknown);
 }
 
-/// A server outage is not the units' failure: after it, every unit gets its usual time again.
+/// A server outage is not the units' failure: after it, every unit gets the time that was left.
 #[test]
-fn a_grace_is_one_ttl_or_one_silence() {
+fn an_outage_moves_a_ttl_and_a_silence() {
     let mut state = empty();
     let commands = [
         report("web/0", "", Level::Active, Some(30)),
@@ -279,14 +280,14 @@ fn a_grace_is_one_ttl_or_one_silence() {
     ];
     run(&mut state, 0, &commands);
     pass(&mut state, 30);
-    state.grant_grace(Timestamp::new(1_000_000));
-    pass(&mut state, 1_059);
+    state.note_outages(&outages(40, 1_000));
+    pass(&mut state, 1_019);
     assert_eq!(state.unit(&unit("web/1")).unwrap().freshness(), Freshness::Fresh);
-    pass(&mut state, 1_060);
+    pass(&mut state, 1_020);
     assert_eq!(state.unit(&unit("web/1")).unwrap().freshness(), Freshness::Stale);
-    pass(&mut state, 1_119);
+    pass(&mut state, 1_109);
     assert_eq!(state.unit(&unit("web/0")).unwrap().lost_since, None);
-    pass(&mut state, 1_120);
+    pass(&mut state, 1_110);
     assert_eq!(state.unit(&unit("web/0")).unwrap().freshness(), Freshness::Lost);
 }
 
@@ -436,12 +437,12 @@ fn with_incarnation(state: AppState, incarnation: u64) -> AppState {
     AppState::load(app_name(), records)
 }
 
-/// The grace period applies to the earlier promise, not to the next one.
+/// An outage moves the earlier promise, not the next one.
 #[test]
 fn a_new_deadline_is_judged_on_its_own() {
     let mut state = empty();
     run(&mut state, 0, &[register("web/0", None, Some(1_000_000))]);
-    state.grant_grace(Timestamp::new(10_000));
+    state.note_outages(&outages(1, 10));
     run(&mut state, 11, &[register("web/0", Some(1), Some(30))]);
     pass(&mut state, 40);
     assert_eq!(state.unit(&unit("web/0")).unwrap().freshness(), Freshness::Fresh);

@@ -38,11 +38,8 @@ pub enum Step {
     /// A data loss with this loss count; the requests of the batch come after it.
     Doubt(u32, Vec<Request>),
     Delete(Option<RequestId>),
-    /// Reloads the state from the store, after a server outage or while other replicas continued.
-    Restart {
-        /// Whether every unit gets the time of the outage.
-        graced: bool,
-    },
+    /// Reloads the state from the store, while other replicas continued.
+    Restart,
 }
 
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -59,7 +56,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => unit().prop_map(Step::Lose),
         1 => (0..6u32, vec(request(), 0..3)).prop_map(|(losses, r)| Step::Doubt(losses, r)),
         1 => option::of(id()).prop_map(Step::Delete),
-        2 => any::<bool>().prop_map(|graced| Step::Restart { graced }),
+        2 => Just(Step::Restart),
     ];
     // Most runs start with latches or damping.
     let first = (latches(), damping()).prop_map(|(latches, damping)| {

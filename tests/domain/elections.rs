@@ -17,6 +17,7 @@ use bellwether::domain::expire::expire;
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::UnitName;
+use bellwether::domain::outage::{Outage, Outages};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
 use bellwether::domain::request::Outcome;
@@ -31,6 +32,8 @@ use proptest::test_runner::{Config, TestRunner};
 use crate::world::app_name;
 
 const UNITS: usize = 5;
+/// How long the server is down for a restart.
+const RESTART_MILLIS: u64 = 1500;
 /// Distance between the epoch floors of two masters.
 const COUNTS_PER_MASTER: u64 = 1 << 20;
 
@@ -89,6 +92,7 @@ struct Elections {
     /// Epoch floor of the current master of the store.
     epoch_floor: u64,
     workers: Vec<Worker>,
+    outages: Outages,
     /// The candidates, in the order of their requests.
     queue: Vec<usize>,
     holders: BTreeMap<u64, (UnitName, u64)>,
@@ -116,6 +120,7 @@ impl Elections {
             losses: 0,
             epoch_floor: 0,
             workers: vec![Worker::default(); UNITS],
+            outages: Outages::default(),
             queue: Vec::new(),
             holders: BTreeMap::new(),
             revision_max: 0,
@@ -129,8 +134,11 @@ impl Elections {
             Step::Pass(millis) => self.now += millis,
             Step::Lose(commits, is_found) => self.lose(*commits, *is_found),
             Step::Restart => {
+                let from = Timestamp::new(self.now);
+                self.now += RESTART_MILLIS;
+                self.outages.add(Outage { from, until: Timestamp::new(self.now) });
                 self.state = load(&self.state, self.state.head().clone());
-                self.state.grant_grace(Timestamp::new(self.now));
+                self.state.note_outages(&Arc::new(self.outages.clone()));
                 self.replica = self.state.clone();
             }
             Step::Release(pick) if UNITS <= *pick => {
@@ -298,7 +306,8 @@ impl Elections {
                 let command = Command::UpdateData(claim, patch);
                 let taken = apply(&mut draft, &Request { id: None, command });
                 let leads = head.lease.as_ref().is_some_and(|lease| {
-                    lease.holder == unit && lease.ends.is_none_or(|ends| self.now < ends.millis())
+                    let ends = self.state.deadlines().of_lease(lease);
+                    lease.holder == unit && ends.is_none_or(|ends| self.now < ends.millis())
                 });
                 let may = leads && *epoch == head.lease_epoch;
                 assert_eq!(taken.is_ok(), may, "{unit} {epoch} {head:?}");

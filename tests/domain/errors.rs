@@ -9,7 +9,7 @@ use bellwether::domain::command::{Command, Request};
 use bellwether::domain::fault::{Fault, FaultKey, NewError, Resolution, Stage};
 use bellwether::domain::history::{Cause, StatusEvent};
 use bellwether::domain::level::Level;
-use bellwether::domain::limits::{CALLBACKS_PER_UNIT_MAX, FAULT_SOFT_AFTER, FaultSettings, Limits};
+use bellwether::domain::limits::{CALLBACKS_PER_UNIT_MAX, FaultSettings, Limits};
 use bellwether::domain::quota::LimitExceeded;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::unit::silence::lose_unit;
@@ -17,6 +17,7 @@ use bellwether::domain::unit::{Reporter, Topic};
 
 use crate::case::{Case, newcomer, part, push, reporter, seconds, session, time, unit};
 use crate::faults::mk_error;
+use crate::outages::outages;
 
 fn error(target: &str, class: Class, pushback: Option<u16>) -> Command {
     error_of(target, mk_error(class, pushback))
@@ -435,10 +436,11 @@ fn the_stage_of_a_fault_ends_later_after_an_outage() {
     let mut case = Case::new();
     case.run(error("early", Class::Transient, None));
     case.at(2000).run(error("late", Class::Transient, None));
-    let late = fault(&case, "late").unwrap().stage_ends;
-    case.state.grant_grace(time(1000));
-    let ends = |target| fault(&case, target).unwrap().stage_ends;
-    assert_eq!((ends("early"), ends("late")), (Some(time(1000).after(FAULT_SOFT_AFTER)), late));
+    let ends = |case: &Case, target| case.state.deadlines().of_stage(&fault(case, target).unwrap());
+    let (early, late) = (ends(&case, "early").unwrap(), ends(&case, "late"));
+    case.state.note_outages(&outages(5, 1000));
+    let moved = early.after(seconds(995));
+    assert_eq!((ends(&case, "early"), ends(&case, "late")), (Some(moved), late));
 }
 
 /// The errors are written in the commit that resolves some of them.

@@ -25,16 +25,18 @@ fn an_operation_is_looked_at_when_its_lease_or_its_deadline_ends() {
         ("succeeded", None),
         ("cancelled", None),
     ] {
-        assert_eq!(operation(&found(state)).next_due(), due, "{state}");
+        let case = found(state);
+        assert_eq!(case.state.deadlines().of_operation(operation(&case)), due, "{state}");
     }
 }
 
 #[test]
 fn an_operation_fails_just_after_its_deadline() {
-    let mut operation = operation(&found("ready")).clone();
-    operation.lapse(&id(), time(100));
+    let case = found("ready");
+    let (deadlines, mut operation) = (case.state.deadlines(), operation(&case).clone());
+    operation.lapse(&id(), deadlines, time(100));
     assert_eq!((operation.state, operation.deadline_exceeded), (State::Ready, false));
-    operation.lapse(&id(), just_after(100));
+    operation.lapse(&id(), deadlines, just_after(100));
     assert_eq!((operation.state, operation.reason), (State::Failed, Reason::DeadlineExceeded));
 }
 
@@ -42,10 +44,10 @@ fn an_operation_fails_just_after_its_deadline() {
 #[test]
 fn an_operation_that_is_late_fails_for_its_deadline_when_its_lease_lapses() {
     let case = begun_as("web/0", NewOperation { deadline: Some(time(5)), ..new_operation() });
-    let mut operation = operation(&case).clone();
-    operation.lapse(&id(), time(6));
+    let (deadlines, mut operation) = (case.state.deadlines(), operation(&case).clone());
+    operation.lapse(&id(), deadlines, time(6));
     assert_eq!((operation.state, operation.deadline_exceeded), (State::Running, true));
-    operation.lapse(&id(), time(11));
+    operation.lapse(&id(), deadlines, time(11));
     assert_eq!((operation.state, operation.reason), (State::Failed, Reason::DeadlineExceeded));
 }
 
@@ -57,13 +59,13 @@ fn an_operation_waits_for_a_worker_from_its_begin_on() {
     let left = begun_as("", without_deadline());
     assert_eq!(operation(&left).unclaimed_since, Some(time(1)));
     let ends = time(1).after(OPERATION_UNCLAIMED_MAX);
-    assert_eq!(operation(&left).next_due(), Some(ends));
-    let mut operation = operation(&left).clone();
-    operation.lapse(&id(), Timestamp::new(ends.millis() - 1));
+    let (deadlines, mut operation) = (left.state.deadlines(), operation(&left).clone());
+    assert_eq!(deadlines.of_operation(&operation), Some(ends));
+    operation.lapse(&id(), deadlines, Timestamp::new(ends.millis() - 1));
     assert!(!operation.neglected);
-    operation.lapse(&id(), ends);
+    operation.lapse(&id(), deadlines, ends);
     assert!(operation.neglected);
-    assert_eq!(operation.next_due(), None);
+    assert_eq!(deadlines.of_operation(&operation), None);
 }
 
 #[test]

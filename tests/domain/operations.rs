@@ -21,6 +21,7 @@ use bellwether::domain::operation::command::{
 };
 use bellwether::domain::operation::refused::Refused;
 use bellwether::domain::operation::{Kind, Operation, Payload, State};
+use bellwether::domain::outage::{Outage, Outages};
 use bellwether::domain::rank::Rank;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
@@ -445,10 +446,13 @@ fn an_outage_of_the_server_is_no_failure_of_a_worker() {
     let begin = stage.order(0, 1, &begin, 0);
     stage.commit(Some(&begin)).unwrap().unwrap();
     let heartbeat = stage.order(0, 1, &Asked::Heartbeat, 0);
-    let restart = |stage: &mut Stage| {
-        stage.now = stage.now.after(Duration::from_secs(3600));
+    let mut known = Outages::default();
+    let mut restart = |stage: &mut Stage| {
+        let from = stage.now;
+        stage.now = from.after(Duration::from_secs(3600));
+        known.add(Outage { from, until: stage.now });
         stage.state = stage.stored.load();
-        stage.state.grant_grace(stage.now);
+        stage.state.note_outages(&Arc::new(known.clone()));
     };
     restart(&mut stage);
     stage.commit(Some(&heartbeat)).unwrap().unwrap();

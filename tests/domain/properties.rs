@@ -87,7 +87,7 @@ fn a_session_within_one_commit_begins_a_new_promise() {
     };
     let mut world = World::new();
     world.step(&commit(vec![Command::Register(newcomer(), Some(ttl))]));
-    world.step(&Step::Restart { graced: false });
+    world.step(&Step::Restart);
     assert_eq!(world.state.next_due(), Some(Timestamp::new(1000 + 30_000 + 10_000)));
     let end_sessions = Command::EndSessions { replica: session.replica, ttl };
     world.step(&commit(vec![Command::Connect(newcomer(), session), end_sessions]));
@@ -378,12 +378,12 @@ fn check_loaded(world: &World) {
         let mut kept = loaded.unit(name).unwrap().clone();
         assert!(kept.last_seen <= unit.last_seen);
         if let Presence::Promised(ttl) = unit.presence {
-            assert!(world.graced || unit.last_seen.since(kept.last_seen) < ttl / 3);
+            assert!(world.restarted || unit.last_seen.since(kept.last_seen) < ttl / 3);
         }
         kept.last_seen = unit.last_seen;
         assert!(kept.last_answer <= unit.last_answer);
         kept.last_answer = unit.last_answer;
-        if world.graced {
+        if world.restarted {
             kept.silence_ends = kept.silence_ends.and(unit.silence_ends);
             kept.not_before = unit.not_before;
         }
@@ -396,7 +396,7 @@ fn check_loaded(world: &World) {
         let (written, until) = (kept.expire_time.take(), status.expire_time);
         assert!(written <= until);
         if let (Some(written), Some(until), Some(ttl)) = (written, until, status.ttl()) {
-            assert!(world.graced || until.since(written) < ttl / 3, "{written:?} {until:?}");
+            assert!(world.restarted || until.since(written) < ttl / 3, "{written:?} {until:?}");
         }
         // Results without a level change are not written on their own.
         let written = results(&kept);
@@ -409,7 +409,7 @@ fn check_loaded(world: &World) {
         });
         assert!(forgotten, "{written:?} {:?}", status.swings);
         kept.swings = status.swings;
-        if world.graced {
+        if world.restarted {
             kept.held = status.held.clone();
         }
         kept.expire_time = status.expire_time;

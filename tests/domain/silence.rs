@@ -13,6 +13,7 @@ use bellwether::domain::unit::silence::lose_unit;
 use crate::case::{
     Case, handing_over, newcomer, pull, push, reporter, seconds, stateless, time, unit,
 };
+use crate::outages::outages;
 
 /// Registers a unit that promises contact every so many seconds.
 fn register(who: Newcomer, promise: u64) -> Command {
@@ -83,8 +84,8 @@ fn the_application_says_why_a_unit_is_lost() {
 #[test]
 fn an_outage_of_the_server_does_not_prolong_a_promise_that_begins_later() {
     let mut case = with_hand_over(100);
-    case.state.grant_grace(time(50));
-    assert_eq!(case.state.next_due(), Some(time(150)));
+    case.state.note_outages(&outages(20, 50));
+    assert_eq!(case.state.next_due(), Some(time(131)));
     case.at(51).run(depart(30));
     assert_eq!(case.state.next_due(), Some(time(81)));
 }

@@ -37,8 +37,8 @@ pub struct World {
     replica: AppState,
     pub store: Stored,
     pub model: Model,
-    /// Since a restart with a grace period, deadlines are later than the stored ones.
-    pub graced: bool,
+    /// Since a restart, deadlines are later than the stored ones.
+    pub restarted: bool,
 }
 
 /// A store that applies the transitions.
@@ -60,7 +60,7 @@ impl Stored {
         for write in transition.writes.iter().cloned() {
             match write {
                 Write::Unit(name, unit) => {
-                    // Grace periods are local to a replica and not stored.
+                    // What a replica allows for is not stored.
                     let unit = unit.map(|unit| Unit { not_before: None, ..*unit });
                     put(&mut self.units, name, unit);
                 }
@@ -126,7 +126,7 @@ impl World {
             state,
             store: Stored::default(),
             model: Model::default(),
-            graced: false,
+            restarted: false,
         }
     }
 
@@ -139,7 +139,7 @@ impl World {
             Step::Lose(unit) => self.lose(unit),
             Step::Doubt(losses, requests) => self.mark_uncertain(*losses, requests),
             Step::Delete(id) => self.delete(id.as_ref()),
-            Step::Restart { graced } => self.restart(*graced),
+            Step::Restart => self.restart(),
         }
     }
 
@@ -275,48 +275,40 @@ impl World {
     }
 
     /// Reloads the state. Allows for repeats that another replica may have received before.
-    fn restart(&mut self, graced: bool) {
+    fn restart(&mut self) {
         let patience = self.patience();
         self.state = self.store.load();
-        if graced {
-            self.state.grant_grace(Timestamp::new(self.now));
-        }
         self.state.allow_for_repeats();
-        let is_graced = |at: u64| if graced { at } else { 0 };
         for status in &mut self.model.statuses {
             let kept = self.store.statuses.iter();
             let mut kept = kept.filter(|(key, _)| crate::properties::same_key(key, status));
             let kept = kept.next().unwrap().1;
             status.ends = kept.expire_time.map(|at| at.millis());
             status.results = crate::properties::results(kept);
-            let calm = is_graced(self.now + millis(self.model.config.damping.calm_after));
             let held = status.held.as_mut().and_then(|held| held.flapping.as_mut());
             if let (Some(flapping), Some(kept)) = (held, kept.flapping()) {
-                flapping.calm = kept.calm_time.millis().max(calm);
+                flapping.calm = kept.calm_time.millis();
             }
             if let (Some(ends), Some(ttl), false) = (status.ends, kept.ttl(), status.stale) {
-                let ends = ends + millis(ttl / 3);
-                status.ends = Some(ends.max(is_graced(self.now + millis(ttl))));
+                status.ends = Some(ends + millis(ttl / 3));
             }
         }
-        let earliest = is_graced(self.now + millis(self.model.config.lost_after));
         for unit in &mut self.model.units {
             let kept = &self.store.units[&UnitName::new(&unit.name).unwrap()];
-            unit.silence_ends = kept.silence_ends.map(|at| at.millis().max(earliest));
+            unit.silence_ends = kept.silence_ends.map(|at| at.millis());
             unit.last_seen = kept.last_seen.millis();
             unit.last_answer = kept.last_answer.millis();
             unit.not_before = 0;
             if let Presence::Promised(ttl) = unit.presence {
-                let latest = kept.last_seen.millis() + millis(ttl) + millis(ttl / 3);
-                unit.not_before = latest.max(is_graced(self.now + millis(ttl)));
+                unit.not_before = kept.last_seen.millis() + millis(ttl) + millis(ttl / 3);
             }
         }
-        if !self.graced {
+        if !self.restarted {
             let later = self.patience();
             assert!(patience.iter().zip(&later).all(|(before, after)| before <= after));
         }
         self.replica = self.state.clone();
-        self.graced = true;
+        self.restarted = true;
     }
 
     /// Returns when each status becomes stale and each promise breaks, if they do.

@@ -14,21 +14,33 @@ pub struct Redis {
     port: u16,
     directory: tempfile::TempDir,
     arguments: Vec<String>,
+    /// The library that shifts its clock, if it does.
+    library: Option<PathBuf>,
 }
 
 impl Redis {
     /// Starts a server. Prints a warning and returns `None` if there is no redis-server; in CI that
     /// is a failure.
     pub fn start(arguments: &[&str]) -> Option<Redis> {
-        Redis::start_program("redis-server", arguments)
+        Redis::start_program("redis-server", arguments, None)
+    }
+
+    /// Starts a server whose clock is set by [`set_clock`](Redis::set_clock).
+    pub fn start_with_clock(library: &Path, arguments: &[&str]) -> Option<Redis> {
+        Redis::start_program("redis-server", arguments, Some(library))
+    }
+
+    /// Sets the clock of the server ahead of that of this machine.
+    pub fn set_clock(&self, ahead_seconds: u32) {
+        std::fs::write(clock_file(self.directory.path()), format!("+{ahead_seconds}")).unwrap();
     }
 
     /// Starts Valkey instead of Redis.
     pub fn start_valkey(arguments: &[&str]) -> Option<Redis> {
-        Redis::start_program("valkey-server", arguments)
+        Redis::start_program("valkey-server", arguments, None)
     }
 
-    fn start_program(name: &str, arguments: &[&str]) -> Option<Redis> {
+    fn start_program(name: &str, arguments: &[&str], library: Option<&Path>) -> Option<Redis> {
         // The tools of this repository come before those of the machine.
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join(".tools/bin").join(name);
         let program = if own.is_file() { own } else { PathBuf::from(name) };
@@ -46,9 +58,11 @@ impl Redis {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let directory = tempfile::tempdir().unwrap();
             let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-            let child = spawn(&program, port, directory.path(), &arguments);
+            std::fs::write(clock_file(directory.path()), "+0").unwrap();
+            let library = library.map(Path::to_path_buf);
+            let child = spawn(&program, port, directory.path(), &arguments, library.as_deref());
             let program = program.clone();
-            let mut redis = Redis { program, child, port, directory, arguments };
+            let mut redis = Redis { program, child, port, directory, arguments, library };
             if redis.answers() {
                 return Some(redis);
             }
@@ -77,7 +91,8 @@ impl Redis {
         let start = Instant::now();
         loop {
             let directory = self.directory.path();
-            self.child = spawn(&self.program, self.port, directory, &self.arguments);
+            let library = self.library.as_deref();
+            self.child = spawn(&self.program, self.port, directory, &self.arguments, library);
             if self.answers() {
                 return;
             }
@@ -123,8 +138,27 @@ impl Drop for Redis {
     }
 }
 
-fn spawn(program: &Path, port: u16, directory: &Path, arguments: &[String]) -> Child {
-    Command::new(program)
+/// Returns the file with the offset of the clock.
+fn clock_file(directory: &Path) -> PathBuf {
+    directory.join("clock")
+}
+
+fn spawn(
+    program: &Path,
+    port: u16,
+    directory: &Path,
+    arguments: &[String],
+    library: Option<&Path>,
+) -> Child {
+    let mut command = Command::new(program);
+    if let Some(library) = library {
+        // With jemalloc the library calls itself without end: the functions of libc come first.
+        let libc = library.ancestors().nth(2).unwrap().join("libc.so.6");
+        command.env("LD_PRELOAD", format!("{}:{}", library.display(), libc.display()));
+        command.env("FAKETIME_TIMESTAMP_FILE", clock_file(directory));
+        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    }
+    command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
         .arg("--dir")
         .arg(directory)

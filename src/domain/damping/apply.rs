@@ -69,7 +69,8 @@ pub fn held_without(
 /// Ends flapping once the level has not changed for long enough: the last report becomes
 /// visible.
 pub fn calm(draft: &mut Draft<'_>, key: &Arc<StatusKey>) {
-    let is_over = |s: &Status| s.calm_time().is_some_and(|at| at <= draft.now);
+    let deadlines = draft.deadlines();
+    let is_over = |s: &Status| deadlines.of_calm(s).is_some_and(|at| at <= draft.judged);
     let Some(old) = draft.latest(key).filter(is_over) else { return };
     let new = old.settled(&draft.head.config, key, true, draft.now);
     put_result(draft, key.clone(), &old, new, Cause::FlappingEnded);

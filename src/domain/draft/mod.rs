@@ -20,6 +20,7 @@ use indexmap::Equivalent;
 
 use crate::domain::app::{AppState, Due};
 use crate::domain::data::draft::DataDraft;
+use crate::domain::deadline::Deadlines;
 use crate::domain::draft::contacts::Contacts;
 use crate::domain::draft::head::HeadDraft;
 use crate::domain::draft::key_counts::KeyCounts;
@@ -45,6 +46,8 @@ pub struct Draft<'a> {
     pub(super) base: &'a AppState,
     pub(super) limits: &'a Limits,
     pub(super) now: Timestamp,
+    /// Up to when deadlines are judged; see [`judge_until`](Draft::judge_until).
+    pub(super) judged: Timestamp,
     pub(super) head: HeadDraft<'a>,
     pub(super) units: UnitDraft<'a>,
     pub(super) statuses: StatusDraft,
@@ -65,6 +68,7 @@ impl<'a> Draft<'a> {
             base,
             limits,
             now,
+            judged: now,
             head: HeadDraft::new(&base.head),
             units: UnitDraft::new(&base.units),
             statuses: StatusDraft::default(),
@@ -77,6 +81,17 @@ impl<'a> Draft<'a> {
             key_counts: KeyCounts::default(),
             events: Vec::new(),
         }
+    }
+
+    /// Judges deadlines up to this time only, because there may be outages after it that are not
+    /// known here. Call it before everything else.
+    pub fn judge_until(&mut self, judged: Timestamp) {
+        self.judged = judged.min(self.now);
+    }
+
+    /// Returns the deadlines, with the outages of the state.
+    pub(super) fn deadlines(&self) -> Deadlines<'a> {
+        self.base.deadlines()
     }
 
     /// Sets the usage of all other applications, and of those in the namespace. Call it before
@@ -197,15 +212,18 @@ impl<'a> Draft<'a> {
     /// Returns the earliest deadline after the draft. The result may be a deadline that a repeat
     /// has moved, which costs one extra check.
     fn next_due(&self) -> Option<Timestamp> {
+        let deadlines = self.deadlines();
         let statuses = self.statuses.written().map(|(_, status)| status);
+        let of_status = |s: &Status| [deadlines.of_status(s), deadlines.of_calm(s)];
         let kept = self.base.due.iter().find(|(_, due)| self.is_still_due(due));
+        let operations = self.operations.iter();
         statuses
-            .flat_map(|status| status.deadline().into_iter().chain(status.calm_time()))
-            .chain(self.units.written().filter_map(Unit::deadline))
-            .chain(self.faults.deadlines())
+            .flat_map(|status| of_status(status).into_iter().flatten())
+            .chain(self.units.written().filter_map(|unit| deadlines.of_unit(unit)))
+            .chain(self.faults.written().filter_map(|fault| deadlines.of_fault(fault)))
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
-            .chain(self.operations.deadlines().map(|(at, _)| at))
-            .chain(self.head.lease_ends())
+            .chain(operations.filter_map(|(_, o)| deadlines.of_operation(o)))
+            .chain(self.head.lease.as_ref().and_then(|lease| deadlines.of_lease(lease)))
             .chain(kept.map(|(at, _)| *at))
             .min()
     }

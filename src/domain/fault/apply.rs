@@ -169,15 +169,18 @@ pub fn resolve_hold(
 
 /// Moves a fault whose time has come: to its next stage, or to a new request to retry.
 pub fn move_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>) {
-    let now = draft.now;
-    let is_due = |fault: &&Arc<Fault>| fault.deadline().is_some_and(|at| at <= now);
-    let Some(old) = draft.faults.get(key).filter(is_due).cloned() else { return };
+    let (now, deadlines) = (draft.now, draft.deadlines());
+    let is_over = |fault: &Fault| deadlines.of_stage(fault).is_some_and(|at| at <= draft.judged);
+    let is_asked = |fault: &Fault| fault.ask_time.is_some_and(|at| at <= now);
+    let Some(old) = draft.faults.get(key).cloned() else { return };
+    if !is_over(&old) && !is_asked(&old) {
+        return;
+    }
     let mut fault = (*old).clone();
-    // The stored deadline decides: a grace period may have moved it.
-    if old.stage_ends.is_some_and(|at| at <= now) {
+    if is_over(&old) {
         fault = old.after_time(key, &draft.limits.faults, now);
     }
-    if fault.ask_time.is_some_and(|at| at <= now) {
+    if is_asked(&fault) {
         fault.ask_time = ask_to_retry(draft, key, &fault);
     }
     log_fault(draft, key, Some(&old), Some(&fault), Cause::FaultPersists, "");

@@ -69,9 +69,9 @@ impl<'a> FaultDraft<'a> {
         self.written.keys().map(|key| &key.unit)
     }
 
-    /// Returns the deadlines of the faults that the draft writes.
-    pub fn deadlines(&self) -> impl Iterator<Item = Timestamp> {
-        self.written.values().flatten().filter_map(|fault| fault.deadline())
+    /// Returns the faults that the draft writes.
+    pub fn written(&self) -> impl Iterator<Item = &Fault> {
+        self.written.values().flatten().map(|fault| &**fault)
     }
 
     /// Writes or removes a fault.

@@ -208,11 +208,6 @@ impl Fault {
         self.ask_time.or(self.retry_time)
     }
 
-    /// Returns when time alone changes the fault.
-    pub(super) fn deadline(&self) -> Option<Timestamp> {
-        self.stage_ends.into_iter().chain(self.ask_time).min()
-    }
-
     /// Returns the bytes of the texts.
     pub(super) fn size(&self) -> u64 {
         self.error.size() + self.shown.len() as u64

@@ -79,13 +79,4 @@ impl Faults {
     pub(in crate::domain) fn tries_in(&self, second: u64) -> u32 {
         self.tries.get(&second).copied().unwrap_or_default()
     }
-
-    /// Moves deadlines that are before `earliest` to it: units were unable to report a success
-    /// earlier.
-    pub(in crate::domain) fn grant_grace(&mut self, earliest: Timestamp) {
-        let is_early = |fault: &&mut Arc<Fault>| fault.stage_ends.is_some_and(|at| at < earliest);
-        for fault in self.records.values_mut().filter(is_early) {
-            Arc::make_mut(fault).stage_ends = Some(earliest);
-        }
-    }
 }

@@ -9,7 +9,7 @@ use crate::domain::leadership::refused::{
     ClaimError, LeaderIsExternal, LeaseError, LeaseHeld, NotLeader, TransferError, UnitNotThere,
 };
 use crate::domain::leadership::succession::{
-    drop_leaders_status, end_lease, extend, grant, queue, unqueue,
+    drop_leaders_status, end_lease, extend, grant, is_over, queue, unqueue,
 };
 use crate::domain::leadership::{Claim, Lease};
 use crate::domain::name::UnitName;
@@ -47,7 +47,7 @@ pub fn claim_leadership(
         }
         Some(lease) if lease.holder != *name => {
             queue(draft, name);
-            let (leader, ends) = (lease.holder, lease.ends);
+            let (ends, leader) = (draft.deadlines().of_lease(&lease), lease.holder);
             Err(LeaseHeld { leader, lease_epoch: draft.head.lease_epoch, ends }.into())
         }
         // The lease is free, or belongs to an earlier incarnation of the unit.
@@ -141,8 +141,9 @@ pub fn may_lead(draft: &mut Draft<'_>, claim: &Claim) -> Result<(), NotLeader> {
         _ if claim.decided_outside => true,
         (Some(unit), _) => *unit == claim.unit && claim.lease_epoch == 0,
         (None, Some(lease)) => {
-            let is_over = lease.ends.is_some_and(|ends| ends <= draft.now);
-            lease.holder == claim.unit && claim.lease_epoch == draft.head.lease_epoch && !is_over
+            lease.holder == claim.unit
+                && claim.lease_epoch == draft.head.lease_epoch
+                && !is_over(draft, lease)
         }
         (None, None) => false,
     };

@@ -12,9 +12,14 @@ use crate::domain::unit::Unit;
 
 /// Ends an expired lease. Must precede every other decision.
 pub fn expire_lease(draft: &mut Draft<'_>) {
-    if draft.head.lease_ends().is_some_and(|ends| ends <= draft.now) {
+    if draft.head.lease.as_ref().is_some_and(|lease| is_over(draft, lease)) {
         end_lease(draft, Cause::LeaderExpired);
     }
+}
+
+/// Returns whether a lease has ended, not counting outages.
+pub fn is_over(draft: &Draft<'_>, lease: &Lease) -> bool {
+    draft.deadlines().of_lease(lease).is_some_and(|ends| ends <= draft.judged)
 }
 
 /// Extends the lease after a begin or a session change of its holder: for the same incarnation
@@ -109,11 +114,11 @@ pub fn end_lease(draft: &mut Draft<'_>, cause: Cause) {
 
 /// Returns the present candidate that has waited longest. Visits each unit.
 fn next_in_line(draft: &Draft<'_>) -> Option<UnitName> {
-    let now = draft.now;
+    let (judged, deadlines) = (draft.judged, draft.deadlines());
     let is_there = |unit: &Unit| {
         unit.candidate.is_some()
             && unit.lost_since.or(unit.quiet_since).is_none()
-            && unit.silence_deadline().is_none_or(|at| now < at)
+            && deadlines.of_silence(unit).is_none_or(|at| judged < at)
             && !unit.has_departed()
     };
     let next = draft.units.matching(is_there).min_by_key(|(_, unit)| unit.candidate);

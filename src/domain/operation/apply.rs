@@ -43,15 +43,28 @@ pub fn operate(draft: &mut Draft<'_>, command: &OperationCommand) -> Result<Outc
         (OperationAction::Begin(_), Some(known)) => {
             Outcome { fence: known.fence, ..Outcome::default() }
         }
-        (OperationAction::Begin(new), None) => begin_operation(draft, call, new)?,
+        (OperationAction::Begin(new), None) => {
+            begin_operation(draft, call, new).map_err(|refused| with_outages(draft, refused))?
+        }
         (_, None) => return Err(Refused::NotFound { id: command.id.clone() }.into()),
-        (what, Some(known)) => change_operation(draft, call, what, &known)?,
+        (what, Some(known)) => change_operation(draft, call, what, &known)
+            .map_err(|refused| with_outages(draft, refused))?,
     };
     if draft.unit(&command.by).is_some_and(|unit| !unit.has_departed()) {
         // Any call that names a unit is contact with it.
         note_contact(draft, &Reporter::new(command.by.clone(), None));
     }
     Ok(outcome)
+}
+
+/// Returns the refusal with the end of the lease that is in force.
+fn with_outages(draft: &Draft<'_>, mut refused: Refused) -> Refused {
+    if let Refused::Held { id, expire_time, .. } = &mut refused
+        && let Some(held) = draft.operations.get(id)
+    {
+        *expire_time = draft.deadlines().of_holder(held).unwrap_or(*expire_time);
+    }
+    refused
 }
 
 fn begin_operation(
@@ -145,7 +158,7 @@ fn change_operation(
         OperationAction::Retry => operation.retry(call),
     };
     // Its deadline may have passed while it was held.
-    operation.lapse(call.id, draft.now);
+    operation.lapse(call.id, draft.deadlines(), draft.judged);
     if matches!(what, OperationAction::Retry) && operation != **known {
         operation.turn = draft.operations.newest_turn() + 1;
     }
@@ -185,11 +198,12 @@ fn promise_retry(
 
 /// Applies the changes of operations by time alone.
 pub fn lapse_operations(draft: &mut Draft<'_>) {
-    let is_due = |o: &Operation| o.next_due().is_some_and(|at| at <= draft.now);
+    let deadlines = draft.deadlines();
+    let is_due = |o: &Operation| deadlines.of_operation(o).is_some_and(|at| at <= draft.judged);
     let due = draft.operations.all_open().filter(|(_, open)| is_due(open));
     let due: Vec<_> = due.map(|(id, open)| (id.clone(), (**open).clone())).collect();
     for (id, mut operation) in due {
-        operation.lapse(&id, draft.now);
+        operation.lapse(&id, draft.deadlines(), draft.judged);
         put_operation(draft, &id, operation);
     }
 }

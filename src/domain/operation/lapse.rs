@@ -1,6 +1,6 @@
 //! Changes of an operation caused by time alone, in the order in which they happen.
 
-use crate::domain::limits::OPERATION_UNCLAIMED_MAX;
+use crate::domain::deadline::Deadlines;
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::transition::Call;
 use crate::domain::operation::{Operation, Reason, State};
@@ -9,9 +9,9 @@ use crate::domain::time::Timestamp;
 impl Operation {
     /// Applies what is due by now: a lease lapses (T8, T22, T27), the deadline passes (T23), or the
     /// operation waits too long for a worker.
-    pub fn lapse(&mut self, id: &OperationId, now: Timestamp) {
+    pub fn lapse(&mut self, id: &OperationId, deadlines: Deadlines<'_>, now: Timestamp) {
         let nobody = UnitName::application();
-        let lapsed = self.lease.as_ref().map(|lease| lease.expire_time).filter(|at| *at <= now);
+        let lapsed = deadlines.of_holder(self).filter(|at| *at <= now);
         self.deadline_exceeded |= self.passes_deadline_by(lapsed.unwrap_or(now));
         if let Some(at) = lapsed {
             self.lease_lapsed(Call { id, by: &nobody, now: at });
@@ -22,8 +22,7 @@ impl Operation {
             let call = Call { id, by: &nobody, now: at };
             self.enter(call, State::Failed, Reason::DeadlineExceeded);
         }
-        let unclaimed = self.unclaimed_since.map(|at| at.after(OPERATION_UNCLAIMED_MAX));
-        self.neglected |= unclaimed.is_some_and(|at| at <= now);
+        self.neglected |= deadlines.of_neglect(self).is_some_and(|at| at <= now);
     }
 
     /// Counts an interruption: a crashed holder cannot report it itself.
@@ -51,14 +50,10 @@ impl Operation {
         self.is_open() && self.state != State::Blocked
     }
 
-    /// Returns when time alone changes the operation next.
-    pub fn next_due(&self) -> Option<Timestamp> {
-        let lease = self.lease.as_ref().map(|lease| lease.expire_time);
+    /// Returns when the passing of the deadline is due: right after it.
+    pub(in crate::domain) fn deadline_due(&self) -> Option<Timestamp> {
         let is_ahead = self.is_bound() && !self.deadline_exceeded;
-        let deadline = self.deadline.filter(|_| is_ahead).map(|at| Timestamp::new(at.millis() + 1));
-        let unclaimed = self.unclaimed_since.filter(|_| !self.neglected);
-        let unclaimed = unclaimed.map(|at| at.after(OPERATION_UNCLAIMED_MAX));
-        lease.into_iter().chain(deadline).chain(unclaimed).min()
+        self.deadline.filter(|_| is_ahead).map(|at| Timestamp::new(at.millis() + 1))
     }
 
     /// Handles a data loss of the store, which may have lost an acquire: the holder must acquire

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::domain::bytes::Bytes;
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::Operation;
-use crate::domain::time::Timestamp;
 
 /// The operations of an application, with the payloads that are stored here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -111,24 +110,6 @@ impl Operations {
             Some(payload) => drop(self.payloads.insert(id.clone(), payload.clone())),
             None => drop(self.payloads.remove(id)),
         }
-    }
-
-    /// Restarts every lease and every wait for a worker at `from`, because the server could not
-    /// receive renewals before.
-    pub(in crate::domain) fn grant_grace(&mut self, from: Timestamp) {
-        for operation in self.records.values_mut().filter(|o| o.next_due().is_some()) {
-            let operation = Arc::make_mut(operation);
-            let earliest = from.after(operation.lease_duration);
-            if let Some(lease) = &mut operation.lease {
-                lease.expire_time = lease.expire_time.max(earliest);
-            }
-            operation.unclaimed_since = operation.unclaimed_since.map(|since| since.max(from));
-        }
-    }
-
-    /// Returns the deadlines of the operations.
-    pub(in crate::domain) fn deadlines(&self) -> impl Iterator<Item = (Timestamp, &OperationId)> {
-        self.records.iter().filter_map(|(id, operation)| Some((operation.next_due()?, id)))
     }
 }
 

@@ -97,8 +97,8 @@ pub struct Unit {
     /// The stored value of `last_seen`.
     #[serde(skip)]
     pub last_seen_written: Timestamp,
-    /// Deadlines of this unit do not fire before this time: the server was unable to receive, or
-    /// other replicas may have newer contacts. In a record that begins a new promise, the zero
+    /// Deadlines of this unit do not fire before this time, because other replicas may have newer
+    /// contacts. In a record that begins a new promise, the zero
     /// time, which ends an earlier bound.
     #[serde(skip)]
     pub not_before: Option<Timestamp>,
@@ -168,20 +168,14 @@ impl Unit {
         key.kind == Kind::Pull && status.incarnation < self.incarnation
     }
 
-    /// Returns when time alone changes the unit: it becomes quiet or lost, or a callback is due.
-    pub(super) fn deadline(&self) -> Option<Timestamp> {
-        let silence = self.silence_deadline();
-        silence.into_iter().chain(self.next_callback()).min()
-    }
-
-    /// Returns when the unit becomes quiet, or lost, without a report.
-    pub(super) fn silence_deadline(&self) -> Option<Timestamp> {
-        self.silence_ends.or(match self.presence {
+    /// Returns the time within which the unit has promised contact, unless the promise is broken.
+    pub(super) fn promise(&self) -> Option<Duration> {
+        match self.presence {
             Presence::Promised(ttl) if self.quiet_since.is_none() && self.lost_since.is_none() => {
-                Some(self.last_seen.after(ttl).max(self.not_before.unwrap_or_default()))
+                Some(ttl)
             }
             _ => None,
-        })
+        }
     }
 
     /// Returns this unit after its session closed, with `ttl` for the next contact.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::fields::Fields;
 use super::value::{count, duration, level, timestamp};
+use crate::domain::app::AppState;
 use crate::domain::limits::{CALM_AFTER_MAX, CALM_AFTER_MIN, GOOD_COUNT};
 use crate::domain::policy::{Config, Damping, Latch, Scope};
 use crate::domain::status::{Status, StatusKey};
@@ -113,8 +114,8 @@ pub(super) fn from_damping(config: &Config) -> v1::Damping {
 }
 
 /// Returns the state behind a latched or damped status.
-pub(super) fn held(config: &Config, key: &StatusKey, status: &Status) -> Option<v1::HeldStatus> {
-    let held = status.held.as_ref()?;
+pub(super) fn held(state: &AppState, key: &StatusKey, status: &Status) -> Option<v1::HeldStatus> {
+    let (config, held) = (&state.head().config, status.held.as_ref()?);
     let latest = status.latest();
     let flapping = status.flapping();
     let cause = match held.flapping {
@@ -128,7 +129,7 @@ pub(super) fn held(config: &Config, key: &StatusKey, status: &Status) -> Option<
         good_count: count(held.good_count),
         good_needed: config.latch_of(key).map_or(0, count),
         flapping_time: flapping.map(|f| timestamp(f.since)),
-        calm_time: flapping.map(|f| timestamp(f.calm_time)),
+        calm_time: state.deadlines().of_calm(status).map(timestamp),
         description: status.held_words(config, key),
     })
 }

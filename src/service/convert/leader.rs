@@ -15,9 +15,9 @@ use crate::domain::limits::{
     LEASE_DURATION_MAX, LEASE_DURATION_MIN, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, TTL_MAX, TTL_MIN,
 };
 use crate::domain::name::UnitName;
-use crate::domain::time::Timestamp;
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
+use crate::store::Moment;
 
 /// Reads a `ClaimLeadership`.
 pub fn claim_leadership(fields: &mut Fields, wire: v1::ClaimLeadershipRequest) -> Option<Request> {
@@ -131,16 +131,17 @@ fn data_patch(fields: &mut Fields, wire: v1::UpdateAppDataRequest) -> Option<Dat
     Some(DataPatch { set, delete, etag: wire.etag.map(String::into_boxed_str) })
 }
 
-/// Returns the lease as of `now`. An expired lease gives `None`, even if its end is not committed
+/// Returns the lease at a moment. An expired lease gives `None`, even if its end is not committed
 /// yet.
-pub fn lease(state: &AppState, now: Timestamp) -> Option<v1::Lease> {
+pub fn lease(state: &AppState, moment: &Moment) -> Option<v1::Lease> {
     let head = state.head();
     if head.config.external_leader.is_some() {
         let unit = head.leader()?.to_string();
         return Some(v1::Lease { unit, ..v1::Lease::default() });
     }
     let lease = head.lease.as_ref()?;
-    if lease.ends.is_some_and(|ends| ends <= now) {
+    let ends = state.deadlines_after(&moment.outages).of_lease(lease);
+    if ends.is_some_and(|ends| ends <= moment.judged) {
         return None;
     }
     Some(v1::Lease {
@@ -149,7 +150,7 @@ pub fn lease(state: &AppState, now: Timestamp) -> Option<v1::Lease> {
         lease_epoch: head.lease_epoch,
         duration: Some(duration(lease.duration)),
         acquire_time: Some(timestamp(lease.acquire_time)),
-        expire_time: lease.ends.map(timestamp),
+        expire_time: ends.map(timestamp),
     })
 }
 

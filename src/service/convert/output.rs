@@ -151,6 +151,7 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
     let unit = state.unit(&key.unit);
     let believed = unit.is_none_or(Unit::is_believed);
     let terminal = matches!(status.report.level, Level::Error | Level::Terminated);
+    let ends = state.deadlines().of_status(status).or(status.expire_time);
     let fresh = match unit {
         Some(unit) if !believed => unit.freshness(),
         Some(unit) if unit.has_outlived(key, status) => Freshness::Stale,
@@ -164,11 +165,11 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
         report: Some(status_report(key, status)),
         since_time: Some(timestamp(status.since)),
         update_time: Some(timestamp(status.update_time)),
-        expire_time: status.expire_time.map(timestamp),
+        expire_time: ends.map(timestamp),
         incarnation: status.incarnation,
         freshness: freshness(fresh) as i32,
         contributing: believed || terminal,
-        held: damping::held(&state.head().config, key, status),
+        held: damping::held(state, key, status),
         while_stopping: status.while_stopping,
     }
 }

@@ -76,3 +76,27 @@ async fn a_store_of_one_process_has_no_other_replica() {
     replica.apply("web", Command::Connect(who, session)).await;
     assert!(replica.gone("web/0").await < secs(3));
 }
+
+/// A process that is restarted again and again sees no peer for as long as the ttl of replicas. The
+/// first beat that it sees has its age.
+#[tokio::test(start_paused = true)]
+async fn short_lived_processes_end_the_sessions_of_the_one_before_them() {
+    let memory = MemoryStore::new(Retention::default()).shared();
+    let start = || Replica::with(FaultyStore::over(memory.another()), Options::default());
+    let first = start();
+    let _dies = first.worker("web/0").await;
+    kill(&first).await;
+    let died = Instant::now();
+    loop {
+        let next = start();
+        tokio::time::sleep(secs(4)).await;
+        let is_connected = next.is_connected("web/0").await;
+        kill(&next).await;
+        if !is_connected {
+            break;
+        }
+        assert!(died.elapsed() < secs(60), "its session never ends");
+    }
+    let took = died.elapsed();
+    assert!(secs(8) <= took && took <= secs(16), "{took:?}");
+}

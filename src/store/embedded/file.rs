@@ -13,10 +13,12 @@ use crate::domain::time::Timestamp;
 use crate::store::codec::{FORMAT, Meta};
 use crate::store::heads::{Heads, Watermarks};
 use crate::store::key::{META, META_FORMAT};
+use crate::store::moment::Life;
 use crate::store::{Bucket, Epoch, OpenError, random_store_id};
 use crate::sync::panic_text;
 
 use super::header::{HEADER_BYTES, is_newest_slot_damaged};
+use super::life::LifeFile;
 use super::limits::Limits;
 use super::log::{Log, LogDir, LogFiles};
 use super::read::{ReadFailure, read_heads, read_meta};
@@ -161,6 +163,11 @@ impl Location {
             Ok(Opened { database, meta, heads, log, applied })
         }));
         opened.unwrap_or_else(|panic| Err(self.damaged(panic_text(&*panic))))
+    }
+
+    /// Opens the file that says until when a process was able to act, and reads it.
+    pub(super) fn open_life(&self, store_id: u64) -> Result<(LifeFile, Life), OpenError> {
+        LifeFile::open(&self.dir, store_id).map_err(|e| self.io(e))
     }
 
     /// Returns whether the header shows that redb will use the commit before the newest one. False

@@ -34,6 +34,7 @@ use crate::sync::{self, lock};
 
 use super::clock::Clock;
 use super::heads::{Heads, Observers};
+use super::moment::{Life, Moment};
 use super::{
     Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, OpenError, ReadError,
     Retention, Space, Store, Version, random_store_id,
@@ -53,6 +54,7 @@ pub mod doctor;
 mod file;
 mod group;
 mod header;
+mod life;
 mod limits;
 mod log;
 mod newest;
@@ -113,6 +115,7 @@ struct Shared {
     retention: Retention,
     retry_interval: Duration,
     clock: Clock,
+    life: Mutex<Life>,
     epoch: Epoch,
     replica: ReplicaId,
     /// The database, or the reason why it cannot be used.
@@ -151,12 +154,17 @@ impl EmbeddedStore {
         }
         let Opened { database, meta, heads, log, applied } =
             location.open(options.accepts_data_loss.as_deref())?;
+        let (life_file, mut life) = location.open_life(meta.epoch.store_id)?;
         location.reserve.fill();
         let is_full = location.reserve.is_out();
+        life.alive = life.alive.max(meta.clock);
+        let clock = Clock::starting_from(life.alive);
+        life.start(clock.now());
         let shared = Arc::new(Shared {
             retention: options.retention,
             retry_interval: options.retry_interval,
-            clock: Clock::starting_from(meta.clock),
+            clock,
+            life: Mutex::new(life),
             epoch: meta.epoch,
             replica: ReplicaId(random_store_id()),
             database: RwLock::new(Ok(database)),
@@ -165,7 +173,7 @@ impl EmbeddedStore {
             published: Mutex::new(Published { heads, observers: Observers::default() }),
         });
         let (queue, jobs) = mpsc::channel();
-        let writer = Writer::new(shared.clone(), location, (log, applied), jobs);
+        let writer = Writer::new(shared.clone(), location, (log, applied), life_file, jobs);
         let thread = std::thread::Builder::new().name("store-writer".to_string());
         let thread = thread.spawn(move || writer.run());
         let thread = thread.map_err(|source| OpenError::Io { path: dir.to_path_buf(), source })?;
@@ -212,6 +220,10 @@ impl EmbeddedStore {
 impl Store for EmbeddedStore {
     fn now(&self) -> Timestamp {
         self.shared.clock.now()
+    }
+
+    fn moment(&self) -> Moment {
+        self.shared.moment()
     }
 
     fn epoch(&self) -> Epoch {
@@ -344,6 +356,18 @@ impl Shared {
 
     fn health(&self) -> Result<(), String> {
         self.database().as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
+    /// Returns the time. While the store can be used, this is a sign of life.
+    fn moment(&self) -> Moment {
+        let is_usable = self.health().is_ok() && !self.is_full.load(Ordering::Relaxed);
+        let now = self.clock.now();
+        let mut life = lock(&self.life);
+        if is_usable {
+            life.mark(now);
+        }
+        let judged = if is_usable { now } else { life.alive.min(now) };
+        Moment { now, judged, outages: life.outages.clone() }
     }
 
     fn check_usable(&self) -> Result<(), CommitError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redb::Database;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -16,11 +16,12 @@ use crate::store::codec::{self, Meta};
 use crate::store::heads::{HeadStep, Heads};
 use crate::store::key::META_STORE;
 use crate::store::{Applied, Bucket, CommitError};
-use crate::sync::{panic_text, write};
+use crate::sync::{lock, panic_text, write};
 
 use super::applier::Applier;
 use super::batch::Batch;
 use super::file::{Location, Opened};
+use super::life::LifeFile;
 use super::log::{Log, LogGroup};
 use super::op::{Op, TableId};
 use super::tables::{free_bytes, write_meta};
@@ -29,6 +30,10 @@ use super::{FULL, Published, Shared, group};
 /// On a full disk the writer looks for room once in so many intervals of a retry: it counts the
 /// pages of the database.
 const LOOK_EVERY: u32 = 2;
+
+/// The interval between two writes of the last sign of life: a start counts the time since the last
+/// one as an outage.
+const LIFE_EVERY: Duration = Duration::from_millis(250);
 
 /// A queued transition with the channel of its caller.
 pub(super) struct Job {
@@ -60,6 +65,9 @@ pub(super) struct Writer {
     /// next one is due.
     has_deleted: bool,
     look_at: Instant,
+    life_file: LifeFile,
+    /// When the last sign of life is written again.
+    life_at: Instant,
 }
 
 impl Writer {
@@ -67,6 +75,7 @@ impl Writer {
         shared: Arc<Shared>,
         location: Location,
         (log, last): (Log, u64),
+        life_file: LifeFile,
         queue: Receiver<Job>,
     ) -> Writer {
         let heads = shared.published().heads.clone();
@@ -82,6 +91,8 @@ impl Writer {
             retry_at: None,
             has_deleted: false,
             look_at: Instant::now(),
+            life_file,
+            life_at: Instant::now(),
         }
     }
 
@@ -109,8 +120,27 @@ impl Writer {
             if self.shared.is_full() && self.retry_at.is_none() && self.look_at <= Instant::now() {
                 self.look_for_room();
             }
+            self.note_life();
         }
         self.finish();
+    }
+
+    /// Writes the last sign of life, if it is due.
+    fn note_life(&mut self) {
+        if Instant::now() < self.life_at {
+            return;
+        }
+        self.life_at = Instant::now() + LIFE_EVERY;
+        self.write_life();
+    }
+
+    fn write_life(&mut self) {
+        self.shared.moment();
+        let life = lock(&self.shared.life).clone();
+        // A start after an error counts a longer outage, and deadlines end later.
+        if let Err(error) = self.life_file.write(&life) {
+            tracing::debug!(%error, "last sign of life is not stored");
+        }
     }
 
     /// Waits for work. Returns an empty group to look at the database, and `None` when the queue is
@@ -118,7 +148,7 @@ impl Writer {
     fn next_group(&mut self) -> Option<Vec<Job>> {
         let patience = match self.retry_at {
             // The applier may find that the database cannot be used.
-            None => self.shared.retry_interval,
+            None => self.shared.retry_interval.min(LIFE_EVERY),
             Some(at) => at.saturating_duration_since(Instant::now()),
         };
         let first = match self.queue.recv_timeout(patience) {
@@ -332,6 +362,7 @@ impl Writer {
     /// Applies all groups, writes the latest time, and closes the files.
     fn finish(&mut self) {
         let had_log = self.applier.is_some();
+        self.write_life();
         self.shared.backlog.end();
         self.join_applier();
         // Otherwise the next start applies the log.

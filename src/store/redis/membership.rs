@@ -15,6 +15,7 @@ use crate::sync::lock;
 
 use super::batch::LOG_ENTRIES;
 use super::key::{Key, KeySpace};
+use super::link::{LinkError, Links};
 use super::{Shared, reply, script};
 
 /// A process that is silent for longer than this, by the store's clock, does not read the log. If
@@ -39,6 +40,18 @@ pub(super) fn read_beat(answer: &Value) -> Result<BTreeMap<ReplicaId, Timestamp>
         record: "list of replicas".to_string(),
         reason: format!("{answer:?}"),
     })
+}
+
+/// Returns when a process last recorded that it is alive. Processes of earlier versions record it
+/// here only.
+pub(super) async fn last_beat(
+    links: &Links,
+    keys: &KeySpace,
+) -> Result<Option<Timestamp>, LinkError> {
+    let key = keys.name(Key::Replicas);
+    let answer = links.run_one(&key, cmd("HGETALL").arg(&key)).await?;
+    let beats = reply::pairs(&answer).into_iter().filter_map(|(_, at)| reply::number(at));
+    Ok(beats.max().map(Timestamp::new))
 }
 
 /// Adds an entry to the log that announces a new process. An older version reads it as a message

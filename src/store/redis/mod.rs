@@ -32,7 +32,7 @@ use crate::domain::unit::presence::ReplicaId;
 use crate::sync::lock;
 
 use super::{
-    Applied, Broadcast, Bucket, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
+    Applied, Broadcast, Bucket, CommitError, ConflictCause, Epoch, Moment, NumberedEvent, Observer,
     OpenError, ReadError, Retention, Space, Store, Version, random_store_id,
 };
 
@@ -43,7 +43,7 @@ use key::{Key, KeySpace, tag};
 use link::{Kind, LinkError, Links, Target};
 use membership::Membership;
 use reader::Reader;
-use time::StoreClock;
+use time::{Ask, StoreClock};
 use unread::Confirmed;
 use view::{Own, View};
 use writer::{Committed, Job};
@@ -154,15 +154,18 @@ impl RedisStore {
         let links = Links::connect(target, link).await?;
         let (keys, epoch) = meta::open(&links, &layout, kind).await?;
         tracing::info!(prefix = %layout.prefix, buckets = keys.buckets, "found the store in Redis");
-        let clock = StoreClock::new(time::ask(&links, &keys, Timestamp::default()).await?.0);
         let replica = ReplicaId(random_store_id());
+        let writer: Arc<str> = format!("{:016x}", replica.0).into();
+        let alive = membership::last_beat(&links, &keys).await?;
+        let ask = Ask { known: Timestamp::default(), own: &writer, acts: true, alive };
+        let clock = StoreClock::new(ask.send(&links, &keys).await?);
         let shared = Arc::new(Shared {
             view: View::new(keys.buckets, epoch),
             links,
             keys,
             retention,
             durability,
-            writer: format!("{:016x}", replica.0).into(),
+            writer,
             replica,
             own: Arc::default(),
             clock,
@@ -223,6 +226,10 @@ impl RedisStore {
 impl Store for RedisStore {
     fn now(&self) -> Timestamp {
         self.shared.clock.now()
+    }
+
+    fn moment(&self) -> Moment {
+        self.shared.clock.moment()
     }
 
     fn epoch(&self) -> Epoch {
@@ -380,6 +387,7 @@ impl Store for RedisStore {
     }
 
     async fn close(&self) {
+        self.shared.end_time().await;
         self.shared.closed.store(true, Ordering::Relaxed);
         lock(&self.lanes).clear();
         let writers = std::mem::take(&mut *lock(&self.writers));

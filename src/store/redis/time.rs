@@ -1,15 +1,21 @@
-//! The time of Redis as this process knows it.
+//! The time of the store as this process knows it, and the outages.
 //!
-//! A request and its answer take time, and Redis reads its clock at some moment in between. So its
+//! A request and its answer take time, and Redis reads its clock at some moment in between. So the
 //! time is known with an error of half the round trip. The error grows while the local clock runs
 //! without a new sample.
+//!
+//! Each request is also a sign of life: the time without any is an outage. `time.lua` decides.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use redis::Value;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
+use crate::domain::outage::Outages;
 use crate::domain::time::Timestamp;
+use crate::store::moment::{Moment, OUTAGE_MIN, from_text};
 use crate::sync::lock;
 
 use super::key::{Key, KeySpace};
@@ -18,6 +24,13 @@ use super::{Shared, reply, script};
 
 /// The interval between requests for the time.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+/// The interval between the first requests of a process, which may be killed soon: the time since
+/// its last sign of life is not counted as uptime.
+const ASK_FIRST: Duration = Duration::from_millis(250);
+/// The number of the first requests.
+const FIRST_ASKS: u32 = 8;
+/// How long the last request of a process may take.
+const LAST_ASK_MAX: Duration = Duration::from_secs(1);
 
 /// The drift between two clocks: 200 parts in a million, more than any computer has.
 const DRIFT_DIVISOR: u32 = 5000;
@@ -28,6 +41,21 @@ pub(super) struct StoreClock(Mutex<State>);
 struct State {
     sample: Sample,
     latest: Timestamp,
+    /// The local moment up to which the outages are known.
+    asked: Instant,
+    outages: Arc<Outages>,
+}
+
+/// An answer of the store about its time.
+#[derive(Debug, Clone)]
+pub(super) struct Reading {
+    pub(super) sample: Sample,
+    /// When the request was sent.
+    pub(super) asked: Instant,
+    /// By how much the time of the store is ahead of the clock of Redis, in microseconds.
+    pub(super) ahead: i64,
+    /// The outages, with the one that continues.
+    pub(super) outages: Outages,
 }
 
 /// The result of one request for the time.
@@ -53,78 +81,163 @@ impl Sample {
 }
 
 impl StoreClock {
-    pub(super) fn new(sample: Sample) -> StoreClock {
-        StoreClock(Mutex::new(State { sample, latest: Timestamp::default() }))
+    pub(super) fn new(reading: Reading) -> StoreClock {
+        let Reading { sample, asked, outages, .. } = reading;
+        let (latest, outages) = (Timestamp::default(), Arc::new(outages));
+        StoreClock(Mutex::new(State { sample, latest, asked, outages }))
     }
 
     /// Returns the time. It is never earlier than a time returned before.
     pub(super) fn now(&self) -> Timestamp {
+        lock(&self.0).now()
+    }
+
+    /// Returns the time, the outages, and up to when they are known.
+    pub(super) fn moment(&self) -> Moment {
         let mut state = lock(&self.0);
-        let now = Timestamp::new(state.sample.micros_at(Instant::now()) / 1000);
-        state.latest = state.latest.max(now);
-        state.latest
+        let now = state.now();
+        // A process that asked within this time would have ended an outage.
+        let judged = match state.asked.elapsed() < OUTAGE_MIN {
+            true => now,
+            false => Timestamp::new(state.sample.micros_at(state.asked) / 1000).min(now),
+        };
+        Moment { now, judged, outages: state.outages.clone() }
+    }
+
+    /// Takes over an answer of the store.
+    pub(super) fn hear(&self, reading: Reading) {
+        let mut state = lock(&self.0);
+        if *state.outages != reading.outages {
+            state.outages = Arc::new(reading.outages);
+        }
+        state.asked = state.asked.max(reading.asked);
+        state.judge(reading.sample);
+    }
+}
+
+impl State {
+    fn now(&mut self) -> Timestamp {
+        let now = Timestamp::new(self.sample.micros_at(Instant::now()) / 1000);
+        self.latest = self.latest.max(now);
+        self.latest
     }
 
     /// Uses a new sample if it is more precise than the current one, or contradicts it.
-    pub(super) fn judge(&self, sample: Sample) {
-        let mut state = lock(&self.0);
-        let known = state.sample;
+    fn judge(&mut self, sample: Sample) {
+        let known = self.sample;
         let apart = known.micros_at(sample.at).abs_diff(sample.micros);
         let explained = known.error_at(sample.at) + sample.error;
         // The two differ by more than their errors: the other clock was set, or is another one.
         let is_set = explained < Duration::from_micros(apart);
         if is_set || sample.error <= known.error_at(sample.at) {
-            state.sample = sample;
+            self.sample = sample;
         }
     }
 }
 
 /// Follows the time of the store for as long as the store is open.
 pub(super) async fn follow(shared: Arc<Shared>) {
-    let mut was_behind = false;
+    let (mut was_apart, mut asleep, mut asks) = (false, time_asleep(), 0);
     loop {
-        tokio::time::sleep(ASK_EVERY).await;
+        tokio::time::sleep(if asks < FIRST_ASKS { ASK_FIRST } else { ASK_EVERY }).await;
+        asks = asks.saturating_add(1);
+        let slept = time_asleep();
+        let known = shared.clock.now().after(slept.saturating_sub(asleep));
         // While Redis is unreachable, the time advances by the clock of this process.
-        let asked = ask(&shared.links, &shared.keys, shared.clock.now()).await;
-        let Ok((sample, behind)) = asked else { continue };
-        shared.clock.judge(sample);
-        let is_behind = !behind.is_zero();
-        if is_behind && !was_behind {
+        let Ok(reading) = shared.ask_time(known).await else { continue };
+        asleep = slept;
+        let apart = Duration::from_micros(reading.ahead.unsigned_abs());
+        if !apart.is_zero() && !was_apart {
+            let behind_or_ahead = if 0 < reading.ahead { "behind" } else { "ahead of" };
             tracing::warn!(
-                ?behind,
-                "clock of Redis is behind the time of the store; \
-                 set the clocks of all Redis servers with NTP"
+                ?apart,
+                "clock of Redis is {behind_or_ahead} the time of the store, which returns to it \
+                 slowly; set the clocks of all Redis servers with NTP"
             );
         }
-        was_behind = is_behind;
+        was_apart = !apart.is_zero();
+        shared.clock.hear(reading);
     }
 }
 
-/// Asks for the time of the store; this process knows that it is at least `known`. Returns it, and
-/// by how much the clock of Redis is behind.
-pub(super) async fn ask(
-    links: &Links,
-    keys: &KeySpace,
-    known: Timestamp,
-) -> Result<(Sample, Duration), LinkError> {
-    let key = keys.name(Key::Clock);
-    let mut call = script::call(&script::TIME, std::slice::from_ref(&key));
-    call.arg(known.millis().saturating_mul(1000));
-    let asked = Instant::now();
-    let answer = script::run(links, &key, &call).await?;
-    let error = asked.elapsed() / 2;
-    match reply::items(&answer) {
-        [micros, behind] if let Some(micros) = reply::number(micros) => {
-            let behind = Duration::from_micros(reply::number(behind).unwrap_or_default());
-            Ok((Sample { micros, at: asked + error, error }, behind))
-        }
-        _ => Err(LinkError::Away { reason: format!("unexpected answer to TIME: {answer:?}") }),
+/// Returns for how long this machine has slept: the time of a process does not advance then, but
+/// that of other machines does.
+fn time_asleep() -> Duration {
+    let [awake, all] = [ClockId::Monotonic, ClockId::Boottime].map(|clock| {
+        let time = clock_gettime(clock);
+        let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanos)
+    });
+    // The two clocks are not read at the same moment.
+    all.saturating_sub(awake).saturating_sub(Duration::from_millis(1))
+}
+
+impl Shared {
+    /// Asks for the time, as a process that can act unless its store is not healthy.
+    async fn ask_time(&self, known: Timestamp) -> Result<Reading, LinkError> {
+        let ask = Ask { known, own: &self.writer, acts: self.health().is_ok(), alive: None };
+        ask.send(&self.links, &self.keys).await
     }
+
+    /// Gives the last sign of life, so that the outage begins now if no other process can act.
+    pub(super) async fn end_time(&self) {
+        let last = self.ask_time(self.clock.now());
+        // Without an answer the outage begins at the last request.
+        let _ = tokio::time::timeout(LAST_ASK_MAX, last).await;
+    }
+}
+
+/// A request for the time of the store.
+pub(super) struct Ask<'a> {
+    /// The time that the process knows; the zero time at its start.
+    pub(super) known: Timestamp,
+    /// The id of the process.
+    pub(super) own: &'a str,
+    /// Whether the process can act.
+    pub(super) acts: bool,
+    /// The latest sign of life that is known from elsewhere.
+    pub(super) alive: Option<Timestamp>,
+}
+
+impl Ask<'_> {
+    /// Sends the request.
+    pub(super) async fn send(&self, links: &Links, keys: &KeySpace) -> Result<Reading, LinkError> {
+        let key = keys.name(Key::Clock);
+        let micros = |at: Timestamp| at.millis().saturating_mul(1000);
+        let mut call = script::call(&script::TIME, std::slice::from_ref(&key));
+        call.arg(micros(self.known)).arg(self.own).arg(u8::from(self.acts));
+        call.arg(micros(self.alive.unwrap_or_default()));
+        let asked = Instant::now();
+        let answer = script::run(links, &key, &call).await?;
+        let error = asked.elapsed() / 2;
+        read(&answer, asked, error).ok_or_else(|| LinkError::Away {
+            reason: format!("unexpected answer to TIME: {answer:?}"),
+        })
+    }
+}
+
+fn read(answer: &Value, asked: Instant, error: Duration) -> Option<Reading> {
+    let [micros, ahead, outages] = reply::items(answer) else { return None };
+    let sample = Sample { micros: reply::number(micros)?, at: asked + error, error };
+    let ahead = reply::text(ahead)?.parse().ok()?;
+    Some(Reading { sample, asked, ahead, outages: from_text(reply::text(outages)?) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn mk_clock(sample: Sample) -> StoreClock {
+        StoreClock::new(mk_reading(sample, ""))
+    }
+
+    fn mk_reading(sample: Sample, outages: &str) -> Reading {
+        Reading { sample, asked: Instant::now(), ahead: 0, outages: from_text(outages) }
+    }
+
+    fn judge(clock: &StoreClock, sample: Sample) {
+        clock.hear(mk_reading(sample, ""));
+    }
 
     fn mk_sample(seconds: u64, error_millis: u64) -> Sample {
         let error = Duration::from_millis(error_millis);
@@ -133,26 +246,42 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_better_of_two_samples_counts_until_it_is_old() {
-        let clock = StoreClock::new(mk_sample(1000, 1));
-        clock.judge(Sample { micros: 1_000_005_000, ..mk_sample(0, 50) });
+        let clock = mk_clock(mk_sample(1000, 1));
+        judge(&clock, Sample { micros: 1_000_005_000, ..mk_sample(0, 50) });
         assert_eq!(clock.now(), Timestamp::new(1_000_000));
         assert_eq!(lock(&clock.0).sample.error_at(Instant::now()), Duration::from_millis(1));
         tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(clock.now(), Timestamp::new(1_010_000));
         assert_eq!(lock(&clock.0).sample.error_at(Instant::now()), Duration::from_millis(3));
-        clock.judge(Sample { micros: 1_010_001_000, ..mk_sample(0, 2) });
+        judge(&clock, Sample { micros: 1_010_001_000, ..mk_sample(0, 2) });
         assert_eq!(clock.now(), Timestamp::new(1_010_001));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_clock_that_is_set_is_followed_but_never_back() {
-        let clock = StoreClock::new(mk_sample(1000, 1));
+        let clock = mk_clock(mk_sample(1000, 1));
         assert_eq!(clock.now(), Timestamp::new(1_000_000));
-        clock.judge(mk_sample(2000, 5));
+        judge(&clock, mk_sample(2000, 5));
         assert_eq!(clock.now(), Timestamp::new(2_000_000));
-        clock.judge(mk_sample(1990, 5));
+        judge(&clock, mk_sample(1990, 5));
         assert_eq!(clock.now(), Timestamp::new(2_000_000));
         tokio::time::advance(Duration::from_secs(11)).await;
         assert_eq!(clock.now(), Timestamp::new(2_001_000));
+    }
+
+    /// An outage may have begun right after the last answer.
+    #[tokio::test(start_paused = true)]
+    async fn deadlines_are_judged_up_to_the_last_answer() {
+        let clock = mk_clock(mk_sample(1000, 0));
+        tokio::time::advance(OUTAGE_MIN - Duration::from_millis(1)).await;
+        assert_eq!(clock.moment().judged, Timestamp::new(1_002_999));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let Moment { now, judged, outages } = clock.moment();
+        assert_eq!((now, judged), (Timestamp::new(1_062_999), Timestamp::new(1_000_000)));
+        assert_eq!(outages.iter().count(), 0);
+        clock.hear(mk_reading(mk_sample(1063, 0), "1000000-1063000 "));
+        let moment = clock.moment();
+        assert!(moment.is_certain());
+        assert_eq!(moment.outages.uptime(Timestamp::default(), moment.now).as_secs(), 1000);
     }
 }

@@ -17,6 +17,7 @@ mod damaged_log;
 pub(super) mod disk;
 mod formats;
 mod group;
+mod life;
 mod shapes;
 
 fn mk_options() -> Options {
@@ -76,8 +77,9 @@ fn a_second_one_is_refused_and_the_first_is_private() {
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&data), 0o700);
     assert_eq!(mode(&data.join("bellwether.redb")), 0o600);
+    assert_eq!(mode(&data.join("bellwether.life")), 0o600);
     let files = std::fs::read_dir(&data).unwrap().count();
-    assert_eq!(files, 2);
+    assert_eq!(files, 3);
     assert_eq!(mode(&data.join("bellwether.reserve")), 0o600);
     EmbeddedStore::open(&data, mk_options()).unwrap();
 }

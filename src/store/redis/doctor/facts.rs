@@ -72,6 +72,8 @@ pub(super) struct Clock {
     pub(super) error: Duration,
     /// By how much it was last behind the time of the store.
     pub(super) behind: Duration,
+    /// By how much it was last ahead of the time of the store.
+    pub(super) ahead: Duration,
 }
 
 /// A replica of Redis, as its master reports it.

@@ -159,7 +159,7 @@ async fn ask_clock(
     keys: &KeySpace,
 ) -> RedisResult<Option<Clock>> {
     let mut pipeline = redis::pipe();
-    pipeline.cmd("TIME").cmd("HGET").arg(keys.name(Key::Clock)).arg("behind");
+    pipeline.cmd("TIME").cmd("HMGET").arg(keys.name(Key::Clock)).arg(&["behind", "ahead"]);
     let (ours, asked) = (SystemTime::now(), Instant::now());
     let answers = send(connection, &pipeline).await?;
     let error = asked.elapsed() / 2;
@@ -169,8 +169,11 @@ async fn ask_clock(
         let ours = (ours + error).duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis();
         let ahead_ms = i64::try_from(theirs).ok()? - i64::try_from(ours).ok()?;
         // On a Cluster another master may hold the key.
-        let behind = answers.get(1).and_then(reply::number).unwrap_or_default();
-        Some(Clock { ahead_ms, error, behind: Duration::from_micros(behind) })
+        let apart = answers.get(1).map(reply::items).unwrap_or_default().iter();
+        let mut apart =
+            apart.map(|by| Duration::from_micros(reply::number(by).unwrap_or_default()));
+        let [behind, ahead] = [(); 2].map(|()| apart.next().unwrap_or_default());
+        Some(Clock { ahead_ms, error, behind, ahead })
     };
     Ok(read())
 }

@@ -16,6 +16,7 @@ mod open;
 mod replicas;
 mod resend;
 mod servers;
+mod time;
 
 /// An observer that panics at each change and message.
 pub(super) struct PanickingObserver;

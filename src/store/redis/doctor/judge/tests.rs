@@ -25,7 +25,12 @@ fn answering<T>(address: &str, found: T) -> Reading<T> {
 }
 
 fn mk_clock(ahead_ms: i64) -> Clock {
-    Clock { ahead_ms, error: Duration::from_millis(2), behind: Duration::ZERO }
+    Clock {
+        ahead_ms,
+        error: Duration::from_millis(2),
+        behind: Duration::ZERO,
+        ahead: Duration::ZERO,
+    }
 }
 
 fn mk_target(url: &str) -> Target {
@@ -298,6 +303,10 @@ fn traffic_is_judged() {
         server.clock = Some(Clock { behind: Duration::from_secs(12), ..mk_clock(0) });
     });
     assert_said("clock", &was_behind, Warning, "12s behind the time of the store");
+    let was_ahead = with(|server| {
+        server.clock = Some(Clock { ahead: Duration::from_secs(3600), ..mk_clock(0) });
+    });
+    assert_said("clock", &was_ahead, Warning, "3600s ahead of the time of the store");
     let clients = |used: u32| with_info(&format!("connected_clients:{used}"));
     assert_said("clients", &clients(89), Ok, "89 of maxclients 100");
     assert_said("clients", &clients(90), Warning, "CONFIG SET maxclients 200");

@@ -49,12 +49,18 @@ pub(super) fn clock(_: &Facts, server: &Server) -> Option<Finding> {
         }
         _ => format!("Redis is {} ms behind this machine, {error}; only its clock counts", -ahead),
     };
-    if clock.behind.is_zero() {
-        return Some(Finding::ok("clock", found));
-    }
-    let found = format!("Redis was {:?} behind the time of the store", clock.behind);
-    let why = "times shown are ahead of the clock by this much, less a tenth of the time that \
-               passes";
+    let (found, why) = match (clock.behind, clock.ahead) {
+        (Duration::ZERO, Duration::ZERO) => return Some(Finding::ok("clock", found)),
+        (Duration::ZERO, ahead) => (
+            format!("Redis was {ahead:?} ahead of the time of the store"),
+            "times shown are behind the clock by this much, less a hundredth of the time that \
+             passes; no deadline passes early",
+        ),
+        (behind, _) => (
+            format!("Redis was {behind:?} behind the time of the store"),
+            "times shown are ahead of the clock by this much, less a tenth of the time that passes",
+        ),
+    };
     let advice = "set the clocks of all Redis servers, replicas included, with NTP";
     Some(Finding::warning("clock", found, why).advise(advice))
 }

@@ -1,0 +1,103 @@
+//! The rule for all deadlines: each counts the time in which a replica could act.
+//!
+//! Records have the deadlines as they were set. These functions add the outages since then. Moments
+//! that a client names (callbacks, the time of a retry, the deadline of an operation, the expiry of
+//! the leader's status) are no such promises, and do not move.
+
+use std::time::Duration;
+
+use crate::domain::fault::Fault;
+use crate::domain::leadership::Lease;
+use crate::domain::limits::OPERATION_UNCLAIMED_MAX;
+use crate::domain::operation::Operation;
+use crate::domain::outage::Outages;
+use crate::domain::policy::Config;
+use crate::domain::status::Status;
+use crate::domain::time::Timestamp;
+use crate::domain::unit::Unit;
+
+/// The deadlines of one application.
+#[derive(Clone, Copy)]
+pub struct Deadlines<'a> {
+    pub(super) outages: &'a Outages,
+    pub(super) config: &'a Config,
+}
+
+impl Deadlines<'_> {
+    /// Returns when a status becomes stale without a repeat, if it is not yet.
+    pub fn of_status(self, status: &Status) -> Option<Timestamp> {
+        let ttl = status.ttl().unwrap_or_default();
+        status.deadline().map(|at| self.outages.moved(at, ttl))
+    }
+
+    /// Returns when a flapping status is calm.
+    pub fn of_calm(self, status: &Status) -> Option<Timestamp> {
+        let calm_after = self.config.damping.calm_after;
+        status.calm_time().map(|at| self.outages.moved(at, calm_after))
+    }
+
+    /// Returns when a unit becomes quiet, or lost, without a report, or may be removed as lost.
+    pub fn of_silence(self, unit: &Unit) -> Option<Timestamp> {
+        let moved = |at: Timestamp, length: Duration| self.outages.moved(at, length);
+        if let Some(at) = unit.silence_ends {
+            let Config { lost_after, replaced_after, .. } = *self.config;
+            let length = unit.lost_since.map_or(lost_after, |_| replaced_after);
+            return Some(moved(at, length));
+        }
+        let ttl = unit.promise()?;
+        let other = unit.not_before.map(|at| moved(at, ttl));
+        other.max(Some(moved(unit.last_seen.after(ttl), ttl)))
+    }
+
+    /// Returns when time alone changes a unit: it becomes quiet or lost, or a callback is due.
+    pub fn of_unit(self, unit: &Unit) -> Option<Timestamp> {
+        self.of_silence(unit).into_iter().chain(unit.next_callback()).min()
+    }
+
+    /// Returns when a fault moves to its next stage. The stage is as of the last error, or as of
+    /// the last change of the visible level.
+    pub fn of_stage(self, fault: &Fault) -> Option<Timestamp> {
+        let begin = fault.last.max(fault.since);
+        fault.stage_ends.map(|at| self.outages.moved(at, at.since(begin)))
+    }
+
+    /// Returns when time alone changes a fault.
+    pub fn of_fault(self, fault: &Fault) -> Option<Timestamp> {
+        self.of_stage(fault).into_iter().chain(fault.ask_time).min()
+    }
+
+    /// Returns when a lease of leadership ends, unless it lasts as long as a session.
+    pub fn of_lease(self, lease: &Lease) -> Option<Timestamp> {
+        lease.ends.map(|at| self.outages.moved(at, lease.duration))
+    }
+
+    /// Returns when the lease of an operation lapses.
+    pub fn of_holder(self, operation: &Operation) -> Option<Timestamp> {
+        let lease = operation.lease.as_ref()?;
+        Some(self.outages.moved(lease.expire_time, operation.lease_duration))
+    }
+
+    /// Returns an operation with the end of its lease that is in force.
+    pub fn shown(self, operation: &Operation) -> Operation {
+        let ends = self.of_holder(operation);
+        let mut shown = operation.clone();
+        if let (Some(lease), Some(ends)) = (&mut shown.lease, ends) {
+            lease.expire_time = ends;
+        }
+        shown
+    }
+
+    /// Returns when an operation has waited too long for a worker.
+    pub(super) fn of_neglect(self, operation: &Operation) -> Option<Timestamp> {
+        let length = OPERATION_UNCLAIMED_MAX;
+        let ends = operation.unclaimed_since?.after(length);
+        Some(self.outages.moved(ends, length))
+    }
+
+    /// Returns when time alone changes an operation next.
+    pub fn of_operation(self, operation: &Operation) -> Option<Timestamp> {
+        let neglect = self.of_neglect(operation).filter(|_| !operation.neglected);
+        let lease = self.of_holder(operation);
+        lease.into_iter().chain(operation.deadline_due()).chain(neglect).min()
+    }
+}
