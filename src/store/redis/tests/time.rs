@@ -6,6 +6,7 @@ use crate::store::Store;
 use crate::store::moment::to_text;
 use crate::store::redis::RedisStore;
 use crate::store::redis::key::KeySpace;
+use crate::store::redis::layout::Prefix;
 use crate::store::redis::time::{Ask, Reading};
 
 use super::{RedisServer, mk_options, try_open, until};
@@ -21,7 +22,7 @@ impl Bench {
     async fn start() -> Option<Bench> {
         let server = RedisServer::start().await?;
         let store = try_open(&server.url(), mk_options()).await.unwrap();
-        Some(Bench { server, store, keys: KeySpace::new("bench", 1) })
+        Some(Bench { server, store, keys: KeySpace::new(&Prefix::parse("bench").unwrap(), 1) })
     }
 
     async fn ask(&self, known: u64, own: &str, acts: bool) -> Reading {
