@@ -196,11 +196,7 @@ impl Metrics {
                 labels("reason", ["full", "share", "unfinished", "idle", "ops"]),
             ),
             answer_bytes: answer_bytes(meter),
-            untaken: counters(
-                "bellwether.answers.untaken",
-                "Streams and connections that were ended: the peer took nothing of an answer.",
-                labels("what", ["stream", "connection"]),
-            ),
+            untaken: untaken(meter),
             watch_streams: up_down("bellwether.watch.streams", "Watch streams that are open."),
             sessions: up_down("bellwether.sessions", "Sessions of workers that are open."),
             observer_suspects: up_down(
@@ -406,6 +402,11 @@ fn up_down(meter: &Meter, name: &'static str, description: &'static str) -> Arc<
         .with_callback(move |observer| observer.observe(read.load(Ordering::Relaxed), &[]))
         .build();
     open
+}
+
+fn untaken(meter: &Meter) -> Counters {
+    let text = "Streams and connections that were ended: the peer took nothing of an answer.";
+    counters(meter, "bellwether.answers.untaken", text, labels("what", ["stream", "connection"]))
 }
 
 fn answer_bytes(meter: &Meter) -> Readout<u64> {

@@ -43,8 +43,8 @@ impl Client {
         Client { send, ping, url: server.url() }
     }
 
-    /// Sends a request of gRPC with this message, or a GET of a path. Returns the answer without its
-    /// body.
+    /// Sends a request of gRPC with this message, or a GET of a path. Returns the answer without
+    /// its body.
     async fn begin(&mut self, path: &str, message: Option<Vec<u8>>) -> h2::client::ResponseFuture {
         let uri = format!("{}{path}", self.url);
         let request = match message {
@@ -159,7 +159,7 @@ async fn check_bounded(server: &Server, before: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_nobody_reads_take_bounded_memory() {
+async fn unread_files_take_bounded_memory() {
     let server = Server::configured(&["--ephemeral"], "[limits]\nanswer_wait_seconds_max = 0");
     let before = server.memory();
     let mut held = Vec::new();
@@ -178,7 +178,7 @@ async fn files_that_nobody_reads_take_bounded_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_that_nobody_reads_take_bounded_memory() {
+async fn unread_lists_take_bounded_memory() {
     let server = Server::ephemeral();
     let list = report_long_list(&server).await;
     let before = server.memory();
@@ -198,7 +198,7 @@ async fn lists_that_nobody_reads_take_bounded_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_that_nobody_reads_take_bounded_memory() {
+async fn unread_pages_take_bounded_memory() {
     let server = Server::ephemeral();
     report_applications(&server, 300, 4000).await;
     let before = server.memory();
@@ -213,7 +213,7 @@ async fn pages_that_nobody_reads_take_bounded_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_over_http1_that_nobody_reads_take_bounded_memory() {
+async fn unread_pages_over_http1_take_bounded_memory() {
     let server = Server::ephemeral();
     report_applications(&server, 300, 4000).await;
     let before = server.memory();
@@ -334,7 +334,7 @@ async fn a_watch_that_was_ended_because_it_was_not_read_goes_on_and_loses_nothin
     let client = bellwether_client::Client::connect(&server.url()).await.unwrap();
     let mut watch = Watch::new(&client, v1::WatchApplicationsRequest::default());
     while !matches!(watch.next().await.unwrap(), Event::Current) {}
-    // More than the windows and the buffers of the client hold, and nobody reads.
+    // More than the windows and the buffers of the client hold, and it reads nothing.
     let count = 400;
     report_applications(&server, count, 4000).await;
     eventually("it is ended", async || (0 < metric(&server, STREAMS_ENDED)).then_some(())).await;

@@ -95,7 +95,7 @@ pub struct Server<S> {
     pub http1: http1::Builder,
     /// The times of connections.
     pub times: Times,
-    /// When what nobody takes ends.
+    /// When what is not taken ends.
     pub untaken: Untaken,
     /// TLS of the port; `None`: without.
     pub tls: Option<Tls>,

@@ -71,7 +71,7 @@ where
         let call = Call::begin(self.methods.find(request.uri().path()), &request);
         if let Some(deadline) = call.deadline {
             if deadline.0 <= Instant::now() {
-                // Its handler must not begin: a quick one would be done before the time is looked at.
+                // Its handler must not begin: a quick one would end before the time is read.
                 return Box::pin(std::future::ready(Ok(observed(past_deadline(), call))));
             }
             request.extensions_mut().insert(deadline);

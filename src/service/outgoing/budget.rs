@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 /// Short answers may exceed a budget by the budget divided by this number, so that a report is
-/// still answered beside long answers that nobody takes.
+/// still answered beside long answers that are not taken.
 const RESERVE: usize = 8;
 
 /// Calls that wait for one budget at the same time. Each keeps its stream and its request, which
@@ -108,7 +108,7 @@ impl Budget {
         }
         let mut freed = std::pin::pin!(self.freed.notified());
         freed.as_mut().enable();
-        // What was given back before the count of those that wait woke nobody.
+        // What was given back before the count of those that wait woke none of them.
         if !has_room() {
             freed.await;
         }

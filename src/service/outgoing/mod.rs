@@ -11,7 +11,7 @@
 //! ```
 //!
 //! An answer takes room before it is rendered: as much as its method may need ([`size`]). Without
-//! room the call waits, and is refused after a bounded time. When the answer is there, its own bytes
+//! room the call waits, and is refused after a bounded time. When the answer is there, its bytes
 //! count instead, until they are written to the connection. Streams with many answers have limits
 //! of their own; each of their messages waits until there is room.
 

@@ -1,4 +1,4 @@
-//! Tests of budgets, of bodies on their way, and of what ends when nobody takes it.
+//! Tests of budgets, of bodies on their way, and of what ends when it is not taken.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};

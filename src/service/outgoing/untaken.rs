@@ -1,4 +1,4 @@
-//! Ends what nobody takes: a stream of HTTP/2 whose window stays closed, and a connection whose
+//! Ends what is not taken: a stream of HTTP/2 whose window stays closed, and a connection whose
 //! peer does not read. The peer may answer pings all the while.
 //!
 //! On HTTP/2 the task of a stream waits either for its handler or for the window of the peer; the
