@@ -73,7 +73,7 @@ async fn a_worker_gets_a_verdict_and_a_request_when_its_time_has_come() {
     again.acknowledged(seq).await;
     assert!(faults(&server, false).await.is_empty());
     // An invalid report is refused, and the session stays open.
-    let bad = v1::ErrorReport { reason: "NotSo".into(), ..error("UNAVAILABLE", "pg") };
+    let bad = v1::ErrorReport { reason: "not so".into(), ..error("UNAVAILABLE", "pg") };
     let seq = again.error(bad).await;
     let Told::Reject(reject) = again.answer().await else { panic!("accepted") };
     assert_eq!(reject.seq, seq);
