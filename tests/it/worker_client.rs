@@ -232,7 +232,7 @@ async fn errors_are_answered_with_verdicts_and_asked_about_until_it_works() {
     soon(worker.resolve_error("db", "pg", "").into_future()).await.unwrap();
     assert!(crate::errors::faults(&server, false).await.is_empty());
     // The refusal reaches the caller, and an event names the component.
-    let bad = v1::ErrorReport { reason: "NotSo".into(), ..error };
+    let bad = v1::ErrorReport { reason: "not so".into(), ..error };
     let refused = soon(worker.report_error(bad).into_future()).await.unwrap_err();
     assert!(refused.to_string().contains("error.reason"), "{refused}");
     let is_it = |e: &Event| matches!(e, Event::Rejected { component, .. } if component == "db");
