@@ -377,6 +377,7 @@ impl File {
         self.set_shares(config);
         config.aggregator.limits.events_max = config.retention.events_max;
         config.aggregator.limits.own_events_max = config.retention.own_events_max;
+        config.service.requests.statuses_max = config.aggregator.limits.statuses_per_unit_max;
     }
 }
 

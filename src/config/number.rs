@@ -252,6 +252,12 @@ table! {
         answer_wait_seconds_max: Seconds => service.connections.answers.wait_max, least 0;
         /// Time after which a stream or a connection ends if the peer takes nothing of an answer.
         untaken_seconds_max: Seconds => service.connections.answers.untaken_max;
+        /// How many times its size a compressed request may become. One that becomes 64 KiB at
+        /// most is always accepted.
+        compression_ratio_max: usize => service.requests.compression_ratio_max;
+        /// Large requests that are decoded, and large answers that are rendered, at the same time;
+        /// the rest waits.
+        offloaded_max: usize => service.offloaded_max;
         /// Reads of one application that wait for a revision.
         waiting_reads_max: usize => service.waiting_reads_max;
         /// Open faults of one application.

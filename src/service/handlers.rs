@@ -15,6 +15,7 @@ use crate::proto::v1;
 use crate::service::Parts;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields, Scoped};
+use crate::service::offload::Offload;
 use crate::service::reads::Reads;
 use crate::service::watch::Watches;
 
@@ -23,6 +24,7 @@ pub(super) struct Handlers {
     pub(super) parts: Parts,
     pub(super) reads: Reads,
     pub(super) watches: Watches,
+    pub(super) offload: Offload,
     pub(super) has_reflection: bool,
     /// Sessions of one address, and of one principal.
     pub(super) share_max: (usize, usize),

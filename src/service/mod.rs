@@ -56,6 +56,7 @@ pub mod edge;
 pub mod guard;
 pub mod intake;
 pub mod observe;
+pub mod offload;
 pub mod ops;
 pub mod outgoing;
 pub mod web;
@@ -148,14 +149,17 @@ pub fn server(
         // Also the time that a connection may be silent between two requests.
         .header_read_timeout(HTTP1_SILENCE_MAX)
         .max_buf_size(HTTP1_BUFFER_BYTES);
+    let offload = offload::Offload::new(options.offloaded_max, parts.metrics.clone());
     let intake = intake::IntakeLayer::new(
         descriptor::served(),
         options.requests,
         Arc::from([gate.bytes()]),
+        offload,
         parts.draining.clone(),
     );
     let web = web::Options {
         intake: intake.clone(),
+        hub: parts.hub.clone(),
         pool: options::pool(options.reflection),
         descriptors: options.reflection.then_some(proto::FILE_DESCRIPTOR_SET),
         origins: options.origins.clone(),
@@ -163,20 +167,22 @@ pub fn server(
         is_tls: tls.is_some(),
     };
     let (protection, metrics) = (parts.protection.clone(), parts.metrics.clone());
-    let calls = intake.layer(routes(parts, options));
+    let routes = routes(parts, options, intake.offload());
+    let calls = intake.layer(routes);
     let calls = account::Accounting::new(options.account, answers, calls);
     let calls = guard::Guard::new(protection, metrics.clone(), calls);
     let service = web::Web::new(web, observe::Observe::new(&metrics, calls));
     edge::Server { service, gate, http2, http1, times: options.times, untaken, tls }
 }
 
-fn routes(parts: Parts, options: &Options) -> Routes {
+fn routes(parts: Parts, options: &Options, offload: &offload::Offload) -> Routes {
     let reads = reads::Reads::new(parts.aggregator.clone(), parts.hub.clone());
     let watches = watch::Watches::new(&parts, reads.clone(), options.watches);
     let handlers = Arc::new(handlers::Handlers {
         parts,
         reads,
         watches: watches.clone(),
+        offload: offload.clone(),
         has_reflection: options.reflection,
         share_max: (options.sessions_per_peer_max, options.sessions_per_principal_max),
     });

@@ -27,6 +27,8 @@ pub struct Options {
     pub account: account::Limits,
     /// Limits of requests.
     pub requests: intake::Limits,
+    /// Large requests that are decoded, and large answers that are rendered, at the same time.
+    pub offloaded_max: usize,
     /// Reads of one application that wait for a revision, at the same time.
     pub waiting_reads_max: usize,
     /// Whether the server serves gRPC reflection and the descriptor set.
@@ -44,7 +46,10 @@ impl Default for Options {
     /// A handshake is one packet, so more than 1,024 unfinished ones are an attack. The time limits
     /// of 5 s and 10 s are longer than any working network needs. Connections have no maximum age:
     /// a stream outlives the maximum age of its connection, so its client would hold two
-    /// connections. Keep-alive detects silent peers, and idle connections end for new ones.
+    /// connections. Keep-alive detects silent peers, and idle connections end for new ones. JSON
+    /// with thousands of equal statuses is compressed to a fiftieth. Four large messages at a time
+    /// take some ten MiB each while they are decoded, and on two cores they leave the threads that
+    /// serve connections their turn.
     fn default() -> Options {
         let (connections_max, streams_max) = (10_000, 20_000);
         Options {
@@ -72,7 +77,10 @@ impl Default for Options {
                 large_bytes_max: 4 << 20,
                 small_bytes_max: 64 << 10,
                 timeout: Duration::from_secs(10),
+                compression_ratio_max: 100,
+                statuses_max: 4096,
             },
+            offloaded_max: 4,
             waiting_reads_max: 1024,
             reflection: true,
             origins: web::Origins::default(),

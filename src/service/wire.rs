@@ -63,3 +63,24 @@ pub fn next_field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, WireValue<'a>)> {
     };
     Some((number, value))
 }
+
+/// Takes the next field off the bytes, past groups: proto3 has none, and decoders skip them.
+pub fn next_field_past_groups<'a>(bytes: &mut &'a [u8]) -> Option<(u32, WireValue<'a>)> {
+    let mut open = 0_usize;
+    loop {
+        let mut ahead = *bytes;
+        let (_, wire_type) = decode_key(&mut ahead).ok()?;
+        match wire_type {
+            WireType::StartGroup => open += 1,
+            WireType::EndGroup => open = open.checked_sub(1)?,
+            _ => {
+                let field = next_field(bytes)?;
+                if open == 0 {
+                    return Some(field);
+                }
+                continue;
+            }
+        }
+        *bytes = ahead;
+    }
+}

@@ -1,10 +1,12 @@
 //! `WorkerService`: sessions of workers, and units without one.
 
 use std::future::ready;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::Either;
 use futures_util::stream::{self, BoxStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
@@ -19,6 +21,7 @@ use crate::domain::command::{self, Command};
 use crate::domain::name::AppName;
 use crate::domain::request::Outcome;
 use crate::domain::status::Kind;
+use crate::domain::unit::Reporter;
 use crate::domain::unit::refused::IdentityError;
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message;
@@ -29,9 +32,11 @@ use crate::service::convert::{self, OnePassCodec, PAGE_BYTES_MAX, PlainReport, R
 use crate::service::edge::{self, Caller};
 use crate::service::guard::Access;
 use crate::service::handlers::{Applied, Handlers};
+use crate::service::offload::Offload;
 use crate::service::rules::ErrorRules;
 use crate::service::watch::share;
 use crate::session::{End, Inbound, Outbound, Session, Sessions, Welcome};
+use crate::telemetry::OffloadedWork;
 
 /// Response stream of a session.
 type ConnectStream = BoxStream<'static, Result<v1::ConnectResponse, Status>>;
@@ -60,15 +65,20 @@ impl Handlers {
         // The first message of the stream names it, and no answer comes before.
         let app = Arc::new(OnceLock::new());
         let named = app.clone();
-        let (sessions, rules) = (self.parts.sessions.clone(), self.parts.error_rules.clone());
+        let reader = Reader {
+            rules: self.parts.error_rules.clone(),
+            account,
+            offload: self.offload.clone(),
+        };
+        let sessions = self.parts.sessions.clone();
         // A separate task, so that work in progress is finished when the worker disconnects.
         let served = async move {
             let _share = share;
-            let opened = open(&sessions, &access, &mut incoming).await;
+            let opened = open(&sessions, &access, &reader.offload, &mut incoming).await;
             let status = match opened {
                 Ok((app, opened)) => {
                     named.get_or_init(|| app);
-                    serve(opened, &rules, account.as_deref(), incoming, answers).await.err()
+                    serve(opened, reader, incoming, answers).await.err()
                 }
                 Err(status) => Some(status),
             };
@@ -138,6 +148,7 @@ impl WorkerService for Handlers {
 async fn open(
     sessions: &Sessions,
     access: &Access,
+    offload: &Offload,
     incoming: &mut Streaming<Received>,
 ) -> Result<(AppName, (Session, Welcome)), Status> {
     let first = tokio::select! {
@@ -145,9 +156,15 @@ async fn open(
         () = sessions.draining() => return Err(ApiError::draining().into()),
     };
     let first = match first.ok().transpose()?.flatten() {
+        Some(large @ Received::Large(_)) => {
+            Some(offload.run(OffloadedWork::Decode, move || large.decoded()).await?)
+        }
+        other => other,
+    };
+    let first = match first {
         Some(Received::Other(message)) => message,
         // A report, or nothing in time.
-        Some(Received::Plain(_)) | None => None,
+        Some(Received::Plain(_) | Received::Large(_)) | None => None,
     };
     let hello = convert::hello(access, first)?;
     let app = hello.app.clone();
@@ -155,11 +172,47 @@ async fn open(
     Ok((app, opened))
 }
 
+/// Reads the messages of one worker.
+#[derive(Clone)]
+struct Reader {
+    rules: ErrorRules,
+    account: Option<Arc<Account>>,
+    offload: Offload,
+}
+
+impl Reader {
+    /// Decodes and converts a large message beside the runtime.
+    ///
+    /// # Errors
+    /// If the message does not decode. That ends the stream.
+    async fn read_large(
+        &self,
+        reporter: &Reporter,
+        received: Received,
+    ) -> Result<Inbound<ApiError>, Status> {
+        let (reader, reporter) = (self.clone(), reporter.clone());
+        let read = move || received.decoded().map(|message| reader.read(&reporter, message));
+        self.offload.run(OffloadedWork::Decode, read).await
+    }
+
+    /// Converts a message.
+    fn read(&self, reporter: &Reporter, received: Received) -> Inbound<ApiError> {
+        match (refused(self.account.as_deref(), &received), received) {
+            (Some(refused), _) => refused,
+            (None, Received::Plain(PlainReport { seq, kind, status })) => {
+                let command = Command::Report(reporter.clone(), kind, status);
+                Inbound::Command { seq, command, answers: None }
+            }
+            (None, Received::Other(message)) => convert::inbound(reporter, &self.rules, message),
+            (None, Received::Large(_)) => convert::inbound(reporter, &self.rules, None),
+        }
+    }
+}
+
 /// Serves one stream to its end. Returns `Ok` if the worker said goodbye or disconnected.
 async fn serve(
     (session, welcome): (Session, Welcome),
-    rules: &ErrorRules,
-    account: Option<&Account>,
+    reader: Reader,
     incoming: Streaming<Received>,
     answers: mpsc::Sender<Outbound<ApiError>>,
 ) -> Result<(), Status> {
@@ -167,15 +220,12 @@ async fn serve(
     // A stream that cannot be read has ended; the error is for a worker that still reads.
     let unread = OnceLock::new();
     let inbound = incoming
-        .scan((), |(), message| ready(message.map_err(|status| unread.set(status)).ok()))
-        .map(|received| match (refused(account, &received), received) {
-            (Some(refused), _) => refused,
-            (None, Received::Plain(PlainReport { seq, kind, status })) => {
-                let command = Command::Report(reporter.clone(), kind, status);
-                Inbound::Command { seq, command, answers: None }
-            }
-            (None, Received::Other(message)) => convert::inbound(&reporter, rules, message),
-        });
+        .then(|message| match message {
+            Ok(large @ Received::Large(_)) => Either::Left(reader.read_large(&reporter, large)),
+            other => Either::Right(ready(other.map(|message| reader.read(&reporter, message)))),
+        })
+        .scan((), |(), message| ready(message.map_err(|status| unread.set(status)).ok()));
+    let inbound = pin!(inbound);
     // The channel is empty, so the first message fits.
     let _ = answers.try_send(Outbound::Welcome(Box::new(welcome)));
     match session.run(inbound, answers).await {
@@ -199,6 +249,7 @@ async fn serve(
 fn refused(account: Option<&Account>, received: &Received) -> Option<Inbound<ApiError>> {
     let seq = match received {
         Received::Plain(report) => report.seq,
+        Received::Large(_) => return None,
         Received::Other(message) => match message.as_ref()? {
             Message::Report(report) => report.seq,
             Message::Replace(replace) => replace.seq,

@@ -16,6 +16,7 @@ use opentelemetry::{KeyValue, StringValue};
 
 use super::exemplar::Exemplars;
 use super::files::{self, Ages};
+use super::offload::OffloadInstruments;
 use super::process;
 use super::rpc::{RpcInstruments, RpcMethod};
 use super::space::SpaceGauges;
@@ -126,7 +127,7 @@ pub struct FleetCounts {
 pub(super) const FRESHNESS: [&str; 3] = ["stale", "lost", "uncertain"];
 
 /// A counter for each set of labels.
-type Counters = Arc<[AtomicU64]>;
+pub(super) type Counters = Arc<[AtomicU64]>;
 
 /// What is read at each collection, once the server has set it.
 pub(super) type Readout<T> = Arc<OnceLock<Box<dyn Fn() -> T + Send + Sync>>>;
@@ -155,6 +156,7 @@ struct Instruments {
     panics: Counters,
     limit_refusals: Readout<BTreeMap<String, u64>>,
     space: SpaceGauges,
+    offload: OffloadInstruments,
     fleet: Readout<FleetCounts>,
     rpc: RpcInstruments,
 }
@@ -226,6 +228,7 @@ impl Metrics {
             ),
             limit_refusals: limit_refusals(meter),
             space: SpaceGauges::new(meter),
+            offload: OffloadInstruments::new(meter),
             fleet: fleet(meter),
             rpc: RpcInstruments::new(meter, exemplars),
         };
@@ -345,6 +348,11 @@ impl Metrics {
         let _first_stays = self.0.limit_refusals.set(Box::new(counts));
     }
 
+    /// Returns the instruments of work beside the threads that serve connections.
+    pub(super) fn offload(&self) -> &OffloadInstruments {
+        &self.0.offload
+    }
+
     /// Prepares the metrics of one method of the gRPC server.
     pub fn rpc_method(&self, name: &str) -> RpcMethod {
         RpcMethod::new(&self.0.rpc, name)
@@ -362,18 +370,21 @@ impl Drop for WatchStream {
 }
 
 /// The labels of each series of an instrument.
-type Labels = Vec<Vec<KeyValue>>;
+pub(super) type Labels = Vec<Vec<KeyValue>>;
 
 /// A single series without a label.
 const NO_LABELS: [Vec<KeyValue>; 1] = [Vec::new()];
 
 /// Returns a series for each value of a label.
-fn labels<V: Into<StringValue>>(name: &'static str, values: impl IntoIterator<Item = V>) -> Labels {
+pub(super) fn labels<V: Into<StringValue>>(
+    name: &'static str,
+    values: impl IntoIterator<Item = V>,
+) -> Labels {
     values.into_iter().map(|value| vec![KeyValue::new(name, value.into())]).collect()
 }
 
 /// Registers one counter for each series.
-fn counters(
+pub(super) fn counters(
     meter: &Meter,
     name: &'static str,
     description: &'static str,
@@ -393,7 +404,11 @@ fn counters(
     counters
 }
 
-fn up_down(meter: &Meter, name: &'static str, description: &'static str) -> Arc<AtomicI64> {
+pub(super) fn up_down(
+    meter: &Meter,
+    name: &'static str,
+    description: &'static str,
+) -> Arc<AtomicI64> {
     let open = Arc::new(AtomicI64::new(0));
     let read = Arc::clone(&open);
     meter

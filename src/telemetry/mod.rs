@@ -19,6 +19,7 @@ mod gauge;
 mod link;
 mod log;
 mod metrics;
+mod offload;
 mod openmetrics;
 mod options;
 mod otlp;
@@ -46,6 +47,7 @@ pub use metrics::{
     CommitResult, ConnectionEnd, FleetCounts, Metrics, PanicPlace, ReportResult, SecurityRefusal,
     UntakenEnd, WatchStream,
 };
+pub use offload::{OffloadedWork, WaitingWork};
 pub use openmetrics::{OPEN_METRICS, prefers_open_metrics};
 pub use options::Options;
 pub use prometheus::{CONTENT_TYPE, Prometheus};

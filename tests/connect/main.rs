@@ -19,9 +19,12 @@ use bellwether::security::tls::{ClientCertificates, Files, Port, Tls};
 use bellwether::service::edge::{self, Gate, Times};
 use bellwether::service::intake::{self, IntakeLayer};
 use bellwether::service::observe::Observe;
+use bellwether::service::offload::Offload;
 use bellwether::service::outgoing::{self, StreamExecutor, Untaken};
 use bellwether::service::web::{self, Origins, Web};
+use bellwether::store::Epoch;
 use bellwether::telemetry::Metrics;
+use bellwether::watch::{self, Hub};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::TokioTimer;
 use prost::Message;
@@ -127,6 +130,8 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
         large_bytes_max: bytes_max,
         small_bytes_max: bytes_max,
         timeout: Duration::from_secs(10),
+        compression_ratio_max: 1000,
+        statuses_max: 0,
     };
     let gate = Gate::new(
         edge::Limits {
@@ -141,9 +146,13 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
         Metrics::disabled(),
     );
     let encoded = set.encode_to_vec();
-    let intake = IntakeLayer::new(&[set], limits, Arc::from([]), CancellationToken::new());
+    let offload = Offload::new(1, Metrics::disabled());
+    let draining = CancellationToken::new();
+    let intake = IntakeLayer::new(&[set], limits, Arc::from([]), offload, draining);
+    let hub = Hub::new(Epoch { store_id: 1, losses: 0 }, 1, watch::Limits::default());
     let web = web::Options {
         intake: intake.clone(),
+        hub: Arc::new(hub),
         pool: web::pool(&[&encoded]).unwrap(),
         descriptors: None,
         origins: Origins::default(),

@@ -41,6 +41,7 @@ mod drain;
 mod durability;
 mod edge;
 mod elections;
+mod elements;
 mod errors;
 mod errors_files;
 mod errors_sessions;

@@ -6,6 +6,8 @@ use bellwether::proto::v1::Level;
 use http::Method;
 use serde_json::json;
 
+use crate::identities::TokenFile;
+use crate::ops::fetch;
 use crate::server::{Server, eventually, mk_report};
 use crate::web::{Answer, VERSIONS, Version, get, post, report, request, send};
 
@@ -185,4 +187,84 @@ async fn five_thousand_applications_are_a_page_within_a_second() {
     assert!(text.contains("all <b>5000</b>") && text.contains("4500 more"), "{text:.2000}");
     // A debug build on a loaded machine; a page takes a fraction of that.
     assert!(took.as_secs() < 5, "{took:?}");
+}
+
+/// Returns how many lists of the page were rendered.
+fn rendered(server: &Server) -> u64 {
+    let text = fetch(server.ops, "/metrics").1;
+    let mut lines = text.lines();
+    let count =
+        lines.find_map(|line| line.strip_prefix("bellwether_offloaded_total{work=\"page\"} "));
+    count.unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_list_is_rendered_for_many_and_has_every_acknowledged_change() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    for n in 0..30 {
+        let app = format!("app-{n}");
+        reports.report_status(mk_report(&app, "a/0", Level::Active, "text")).await.unwrap();
+        let text = page(&server, "/").await.text();
+        assert!(text.contains(&format!("data-key=\"default/{app}\"")), "{app}: {text}");
+    }
+    let before = rendered(&server);
+    let asked = 40_u64;
+    let all = futures_util::future::join_all((0..asked).map(|_| page(&server, "/"))).await;
+    assert!(all.iter().all(|answer| answer.status == 200));
+    let after = rendered(&server);
+    assert!(30 <= before, "{before}: each page shows the change before it");
+    assert!(after < before + asked, "{} lists for {asked} pages", after - before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_another_caller_has_read_is_not_shown_without_the_right() {
+    let tokens = TokenFile::new();
+    let header = |id: &str| {
+        let token = std::fs::read_to_string(tokens.create(id, "1h")).unwrap();
+        format!("Bearer {}", token.trim())
+    };
+    let [all, one, worker] = ["all", "one", "worker"].map(header);
+    let server = tokens.serve(
+        r#"
+        [[grant]]
+        role = "reader"
+        to = ["token:all"]
+        namespace = "*"
+        application = "*"
+        [[grant]]
+        role = "reader"
+        to = ["token:one"]
+        namespace = "own"
+        application = "*"
+        [[grant]]
+        role = "worker"
+        to = ["token:worker"]
+        namespace = "other"
+        application = "web"
+        unit = "web/0"
+        "#,
+    );
+    let body = json!({"namespace": "other", "application": "web", "unit": "web/0",
+        "status": {"level": "LEVEL_BLOCKED", "message": "secret"}});
+    let headers = [("content-type", "application/json"), ("authorization", &*worker)];
+    let path = "/bellwether.v1.ReportService/ReportStatus";
+    let report = request(&server, Method::POST, path, &headers, body.to_string());
+    assert_eq!(send(&server, Version::Http1, report).await.status, 200);
+    for _ in 0..3 {
+        for (path, token, status, is_shown) in [
+            ("/", &all, 200, true),
+            ("/?ns=other", &all, 200, true),
+            ("/", &one, 403, false),
+            ("/?ns=other", &one, 403, false),
+            ("/?ns=own", &one, 200, false),
+            ("/", &"Bearer bw_all_00".to_string(), 401, false),
+        ] {
+            let headers = [("authorization", token.as_str()), ("accept-encoding", "identity")];
+            let asked = request(&server, Method::GET, path, &headers, "");
+            let answer = send(&server, Version::Http1, asked).await;
+            assert_eq!(answer.status, status, "{path}: {answer:?}");
+            assert_eq!(answer.text().contains("secret"), is_shown, "{path}");
+        }
+    }
 }

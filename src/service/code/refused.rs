@@ -18,7 +18,10 @@ pub fn by_limit() -> BTreeMap<String, u64> {
 pub(super) fn note(problem: &ApiError) {
     if !matches!(
         problem.reason,
-        Reason::LimitExceeded | Reason::RateLimited | Reason::TooManyStreams
+        Reason::LimitExceeded
+            | Reason::RateLimited
+            | Reason::RequestTooLarge
+            | Reason::TooManyStreams
     ) {
         return;
     }

@@ -116,10 +116,7 @@ impl WholeBody {
         if self.has_message && self.meter.takes.one_message {
             return Err(refusal::wrong_count("there is more than one message; send one"));
         }
-        match self.meter.has_too_many(message) {
-            true => Err(refusal::too_many_parts()),
-            false => Ok(()),
-        }
+        self.meter.check_parts(message)
     }
 
     /// Checks the end of the body: no incomplete message, and no missing one.

@@ -28,6 +28,39 @@ pub(super) struct Takes {
     pub(super) input: TypeId,
 }
 
+/// The limits of the shape of a message: how long its lists may be, and how much a compressed one
+/// may become. Cheap to clone.
+#[derive(Clone)]
+pub struct Shape {
+    takes: Takes,
+    common: Arc<Common>,
+}
+
+impl Shape {
+    pub(super) fn new(takes: Takes, common: Arc<Common>) -> Shape {
+        Shape { takes, common }
+    }
+
+    /// Checks the parts of a message in JSON.
+    ///
+    /// # Errors
+    /// The refusal, if there are too many.
+    pub fn check_json(&self, json: &[u8]) -> Result<(), Status> {
+        let checked = self.common.types.check_json(self.takes.input, json);
+        checked.map_err(|found| refusal::too_many_parts(&found))
+    }
+
+    /// Returns the maximum bytes of one message.
+    pub fn message_bytes_max(&self) -> usize {
+        self.takes.message_bytes_max
+    }
+
+    /// Returns how many times its size a compressed message may become.
+    pub fn compression_ratio_max(&self) -> usize {
+        self.common.compression_ratio_max
+    }
+}
+
 /// The limits of one call, and the bytes that it holds. Dropping it returns the bytes.
 pub struct Meter {
     pub(super) takes: Takes,
@@ -44,14 +77,10 @@ impl Meter {
         Meter { takes, share: Share::new(budgets), common, timer: None }
     }
 
-    /// Returns whether a message of binary proto has too many messages inside it.
-    pub(super) fn has_too_many(&self, message: &[u8]) -> bool {
-        self.common.types.has_too_many(self.takes.input, message)
-    }
-
-    /// Returns the maximum bytes of one message.
-    pub fn message_bytes_max(&self) -> usize {
-        self.takes.message_bytes_max
+    /// Checks the parts of a message in binary proto.
+    pub(super) fn check_parts(&self, message: &[u8]) -> Result<(), Status> {
+        let checked = self.common.types.check(self.takes.input, message);
+        checked.map_err(|found| refusal::too_many_parts(&found))
     }
 
     /// Checks the size of a message.

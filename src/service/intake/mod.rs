@@ -3,22 +3,26 @@
 //!
 //! ```text
 //!  observe --> intake --> tonic decodes --> handler
-//!              WholeBody: prefix by prefix, within Budgets
+//!              WholeBody: prefix by prefix, within Budgets; Types: parts within their limits
+//!              large: decoded beside the threads that serve connections
 //! ```
 
 mod body;
 pub mod budget;
 pub(super) mod frame;
+mod large;
 mod meter;
-pub(super) mod parts;
+mod parts;
 pub(super) mod refusal;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Request;
+use futures_util::future::Either;
+use http::{Request, Response};
 use prost_types::FileDescriptorSet;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
@@ -26,12 +30,15 @@ use tower::Service;
 
 use body::WholeBody;
 use budget::Budgets;
-pub use meter::Meter;
 use meter::Takes;
+pub use meter::{Meter, Shape};
 use parts::Types;
+pub use parts::{LIST_MAX, PARTS_MAX};
 
 use crate::service::descriptor;
 use crate::service::edge::Caller;
+use crate::service::offload::{LARGE_BYTES, Offload};
+use crate::service::route::Answering;
 
 /// Methods with a higher size limit, because their messages may hold long sets, payloads or lists
 /// of names.
@@ -58,6 +65,10 @@ pub struct Limits {
     /// How long a message may take from its first byte to its last, and how long the request of a
     /// call with one message may take from its headers to its end.
     pub timeout: Duration,
+    /// How many times its size a compressed message may become, if that is more than 64 KiB.
+    pub compression_ratio_max: usize,
+    /// Maximum statuses of a set, if that is more than any other list may have.
+    pub statuses_max: usize,
 }
 
 /// Applies the limits to every request of a tonic server.
@@ -71,12 +82,14 @@ struct Rules {
     /// Of a method that does not exist.
     other: Takes,
     shared: Budgets,
+    offload: Offload,
 }
 
 /// What every request uses.
 #[derive(Default)]
 struct Common {
     types: Types,
+    compression_ratio_max: usize,
     /// Cancelled when the server starts to shut down.
     draining: CancellationToken,
 }
@@ -89,11 +102,12 @@ impl IntakeLayer {
         sets: &[FileDescriptorSet],
         limits: Limits,
         shared: Budgets,
+        offload: Offload,
         draining: CancellationToken,
     ) -> IntakeLayer {
-        let Limits { large_bytes_max, small_bytes_max, timeout } = limits;
+        let Limits { large_bytes_max, small_bytes_max, timeout, .. } = limits;
         let small_bytes_max = small_bytes_max.min(large_bytes_max);
-        let mut types = Types::default();
+        let mut types = Types::new(limits.statuses_max);
         sets.iter().for_each(|set| types.add(set));
         let methods = descriptor::methods(sets).map(|(path, method)| {
             let message_bytes_max = match LARGE.contains(&path.as_str()) {
@@ -108,8 +122,9 @@ impl IntakeLayer {
         let input = types.id(".google.protobuf.Empty");
         let message_bytes_max = small_bytes_max;
         let other = Takes { one_message: true, message_bytes_max, timeout, input };
-        let common = Arc::new(Common { types, draining });
-        IntakeLayer(Arc::new(Rules { methods, common, other, shared }))
+        let compression_ratio_max = limits.compression_ratio_max;
+        let common = Arc::new(Common { types, compression_ratio_max, draining });
+        IntakeLayer(Arc::new(Rules { methods, common, other, shared, offload }))
     }
 
     /// Applies the limits to the requests that reach `inner`.
@@ -125,6 +140,18 @@ impl IntakeLayer {
         let budgets = caller.map_or(&rules.shared, Caller::budgets).clone();
         Meter::new(takes, budgets, rules.common.clone())
     }
+
+    /// Returns the limits of the shape of a message.
+    pub fn shape(&self, path: &str) -> Shape {
+        let IntakeLayer(rules) = self;
+        let takes = rules.methods.get(path).copied().unwrap_or(rules.other);
+        Shape::new(takes, rules.common.clone())
+    }
+
+    /// Returns where long work is done.
+    pub fn offload(&self) -> &Offload {
+        &self.0.offload
+    }
 }
 
 /// The service that [`IntakeLayer`] makes.
@@ -134,25 +161,36 @@ pub struct Intake<S> {
     layer: IntakeLayer,
 }
 
-impl<S: Service<Request<Body>>> Service<Request<Body>> for Intake<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
+impl<S> Service<Request<Body>> for Intake<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Either<S::Future, Answering>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> S::Future {
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
         // The body of a request for an unknown method is not read.
         let IntakeLayer(rules) = &self.layer;
         let Some(takes) = rules.methods.get(request.uri().path()).copied() else {
-            return self.inner.call(request);
+            return Either::Left(self.inner.call(request));
         };
         let caller = request.extensions().get::<Caller>();
         let budgets = caller.map_or(&rules.shared, Caller::budgets).clone();
-        let meter = Meter::new(takes, budgets, rules.common.clone());
-        self.inner.call(request.map(|body| Body::new(WholeBody::new(body, meter))))
+        let whole =
+            |body, budgets| WholeBody::new(body, Meter::new(takes, budgets, rules.common.clone()));
+        if takes.one_message && LARGE_BYTES < takes.message_bytes_max {
+            let request = request.map(|body| whole(body, budgets.clone()));
+            let call = large::call(self.inner.clone(), request, budgets, rules.offload.clone());
+            return Either::Right(Box::pin(call));
+        }
+        Either::Left(self.inner.call(request.map(|body| Body::new(whole(body, budgets)))))
     }
 }
 

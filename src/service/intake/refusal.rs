@@ -7,7 +7,7 @@ use std::time::Duration;
 use tonic::Status;
 
 use super::budget::Budget;
-use super::parts::PARTS_MAX;
+use super::parts::TooMany;
 use crate::domain::message::cut_bytes;
 use crate::service::code::{ApiError, QUOTED_BYTES_MAX, Reason};
 use crate::service::sparse::Sparse;
@@ -47,12 +47,35 @@ pub(in crate::service) fn too_large(bytes: usize, max: usize) -> Status {
     ApiError::new(Reason::RequestTooLarge, text).with("bytes", bytes).with("max", max).into()
 }
 
-/// The message has too many messages inside it.
-pub(in crate::service) fn too_many_parts() -> Status {
+/// The message has too many parts, or one of its lists is too long.
+pub(in crate::service) fn too_many_parts(found: &TooMany) -> Status {
     note_malformed();
-    let text =
-        format!("the message has more than {PARTS_MAX} messages inside it; divide it into several");
-    ApiError::new(Reason::RequestTooLarge, text).with("max", PARTS_MAX).into()
+    let TooMany { limit, max, field } = found;
+    let text = match field {
+        Some(field) => format!(
+            "{field} has more than {max} entries ({limit}); divide the request into several"
+        ),
+        None => format!(
+            "the lists of the message have more than {max} entries together ({limit}); divide the \
+             request into several"
+        ),
+    };
+    let problem = ApiError::of_limit(Reason::RequestTooLarge, text, limit, max);
+    match field {
+        Some(field) => problem.with("field", field).into(),
+        None => problem.into(),
+    }
+}
+
+/// The compressed message becomes too large for its size.
+pub(in crate::service) fn too_compressed(bytes: usize, ratio_max: usize) -> Status {
+    note_malformed();
+    let limit = "compression_ratio_max";
+    let text = format!(
+        "the {bytes} bytes of the message become more than {ratio_max} times as many ({limit}); \
+         send the message without compression"
+    );
+    ApiError::of_limit(Reason::RequestTooLarge, text, limit, ratio_max).with("bytes", bytes).into()
 }
 
 /// The call has another number of messages than its method.

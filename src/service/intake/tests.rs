@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
+use http::{Request, Response};
 use http_body::{Body as _, Frame};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
 use tonic_types::StatusExt;
+use tower::Service as _;
 
 use super::body::WholeBody;
 use super::budget::Budget;
@@ -18,6 +20,8 @@ use super::meter::{Meter, Takes};
 use super::parts::TypeId;
 use super::{Common, IntakeLayer, LARGE, Limits};
 use crate::service::descriptor;
+use crate::service::offload::{LARGE_BYTES, Offload};
+use crate::telemetry::Metrics;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -211,9 +215,15 @@ async fn kept_bytes_are_counted_and_released() {
 
 #[test]
 fn every_method_has_its_limits() {
-    let limits = Limits { large_bytes_max: 4 << 20, small_bytes_max: 64 << 10, timeout: TIMEOUT };
-    let layer =
-        IntakeLayer::new(descriptor::served(), limits, Arc::from([]), CancellationToken::new());
+    let limits = Limits {
+        large_bytes_max: 4 << 20,
+        small_bytes_max: 64 << 10,
+        timeout: TIMEOUT,
+        compression_ratio_max: 100,
+        statuses_max: 0,
+    };
+    let (offload, draining) = (Offload::new(1, Metrics::disabled()), CancellationToken::new());
+    let layer = IntakeLayer::new(descriptor::served(), limits, Arc::from([]), offload, draining);
     for path in LARGE {
         assert_eq!(layer.0.methods[path].message_bytes_max, 4 << 20, "{path}");
     }
@@ -224,4 +234,41 @@ fn every_method_has_its_limits() {
     assert!(of("/grpc.health.v1.Health/Watch").one_message);
     assert!(!of("/bellwether.v1.WorkerService/Connect").one_message);
     assert!(!of("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo").one_message);
+}
+
+/// The only thread of this runtime serves another task while a decoder takes long.
+#[tokio::test]
+async fn a_large_message_is_decoded_while_other_tasks_are_served() {
+    let (serve, is_served) = std::sync::mpsc::channel();
+    let is_served = Arc::new(std::sync::Mutex::new(is_served));
+    let inner = tower::service_fn(move |_: Request<Body>| {
+        let is_served = is_served.clone();
+        async move {
+            let waited = is_served.lock().unwrap().recv_timeout(TIMEOUT).is_ok();
+            let answer = Response::builder().extension(waited).body(Body::empty());
+            Ok::<_, Infallible>(answer.unwrap())
+        }
+    });
+    let limits = Limits {
+        large_bytes_max: 4 << 20,
+        small_bytes_max: 64 << 10,
+        timeout: TIMEOUT,
+        compression_ratio_max: 100,
+        statuses_max: 0,
+    };
+    let (all, offload) = (budget(1 << 20), Offload::new(1, Metrics::disabled()));
+    let shared = Arc::from([all.clone()]);
+    let mut service = IntakeLayer::new(descriptor::served(), limits, shared, offload).layer(inner);
+    let mut call = |bytes: usize| {
+        let body = mk_body(&whole(bytes), 8 << 20, false);
+        let request = Request::post("/bellwether.v1.ReportService/ReplaceStatuses").body(body);
+        service.call(request.unwrap())
+    };
+    let (answer, ()) = tokio::join!(call(LARGE_BYTES + 1), async { serve.send(()).unwrap() });
+    assert_eq!(answer.unwrap().extensions().get(), Some(&true));
+    assert_eq!(all.used(), 0, "the bytes are returned with the body");
+    // The bytes of a message that waits for its turn count.
+    let refused = call((1 << 20) + 1).await.unwrap();
+    let refused = Status::from_header_map(refused.headers()).unwrap();
+    assert_eq!(reason(&refused), "RATE_LIMITED");
 }

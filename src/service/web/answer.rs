@@ -8,6 +8,8 @@ use tonic::Status;
 use super::body::next_frame;
 use super::codec::take_frame;
 use crate::service::edge::GrpcBody;
+use crate::service::offload::{LARGE_BYTES, Offload};
+use crate::telemetry::OffloadedWork;
 
 /// The answer of one call.
 pub struct GrpcAnswer<B> {
@@ -19,7 +21,7 @@ pub struct GrpcAnswer<B> {
 }
 
 /// How a protocol writes the stream of an answer.
-pub trait AnswerForm: Send + 'static {
+pub trait AnswerForm: Clone + Send + Sync + 'static {
     /// Writes a message, which is binary proto.
     fn message(&self, message: Bytes) -> Result<Bytes, Status>;
 
@@ -56,15 +58,36 @@ impl<B: GrpcBody> GrpcAnswer<B> {
     }
 
     /// Returns what a protocol sends for this answer. A message that it cannot write is the end.
-    pub fn written(self, form: impl AnswerForm) -> impl Stream<Item = Bytes> + Send + 'static {
-        stream::unfold(Some((self, form)), |open| async {
-            let (mut answer, form) = open?;
-            Some(match answer.next().await.and_then(|message| form.message(message)) {
-                Ok(written) => (written, Some((answer, form))),
+    /// Large messages are written beside the runtime.
+    pub fn written(
+        self,
+        form: impl AnswerForm,
+        offload: Offload,
+    ) -> impl Stream<Item = Bytes> + Send + 'static {
+        stream::unfold(Some((self, form, offload)), |open| async {
+            let (mut answer, form, offload) = open?;
+            let written = match answer.next().await {
+                Ok(message) => write(&form, message, &offload).await,
+                Err(end) => Err(end),
+            };
+            Some(match written {
+                Ok(written) => (written, Some((answer, form, offload))),
                 Err(end) => (form.end(&end), None),
             })
         })
     }
+}
+
+async fn write<F: AnswerForm>(
+    form: &F,
+    message: Bytes,
+    offload: &Offload,
+) -> Result<Bytes, Status> {
+    if message.len() <= LARGE_BYTES {
+        return form.message(message);
+    }
+    let form = form.clone();
+    offload.run(OffloadedWork::Render, move || form.message(message)).await
 }
 
 fn ended(headers: &HeaderMap) -> Status {

@@ -7,8 +7,7 @@ use tonic::Status;
 
 use super::{plain_json, unique};
 use crate::service::intake::frame::{PREFIX_BYTES, Prefix};
-use crate::service::intake::parts::json_has_too_many;
-use crate::service::intake::refusal;
+use crate::service::intake::{Shape, refusal};
 
 /// How the bodies of a call are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +29,13 @@ impl Codec {
     }
 
     /// Decodes a request to binary proto. An unknown field is an error that names the field, so
-    /// that a typing error does not look like success.
-    pub fn decode(self, message: &MessageDescriptor, bytes: Bytes) -> Result<Bytes, Status> {
+    /// that a typing error does not look like success. Parts are counted before.
+    pub fn decode(
+        self,
+        message: &MessageDescriptor,
+        bytes: Bytes,
+        shape: &Shape,
+    ) -> Result<Bytes, Status> {
         if self == Codec::Proto {
             return Ok(bytes);
         }
@@ -43,9 +47,7 @@ impl Codec {
                 "the request is empty; send {} for a message without fields",
             ));
         }
-        if json_has_too_many(&bytes) {
-            return Err(refusal::too_many_parts());
-        }
+        shape.check_json(&bytes)?;
         unique::check(message, &bytes).map_err(refused)?;
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let options = DeserializeOptions::new().deny_unknown_fields(true);

@@ -24,7 +24,7 @@ use super::method::is_safe;
 use super::query::{self, Query};
 use super::{GrpcService, WebAnswer};
 use crate::service::code::Reason;
-use crate::service::intake::Meter;
+use crate::service::intake::IntakeLayer;
 
 const EVENTS: &str = "text/event-stream";
 const LAST_ID: &str = "last-event-id";
@@ -49,7 +49,7 @@ pub async fn call<S: GrpcService>(
     inner: S,
     request: Request<Body>,
     method: &MethodDescriptor,
-    meter: Meter,
+    intake: &IntakeLayer,
 ) -> WebAnswer<S> {
     if !request.headers().get_all(ACCEPT).iter().any(accepts_events) {
         let text = "this method streams; send Accept: text/event-stream";
@@ -57,7 +57,7 @@ pub async fn call<S: GrpcService>(
     }
     let is_resumed = request.headers().contains_key(LAST_ID);
     let request = resumed(request, &method.input());
-    let request = connect::grpc_request(request, method, (Framing::Whole, Codec::Json), meter);
+    let request = connect::grpc_request(request, method, (Framing::Whole, Codec::Json), intake);
     let (parts, body) = super::call(inner, request).await.into_parts();
     let answer = GrpcAnswer::new(&parts.headers, body);
     if let Some(status) = &answer.early_end {
@@ -68,7 +68,7 @@ pub async fn call<S: GrpcService>(
             return connect::failed(status, method.parent_pool());
         }
     }
-    let events = answer.written(Events { message: method.output() });
+    let events = answer.written(Events { message: method.output() }, intake.offload().clone());
     let mut response = Response::new(WebBody::stream(pinged(events)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
@@ -110,6 +110,7 @@ fn is_expired(status: &Status) -> bool {
 }
 
 /// How answers are events.
+#[derive(Clone)]
 struct Events {
     message: MessageDescriptor,
 }

@@ -66,6 +66,7 @@ use crate::security::Protection;
 use crate::service::edge::{Caller, GrpcService};
 use crate::service::intake::IntakeLayer;
 use crate::service::outgoing::{self, Reserved, size};
+use crate::watch::Hub;
 
 /// Serves the descriptor set.
 const DESCRIPTORS: &str = "/descriptor.binpb";
@@ -78,6 +79,8 @@ const HEALTH: &str = "/health";
 pub struct Options {
     /// The limits of requests, the same as below the layer.
     pub intake: IntakeLayer,
+    /// Has what the page lists.
+    pub hub: Arc<Hub>,
     /// Every method and type.
     pub pool: DescriptorPool,
     /// The descriptor set to serve, if it is served.
@@ -101,6 +104,7 @@ pub struct Web<S> {
 struct Shared {
     options: Options,
     methods: Methods,
+    lists: page::Lists,
     /// `None`: the server does not know its callers.
     sessions: Option<BrowserSessions>,
 }
@@ -111,7 +115,8 @@ impl<S> Web<S> {
         let methods = method::methods(&options.pool);
         let (protection, is_tls) = (options.protection.clone(), options.is_tls);
         let sessions = protection.is_on().then(|| BrowserSessions::new(protection, is_tls));
-        Web { inner, shared: Arc::new(Shared { options, methods, sessions }) }
+        let lists = page::Lists::new(options.hub.clone(), options.intake.offload().clone());
+        Web { inner, shared: Arc::new(Shared { options, methods, lists, sessions }) }
     }
 
     /// Returns the gRPC service behind the layer.
@@ -254,16 +259,16 @@ impl Shared {
             });
         }
         if let Some(method) = self.methods.get(&path) {
-            let meter = self.options.intake.meter(&path, request.extensions().get::<Caller>());
+            let intake = &self.options.intake;
             if events::is_asked(&request, method) {
-                return events::call(inner, request, method, meter).await;
+                return events::call(inner, request, method, intake).await;
             }
             let bytes = size::of_method(&path).map(|bytes| bytes * size::JSON_FACTOR);
             let reserved = match reserve(&mut request, bytes).await {
                 Ok(reserved) => reserved,
                 Err(status) => return connect::failed(&status, &self.options.pool),
             };
-            let answer = connect::call(inner, request, method, meter).await;
+            let answer = connect::call(inner, request, method, intake).await;
             return answer.map(|body| body.reserved(reserved));
         }
         match [Verb::GET, Verb::HEAD].contains(request.method()) {
@@ -292,10 +297,10 @@ impl Shared {
             Err(status) => return page::failed(query, &status),
         };
         let inner = Inner::new(inner, &request);
-        if let Some(response) = page::answer(&inner, path, query, has_session).await {
-            let accepted = request.headers().get(ACCEPT_ENCODING);
-            let response = gzip::packed(response, accepted.is_some_and(gzip::is_accepted));
-            return response.map(|body| body.reserved(reserved));
+        let is_gzip = request.headers().get(ACCEPT_ENCODING).is_some_and(gzip::is_accepted);
+        let sent = page::Sent { has_session, is_gzip };
+        if let Some(response) = page::answer(&inner, &self.lists, (path, query), sent).await {
+            return gzip::packed(response, is_gzip).map(|body| body.reserved(reserved));
         }
         match (path, self.options.descriptors) {
             (DESCRIPTORS, Some(set)) => match session::known(&inner).await {

@@ -16,7 +16,8 @@
 pub mod probe;
 mod wire;
 
-use bytes::Buf;
+use bytes::{Buf, Bytes};
+use prost::Message as _;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
@@ -28,6 +29,7 @@ use crate::domain::status::Kind;
 use crate::domain::status::report::{Details, Report};
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Payload;
+use crate::service::offload::LARGE_BYTES;
 
 /// A message of a worker, as far as it is decoded.
 pub enum Received {
@@ -35,6 +37,22 @@ pub enum Received {
     Plain(PlainReport),
     /// Any other message.
     Other(Option<Payload>),
+    /// A large message, which is decoded beside the runtime: see [`Received::decoded`].
+    Large(Bytes),
+}
+
+impl Received {
+    /// Decodes a large message; any other one stays as it is. A large one takes milliseconds.
+    ///
+    /// # Errors
+    /// If the bytes are no message.
+    pub fn decoded(self) -> Result<Received, Status> {
+        let Received::Large(bytes) = self else { return Ok(self) };
+        let request = v1::ConnectRequest::decode(bytes);
+        // As tonic says it.
+        let request = request.map_err(|error| Status::internal(error.to_string()))?;
+        Ok(Received::Other(request.message))
+    }
 }
 
 /// A report of one status without labels and observation time, in which everything is valid.
@@ -113,6 +131,9 @@ impl Decoder for OnePassDecoder {
         if let Some(report) = whole.and_then(PlainReport::read) {
             message.advance(message.remaining());
             return Ok(Some(Received::Plain(report)));
+        }
+        if LARGE_BYTES < message.remaining() {
+            return Ok(Some(Received::Large(message.copy_to_bytes(message.remaining()))));
         }
         let request = self.0.decode(message)?;
         Ok(request.map(|request| Received::Other(request.message)))

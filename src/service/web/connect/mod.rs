@@ -32,7 +32,8 @@ use super::method::{is_safe, is_unary};
 use super::query::{self, Query};
 use super::{GrpcService, WebAnswer, gzip, metadata, plain};
 use crate::service::code::{ApiError, Reason};
-use crate::service::intake::{Meter, refusal};
+use crate::service::edge::Caller;
+use crate::service::intake::{IntakeLayer, refusal};
 
 /// Maximum digits of a timeout, by the protocol.
 const TIMEOUT_DIGITS_MAX: usize = 10;
@@ -72,7 +73,7 @@ pub async fn call<S: GrpcService>(
     inner: S,
     request: Request<Body>,
     method: &MethodDescriptor,
-    meter: Meter,
+    intake: &IntakeLayer,
 ) -> WebAnswer<S> {
     let is_get = request.method() == Verb::GET;
     let (framing, codec) = match read_form(&request, method) {
@@ -89,8 +90,9 @@ pub async fn call<S: GrpcService>(
         is_gzip: accepted.is_some_and(gzip::is_accepted),
         message: method.output(),
     };
-    let request = grpc_request(request, method, (framing, codec), meter);
-    let mut response = form.answer(super::call(inner, request).await).await;
+    let request = grpc_request(request, method, (framing, codec), intake);
+    let offload = intake.offload().clone();
+    let mut response = form.answer(super::call(inner, request).await, offload).await;
     if is_get {
         // A cache would show an old status as the present one.
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -174,9 +176,12 @@ pub fn grpc_request(
     request: Request<Body>,
     method: &MethodDescriptor,
     (framing, codec): (Framing, Codec),
-    meter: Meter,
+    intake: &IntakeLayer,
 ) -> Request<Body> {
     let (mut parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    let meter = intake.meter(path, parts.extensions.get::<Caller>());
+    let (shape, offload) = (intake.shape(path), intake.offload().clone());
     let mut headers = metadata::of_request(&parts.headers);
     let (inner, is_gzip, refused) = match read_options(&parts, framing, &mut headers) {
         Ok((message, is_gzip)) => {
@@ -190,7 +195,7 @@ pub fn grpc_request(
     parts.headers = headers;
     let form = Form { framing, codec, is_gzip, message: method.input() };
     let held = BytesMut::new();
-    let body = RequestBody { inner, form, meter, held, refused, is_ended: false };
+    let body = RequestBody { inner, form, meter, shape, offload, held, refused, is_ended: false };
     Request::from_parts(parts, body.into_body())
 }
 

@@ -14,9 +14,11 @@ use tonic::body::Body;
 
 use super::{COMPRESSED, Form, Framing};
 use crate::service::intake::frame::Prefix;
-use crate::service::intake::{Meter, refusal};
-use crate::service::web::codec::{framed, take_frame};
-use crate::service::web::gzip;
+use crate::service::intake::{Meter, Shape, refusal};
+use crate::service::offload::{LARGE_BYTES, Offload};
+use crate::service::web::codec::{Codec, framed, take_frame};
+use crate::service::web::gzip::Inflation;
+use crate::telemetry::OffloadedWork;
 
 /// The body of a gRPC request.
 pub struct RequestBody {
@@ -24,6 +26,8 @@ pub struct RequestBody {
     /// A whole body is compressed if its messages may be.
     pub(super) form: Form,
     pub(super) meter: Meter,
+    pub(super) shape: Shape,
+    pub(super) offload: Offload,
     /// The received part of the next message.
     pub(super) held: BytesMut,
     /// The error of the headers or the query.
@@ -31,40 +35,42 @@ pub struct RequestBody {
     pub(super) is_ended: bool,
 }
 
+/// A message as it arrived.
+struct Arrived {
+    bytes: Bytes,
+    is_gzip: bool,
+}
+
 impl RequestBody {
-    /// Translates one message.
-    fn translate(&self, bytes: Bytes, is_gzip: bool) -> Result<Bytes, Status> {
-        let plain = match is_gzip {
-            true => gzip::decompress(&bytes, self.meter.message_bytes_max())?,
-            false => bytes,
-        };
-        Ok(framed(0, &self.form.codec.decode(&self.form.message, plain)?))
+    /// Returns how a message is translated.
+    fn translation(&self) -> Translation {
+        let (form, shape) = (self.form.clone(), self.shape.clone());
+        let (bytes_max, ratio_max) = (shape.message_bytes_max(), shape.compression_ratio_max());
+        Translation { form, shape, inflation: Inflation { bytes_max, ratio_max } }
     }
 
     /// Returns the next message if it is complete.
-    fn take(&mut self) -> Result<Option<Bytes>, Status> {
+    fn take(&mut self) -> Result<Option<Arrived>, Status> {
         if self.form.framing == Framing::Whole {
             return Ok(None);
         }
         if let Some(prefix) = Prefix::read(&self.held) {
             self.meter.check(prefix.length)?;
         }
-        let Some((flags, message)) = take_frame(&mut self.held) else { return Ok(None) };
-        self.meter.release();
-        self.meter.hold(self.held.len())?;
+        let Some((flags, bytes)) = take_frame(&mut self.held) else { return Ok(None) };
         match flags {
-            0 => self.translate(message, false).map(Some),
-            COMPRESSED if self.form.is_gzip => self.translate(message, true).map(Some),
+            0 => Ok(Some(Arrived { bytes, is_gzip: false })),
+            COMPRESSED if self.form.is_gzip => Ok(Some(Arrived { bytes, is_gzip: true })),
             COMPRESSED => Err(refusal::unannounced_compression("connect-content-encoding")),
             _ => Err(refusal::malformed(format!("the flags of a message are {flags}, not 0 or 1"))),
         }
     }
 
     /// Returns the message at the end of a whole body.
-    fn end(&mut self) -> Result<Option<Bytes>, Status> {
+    fn end(&mut self) -> Result<Option<Arrived>, Status> {
         if self.form.framing == Framing::Whole {
             let bytes = std::mem::take(&mut self.held).freeze();
-            return self.translate(bytes, self.form.is_gzip).map(Some);
+            return Ok(Some(Arrived { bytes, is_gzip: self.form.is_gzip }));
         }
         match self.held.is_empty() {
             true => Ok(None),
@@ -82,8 +88,19 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Waits for the next message; `None` at the end.
+    /// Waits for the next message; `None` at the end. Its bytes count until it is translated.
     async fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        let Some(arrived) = self.arrived().await? else {
+            self.meter.release();
+            return Ok(None);
+        };
+        let translated = self.translation().run(arrived, self.offload.clone()).await;
+        self.meter.release();
+        self.meter.hold(self.held.len())?;
+        translated.map(Some)
+    }
+
+    async fn arrived(&mut self) -> Result<Option<Arrived>, Status> {
         if let Some(status) = self.refused.take() {
             return Err(status);
         }
@@ -103,9 +120,7 @@ impl RequestBody {
                 Some(Err(_trailers)) => {}
                 None => {
                     self.is_ended = true;
-                    let last = self.end();
-                    self.meter.release();
-                    return last;
+                    return self.end();
                 }
             }
         }
@@ -120,5 +135,38 @@ impl RequestBody {
             }
         });
         Body::new(axum::body::Body::from_stream(messages))
+    }
+}
+
+/// How a message becomes one of gRPC.
+struct Translation {
+    form: Form,
+    shape: Shape,
+    inflation: Inflation,
+}
+
+impl Translation {
+    /// Translates a message, a large one beside the runtime.
+    async fn run(self, arrived: Arrived, offload: Offload) -> Result<Bytes, Status> {
+        let bytes = arrived.bytes.len();
+        let is_large = match (arrived.is_gzip, self.form.codec) {
+            (true, _) => LARGE_BYTES < self.inflation.plain_bytes_max(bytes),
+            (false, Codec::Json) => LARGE_BYTES < bytes,
+            (false, Codec::Proto) => false,
+        };
+        match is_large {
+            true => offload.run(OffloadedWork::Decode, move || self.of(arrived)).await,
+            false => self.of(arrived),
+        }
+    }
+
+    /// Returns a message in binary proto, with the prefix of gRPC.
+    fn of(&self, arrived: Arrived) -> Result<Bytes, Status> {
+        let plain = match arrived.is_gzip {
+            true => self.inflation.decompress(&arrived.bytes)?,
+            false => arrived.bytes,
+        };
+        let Form { codec, message, .. } = &self.form;
+        Ok(framed(0, &codec.decode(message, plain, &self.shape)?))
     }
 }

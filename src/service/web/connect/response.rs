@@ -8,10 +8,12 @@ use tonic::{Code, Status};
 
 use super::{COMPRESSED, Form, Framing, error};
 use crate::service::edge::GrpcBody;
+use crate::service::offload::{LARGE_BYTES, Offload};
 use crate::service::web::answer::{AnswerForm, GrpcAnswer};
 use crate::service::web::body::WebBody;
 use crate::service::web::codec::{Codec, framed};
 use crate::service::web::{gzip, metadata, typed};
+use crate::telemetry::OffloadedWork;
 
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 
@@ -29,8 +31,12 @@ impl Form {
         }
     }
 
-    /// Translates the response of the inner service.
-    pub async fn answer<B: GrpcBody>(self, response: Response<B>) -> Response<WebBody<B>> {
+    /// Translates the response of the inner service, large messages beside the runtime.
+    pub async fn answer<B: GrpcBody>(
+        self,
+        response: Response<B>,
+        offload: Offload,
+    ) -> Response<WebBody<B>> {
         let (parts, body) = response.into_parts();
         let answer = GrpcAnswer::new(&parts.headers, body);
         let headers = match &answer.early_end {
@@ -39,8 +45,8 @@ impl Form {
             None => metadata::only_metadata(&parts.headers),
         };
         let mut response = match self.framing {
-            Framing::Whole => self.whole(answer).await,
-            Framing::Prefixed => self.stream(answer),
+            Framing::Whole => self.whole(answer, offload).await,
+            Framing::Prefixed => self.stream(answer, offload),
         };
         let own = std::mem::replace(response.headers_mut(), headers);
         response.headers_mut().extend(own);
@@ -48,7 +54,11 @@ impl Form {
     }
 
     /// Returns the only message of an answer, or its error.
-    async fn whole<B: GrpcBody>(&self, mut answer: GrpcAnswer<B>) -> Response<WebBody<B>> {
+    async fn whole<B: GrpcBody>(
+        self,
+        mut answer: GrpcAnswer<B>,
+        offload: Offload,
+    ) -> Response<WebBody<B>> {
         let is_early = answer.early_end.is_some();
         let mut messages = Vec::new();
         let status = loop {
@@ -59,13 +69,13 @@ impl Form {
         };
         let trailers = status.metadata().clone().into_headers();
         let message = match (status.code(), messages.len()) {
-            (Code::Ok, 1) => self.codec.encode(&self.message, messages.remove(0)),
+            (Code::Ok, 1) => self.rendered(messages.remove(0), offload).await,
             (Code::Ok, 0) => Err(Status::unimplemented("the answer has no message")),
             (Code::Ok, _) => Err(Status::unimplemented("the answer has several messages")),
             _ => Err(status),
         };
         let mut response = match message {
-            Ok(message) => self.encoded(message),
+            Ok((message, is_packed)) => self.response(message, is_packed),
             Err(status) => failed(&status, self.message.parent_pool()),
         };
         match is_early {
@@ -76,19 +86,30 @@ impl Form {
         response
     }
 
-    fn encoded<B>(&self, message: Bytes) -> Response<WebBody<B>> {
-        let packed = self.is_gzip.then(|| gzip::compress(&message)).flatten();
-        let is_packed = packed.is_some();
-        let mut response = typed(self.content_type(), packed.unwrap_or(message));
+    /// Renders the message of an answer; returns also whether it is compressed.
+    async fn rendered(&self, message: Bytes, offload: Offload) -> Result<gzip::Encoded, Status> {
+        let (is_large, form) = (LARGE_BYTES < message.len(), self.clone());
+        let render = move || {
+            let message = form.codec.encode(&form.message, message)?;
+            Ok(gzip::encoded(message, form.is_gzip))
+        };
+        match is_large {
+            true => offload.run(OffloadedWork::Render, render).await,
+            false => render(),
+        }
+    }
+
+    fn response<B>(&self, message: Bytes, is_packed: bool) -> Response<WebBody<B>> {
+        let mut response = typed(self.content_type(), message);
         if is_packed {
             response.headers_mut().insert(CONTENT_ENCODING, GZIP);
         }
         response
     }
 
-    fn stream<B: GrpcBody>(self, answer: GrpcAnswer<B>) -> Response<WebBody<B>> {
+    fn stream<B: GrpcBody>(self, answer: GrpcAnswer<B>, offload: Offload) -> Response<WebBody<B>> {
         let (content_type, is_gzip) = (self.content_type(), self.is_gzip);
-        let mut response = Response::new(WebBody::stream(answer.written(self)));
+        let mut response = Response::new(WebBody::stream(answer.written(self, offload)));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         if is_gzip {
             response.headers_mut().insert("connect-content-encoding", GZIP);

@@ -82,13 +82,19 @@ impl Html {
     }
 
     /// Adds another piece.
-    pub fn append(&mut self, other: Html) {
+    pub fn append(&mut self, other: &Html) -> &mut Html {
         self.0.push_str(&other.0);
+        self
     }
 
-    /// Returns the page.
-    pub fn finish(self) -> String {
-        self.0
+    /// Returns the bytes of the piece.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -104,6 +110,6 @@ mod tests {
             .raw("\">");
         let expected = "<p title=\"&quot;&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;\
                         \u{fffd}\u{fffd}\u{fffd}\">";
-        assert_eq!(html.finish(), expected);
+        assert_eq!(html.as_str(), expected);
     }
 }

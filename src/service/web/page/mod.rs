@@ -3,7 +3,8 @@
 //! changed.
 //!
 //! ```text
-//!  GET /?level=blocked --> PageView --> ListApplications, ... --> list, why
+//!  GET /?level=blocked --> PageView --> may the caller list? --> Lists: the list, shared
+//!                             '--------> ExplainApplication, ... --> why
 //! ```
 
 mod application;
@@ -11,31 +12,37 @@ mod digest;
 mod html;
 mod list;
 mod parts;
+mod shared;
 mod sign_in;
 mod strip;
 mod view;
 mod why;
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, REFERRER_POLICY};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use tonic::{Code, Status};
 
 use super::body::WebBody;
+use super::gzip::Encoded;
 use super::inner::Inner;
-use super::{GrpcService, WebAnswer, connect, typed};
+use super::{GrpcService, WebAnswer, connect, gzip, typed};
 use crate::proto::v1;
+use crate::service::offload::Offload;
 use crate::service::outgoing::size;
+use crate::telemetry::OffloadedWork;
 use html::Html;
+use shared::List;
+pub use shared::Lists;
 use view::PageView;
 
 const LIST: &str = "/bellwether.v1.ApplicationService/ListApplications";
 
 /// Applications that the page reads; it says if there are more.
 const APPLICATIONS_MAX: usize = 10_000;
-const PAGE_SIZE: i32 = 1000;
 
 /// Nothing is loaded from elsewhere, and nothing in the page itself is run.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -48,6 +55,7 @@ const SCRIPT: &str = include_str!("page.js");
 const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\">\
     <path fill=\"#0969da\" d=\"M3 12h10l-1.5-2V7a3.5 3.5 0 0 0-7 0v3z\"/></svg>";
 
+const HTML: &str = "text/html; charset=utf-8";
 const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
     <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
     <meta name=\"color-scheme\" content=\"light dark\"><title>Bellwether</title>\
@@ -62,15 +70,24 @@ const HEADER: &str = "<script src=\"/page.js\" defer></script></head><body>\
 const FOOT: &str = "</main><footer>Keys: / searches, j and k move, Enter shows why, Escape closes.\
     </footer></body></html>";
 
+/// How a page is sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    /// Whether the caller has a session, which the page can end.
+    pub has_session: bool,
+    /// Whether the caller reads gzip.
+    pub is_gzip: bool,
+}
+
 /// Answers a path of the page; `None` if it has no such path.
 pub async fn answer<S: GrpcService>(
     inner: &Inner<S>,
-    path: &str,
-    query: &str,
-    has_session: bool,
+    lists: &Lists,
+    (path, query): (&str, &str),
+    sent: Sent,
 ) -> Option<WebAnswer<S>> {
     Some(match path {
-        "/" => page(inner, &PageView::of(query), has_session).await,
+        "/" => page(inner, lists, &PageView::of(query), sent).await,
         "/page.css" => served(STYLE, "text/css; charset=utf-8", "no-cache"),
         "/page.js" => served(SCRIPT, "text/javascript; charset=utf-8", "no-cache"),
         "/page.svg" => served(ICON, "image/svg+xml", "no-cache"),
@@ -89,7 +106,7 @@ pub fn failed<B>(query: &str, status: &Status) -> Response<WebBody<B>> {
     let mut main = Html::default();
     main.fill(r#" data-watch="{}">"#, &[&watched(&PageView::of(query).namespace)]);
     add_failure(&mut main, status);
-    html(connect::named(status.code()).0, REFRESH, main)
+    html(connect::named(status.code()).0, REFRESH, &main)
 }
 
 /// Returns content with the headers of the page. What is part of the binary is not copied.
@@ -111,11 +128,15 @@ fn served<B>(
 }
 
 /// Returns a page around a main part.
-fn html<B>(status: StatusCode, refresh: &'static str, main: Html) -> Response<WebBody<B>> {
-    let text = [HEAD, refresh, HEADER, &main.finish(), FOOT].concat();
-    let mut response = served(text, "text/html; charset=utf-8", "no-store");
+fn html<B>(status: StatusCode, refresh: &'static str, main: &Html) -> Response<WebBody<B>> {
+    let mut response = served(whole(refresh, main), HTML, "no-store");
     *response.status_mut() = status;
     response
+}
+
+/// Returns the text of a page around a main part.
+fn whole(refresh: &'static str, main: &Html) -> String {
+    [HEAD, refresh, HEADER, main.as_str(), FOOT].concat()
 }
 
 /// Returns the address of a view, from the address that a form sent. It never leads elsewhere.
@@ -129,35 +150,64 @@ pub fn refused<B>(to: &str, status: &Status) -> Response<WebBody<B>> {
     let mut main = Html::default();
     add_failure(main.raw(">"), status);
     sign_in::add_token(&mut main, &view);
-    html(connect::named(status.code()).0, "", main)
+    html(connect::named(status.code()).0, "", &main)
 }
 
 /// Returns the page of a view.
 async fn page<S: GrpcService>(
     inner: &Inner<S>,
+    lists: &Lists,
     view: &PageView,
-    has_session: bool,
+    sent: Sent,
 ) -> WebAnswer<S> {
-    let (mut apps, is_cut) = match applications(inner, &view.namespace).await {
-        Ok(read) => read,
-        Err(status) => return unlisted(inner, view, has_session, &status).await,
-    };
+    if let Err(status) = check(inner, &view.namespace).await {
+        return unlisted(inner, view, sent.has_session, &status).await;
+    }
+    let (list, offload) = (lists.get(view).await, lists.offload());
+    // The list may have waited for its turn, and the caller may have lost its rights meanwhile.
+    if let Err(status) = check(inner, &view.namespace).await {
+        return unlisted(inner, view, sent.has_session, &status).await;
+    }
+    let (Sent { has_session, is_gzip }, namespace) = (sent, view.namespace.clone());
+    if view.why.is_empty() {
+        let build = move |list: &List| {
+            let mut main = begun(&namespace, list, has_session);
+            whole(REFRESH, main.append(&list.html))
+        };
+        let page = list.page(offload, (has_session, is_gzip), build).await;
+        return packed(StatusCode::OK, page);
+    }
+    let mut main = begun(&namespace, &list, has_session);
+    let shown = add_why(inner, view, &mut main).await;
+    packed(shown, rendered(offload, main, list, is_gzip).await)
+}
+
+/// Returns the main part of a page up to its list.
+fn begun(namespace: &str, list: &List, has_session: bool) -> Html {
     let mut main = Html::default();
-    // Of a part of the applications, a digest says nothing.
-    let digest = if is_cut { String::new() } else { digest::of(&apps) };
-    let watch = watched(&view.namespace);
-    main.fill(r#" data-watch="{}" data-digest="{}">"#, &[&watch, &digest]);
+    main.fill(r#" data-watch="{}" data-digest="{}">"#, &[&watched(namespace), &list.digest]);
     if has_session {
         sign_in::add_end(&mut main);
     }
-    let shown = add_why(inner, view, &mut main).await;
-    view::sort(&mut apps);
-    list::add(&mut main, view, &apps);
-    if is_cut {
-        let markup = r#"<p class="none">There are more applications than this page reads: {}.</p>"#;
-        main.fill(markup, &[&APPLICATIONS_MAX]);
+    main
+}
+
+/// Returns a page with a part of its own before the list.
+async fn rendered(offload: &Offload, mut main: Html, list: Arc<List>, is_gzip: bool) -> Encoded {
+    let render = move || {
+        let plain = whole(REFRESH, main.append(&list.html));
+        gzip::encoded(plain.into(), is_gzip)
+    };
+    offload.run(OffloadedWork::Render, render).await
+}
+
+fn packed<B>(status: StatusCode, (page, is_packed): Encoded) -> Response<WebBody<B>> {
+    let mut response = served(page, HTML, "no-store");
+    *response.status_mut() = status;
+    if is_packed {
+        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    html(shown, REFRESH, main)
+    response
 }
 
 /// Returns the page of a view whose applications cannot be listed. A caller that may read a single
@@ -191,12 +241,12 @@ async fn unlisted<S: GrpcService>(
     if has_session {
         sign_in::add_end(&mut main);
     }
-    main.append(part);
+    main.append(&part);
     add_failure(&mut main, status);
     if status.code() == Code::PermissionDenied {
         sign_in::add_namespace(&mut main, view);
     }
-    html(connect::named(status.code()).0, refresh, main)
+    html(connect::named(status.code()).0, refresh, &main)
 }
 
 /// Adds why an application has its status, if the view asks for it.
@@ -230,26 +280,15 @@ fn scope(namespace: &str) -> &str {
     if namespace.is_empty() { "-" } else { namespace }
 }
 
-/// Returns every application of a namespace, and whether there are more. Only what the filter asks
-/// for is read, because the caller may have the right to read nothing else.
-async fn applications<S: GrpcService>(
-    inner: &Inner<S>,
-    namespace: &str,
-) -> Result<(Vec<v1::Application>, bool), Status> {
-    let mut request = v1::ListApplicationsRequest {
+/// Checks that the caller may list a namespace. Only what the filter asks for is read, because the
+/// caller may have the right to read nothing else.
+async fn check<S: GrpcService>(inner: &Inner<S>, namespace: &str) -> Result<(), Status> {
+    let request = v1::ListApplicationsRequest {
         namespace: scope(namespace).into(),
-        page_size: PAGE_SIZE,
+        page_size: 1,
         ..v1::ListApplicationsRequest::default()
     };
-    let mut all = Vec::new();
-    loop {
-        let page: v1::ListApplicationsResponse = inner.call(LIST, &request).await?;
-        all.extend(page.applications);
-        if page.next_page_token.is_empty() || APPLICATIONS_MAX <= all.len() {
-            return Ok((all, !page.next_page_token.is_empty()));
-        }
-        request.page_token = page.next_page_token;
-    }
+    inner.call::<v1::ListApplicationsResponse>(LIST, &request).await.map(drop)
 }
 
 /// Returns the seconds since 1970.

@@ -225,7 +225,7 @@ mod tests {
         let many: Vec<_> = (0..1000).flat_map(swings).chain([older]).collect();
         let mut html = Html::default();
         add(&mut html, &app(Active, 0), &many, NOW);
-        let text = html.finish();
+        let text = html.as_str();
         assert!(text.matches("<rect").count() < 10 && text.contains("active 22h"), "{text}");
         assert!(text.contains("UTC: error</title>"), "{text}");
     }

@@ -18,7 +18,7 @@ pub const LEVELS: [(v1::Level, &str); 7] = [
 ];
 
 /// The filters of the URL.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PageView {
     /// Only this level, by its word.
     pub level: String,
