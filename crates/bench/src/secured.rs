@@ -166,10 +166,11 @@ impl Exchange for Calling {
 }
 
 /// An authority and an issuer of JWT, made by `openssl`, in a directory of their own.
-struct Issuer(TempDir);
+pub struct Issuer(TempDir);
 
 impl Issuer {
-    fn make(parent: &Path) -> anyhow::Result<Issuer> {
+    /// Makes certificates and keys.
+    pub fn make(parent: &Path) -> anyhow::Result<Issuer> {
         let issuer = Issuer(process::directory(parent)?);
         issuer.openssl(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 7 -subj /CN=bench \
@@ -202,7 +203,15 @@ impl Issuer {
         )
     }
 
-    fn endpoint(&self, port: u16) -> anyhow::Result<Endpoint> {
+    /// Returns the flags of a server with these certificates alone.
+    pub fn tls_flags(&self) -> Vec<String> {
+        let file = |name: &str| self.file(name).display().to_string();
+        let flags = ["--tls-certificate".into(), file("tls.pem"), "--tls-key".into()];
+        flags.into_iter().chain([file("tls.key")]).collect()
+    }
+
+    /// Returns the address of a server with these certificates on this machine.
+    pub fn endpoint(&self, port: u16) -> anyhow::Result<Endpoint> {
         let ca = Certificate::from_pem(std::fs::read(self.file("tls.pem"))?);
         let tls = ClientTlsConfig::new().ca_certificate(ca);
         Ok(Endpoint::from_shared(format!("https://localhost:{port}"))?.tls_config(tls)?)

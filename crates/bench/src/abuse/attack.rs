@@ -1,14 +1,17 @@
-//! The attacks: what each sends. They are those of the table in `docs/security.md`.
+//! The attacks: what each sends, and the server that it meets. They are those of the tables in
+//! `docs/security.md`.
 
 use std::time::Duration;
 
 use bellwether::proto::v1;
+use bytes::Bytes;
 use prost::Message;
 
 use super::frame::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW, PING, RST_STREAM,
     SETTINGS, WINDOW_UPDATE, call, frame, greeting, literal, message, promise, text,
 };
+use super::{large, shares, unread};
 
 /// An attack.
 #[derive(Debug, Clone, Copy)]
@@ -19,9 +22,76 @@ pub struct Attack {
     pub unit: &'static str,
     /// What it does.
     pub means: Means,
-    /// Whether the server knows its callers.
-    pub with_tokens: bool,
+    /// The server that it meets.
+    pub target: Target,
+    /// What the server must keep to.
+    pub bounds: Bounds,
 }
+
+/// The server that an attack meets.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Whether the server knows its callers. The attacker has no credentials then.
+    pub with_tokens: bool,
+    /// Whether the port for gRPC has TLS, and the innocent client is 20 ms away.
+    pub with_tls: bool,
+    /// What the server has before the attack.
+    pub content: Content,
+    /// The port that is attacked.
+    pub port: Port,
+    /// Addresses that the attack comes from.
+    pub addresses: usize,
+}
+
+/// What a server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing.
+    Nothing,
+    /// This many applications.
+    Applications(usize),
+    /// This many applications, each with a message of 4 KiB.
+    LongMessages(usize),
+    /// A unit with more than 1 MiB of statuses.
+    LargeUnit,
+}
+
+/// A port of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    /// That of gRPC and HTTP.
+    Grpc,
+    /// That of probes and metrics.
+    Ops,
+}
+
+/// What a server must keep to during an attack.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// The 99th percentile of the innocent client, in seconds.
+    pub p99: f64,
+    /// Growth of memory, in bytes.
+    pub memory: u64,
+    /// Growth of memory that is left 10 s after the attack, in bytes.
+    pub memory_after: u64,
+}
+
+/// A server without anything, which 16 addresses attack.
+pub const PLAIN: Target = Target {
+    with_tokens: false,
+    with_tls: false,
+    content: Content::Nothing,
+    port: Port::Grpc,
+    addresses: 16,
+};
+
+/// Memory is the budget of incomplete messages (256 MiB), ten thousand connections (31 KiB each),
+/// and as much again for everything else.
+pub const USUAL: Bounds = Bounds { p99: 1.0, memory: 1 << 30, memory_after: 1 << 30 };
+
+/// For answers that nobody reads, for large work, and for shares of one address. An eighth of the
+/// memory of a small pod may grow, and a third of that may stay with the allocator for a while.
+pub const STRICT: Bounds = Bounds { p99: 0.25, memory: 100 << 20, memory_after: 32 << 20 };
 
 /// How an attack is made.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +114,20 @@ pub enum Means {
         per_second: Option<u64>,
         /// Writes the next bytes.
         chunk: fn(&mut Turn),
+    },
+    /// Makes calls by gRPC, one after the other on each connection.
+    Calls {
+        /// Connections.
+        connections: usize,
+        /// The method.
+        path: &'static str,
+        /// The message.
+        message: fn() -> Bytes,
+    },
+    /// Opens connections as fast as it can, sends nothing, and keeps the newest.
+    Silent {
+        /// Connections that are kept.
+        connections: usize,
     },
 }
 
@@ -78,7 +162,8 @@ impl Turn {
         1 << 30 < self.stream
     }
 
-    fn open(&mut self) -> u32 {
+    /// Returns the number of the next stream.
+    pub fn open(&mut self) -> u32 {
         self.stream += if self.stream == 0 { 1 } else { 2 };
         self.stream
     }
@@ -96,23 +181,24 @@ const LARGE: u32 = 4 << 20;
 /// The application of the innocent client.
 pub const APPLICATION: &str = "innocent";
 
-const fn hold(
+pub(super) const fn hold(
     name: &'static str,
     unit: &'static str,
     connections: usize,
     opening: fn() -> (Vec<u8>, u64),
     drip: fn(u64) -> Vec<u8>,
 ) -> Attack {
-    Attack { name, unit, means: Means::Hold { connections, opening, drip }, with_tokens: false }
+    let means = Means::Hold { connections, opening, drip };
+    Attack { name, unit, means, target: PLAIN, bounds: USUAL }
 }
 
-const fn flood(name: &'static str, unit: &'static str, chunk: fn(&mut Turn)) -> Attack {
+pub(super) const fn flood(name: &'static str, unit: &'static str, chunk: fn(&mut Turn)) -> Attack {
     let means = Means::Flood { connections: 8, per_second: None, chunk };
-    Attack { name, unit, means, with_tokens: false }
+    Attack { name, unit, means, target: PLAIN, bounds: USUAL }
 }
 
-/// Every attack.
-pub const ATTACKS: [Attack; 16] = [
+/// The attacks of frames, bodies and connections.
+const ATTACKS: [Attack; 16] = [
     hold("slow-handshake", "connections", 1000, || (Vec::new(), 1), slow_preface),
     hold("slow-body", "streams", 16, slow_bodies, |_| trickle()),
     hold("idle-connections", "connections", 10_000, || (greeting(&[]), 1), |_| Vec::new()),
@@ -132,9 +218,15 @@ pub const ATTACKS: [Attack; 16] = [
         name: "wrong-tokens",
         unit: "calls",
         means: Means::Flood { connections: 8, per_second: Some(10_000), chunk: wrong_tokens },
-        with_tokens: true,
+        target: Target { with_tokens: true, ..PLAIN },
+        bounds: USUAL,
     },
 ];
+
+/// Returns every attack.
+pub fn all() -> impl Iterator<Item = &'static Attack> {
+    ATTACKS.iter().chain(&unread::ATTACKS).chain(&large::ATTACKS).chain(&shares::ATTACKS)
+}
 
 /// One byte of the preface at a time: it takes longer than the handshake may.
 fn slow_preface(tick: u64) -> Vec<u8> {
@@ -143,7 +235,7 @@ fn slow_preface(tick: u64) -> Vec<u8> {
 }
 
 /// Streams on one connection, each with this header block and these bytes.
-fn streams(count: u32, block: &[u8], data: &[u8], flags: u8) -> Vec<u8> {
+pub(super) fn streams(count: u32, block: &[u8], data: &[u8], flags: u8) -> Vec<u8> {
     let mut out = Vec::new();
     for number in 0..count {
         let stream = 2 * number + 1;
@@ -155,7 +247,7 @@ fn streams(count: u32, block: &[u8], data: &[u8], flags: u8) -> Vec<u8> {
     out
 }
 
-fn opened(settings: &[(u16, u32)], count: u32, rest: Vec<u8>) -> (Vec<u8>, u64) {
+pub(super) fn opened(settings: &[(u16, u32)], count: u32, rest: Vec<u8>) -> (Vec<u8>, u64) {
     ([greeting(settings), rest].concat(), u64::from(count))
 }
 
@@ -292,9 +384,9 @@ mod tests {
 
     #[test]
     fn every_attack_has_a_name_and_sends_something() {
-        let names: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.name).collect();
-        assert_eq!(names.len(), ATTACKS.len());
-        for attack in &ATTACKS {
+        let names: BTreeSet<_> = all().map(|attack| attack.name).collect();
+        assert_eq!(names.len(), all().count());
+        for attack in all() {
             let (bytes, units) = match attack.means {
                 Means::Flood { chunk, .. } => {
                     let mut turn = Turn::begin();
@@ -306,6 +398,8 @@ mod tests {
                     let (bytes, units) = opening();
                     (bytes.len() + drip(0).len(), units)
                 }
+                Means::Calls { message, .. } => (message().len(), 1),
+                Means::Silent { connections } => (connections, 1),
             };
             assert!(0 < bytes && 0 < units, "{}", attack.name);
         }

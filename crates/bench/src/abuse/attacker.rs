@@ -1,5 +1,6 @@
 //! Runs an attack over real sockets of the loopback interface, from several of its addresses.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +14,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::attack::{Attack, DRIP_EVERY, Means, Turn};
+use super::calls;
 
-/// Addresses of this machine that the attack comes from: one address would meet the limits of one
-/// address alone.
-const ADDRESSES: usize = 16;
 /// Connections that are opened at the same time. While the queue of the listening socket is full, a
 /// new connection waits a second, and must not keep the others from trying.
 const OPENING: usize = 1024;
+/// Silent connections that are opened at the same time.
+const SILENT_OPENING: usize = 64;
 /// Pause before a connection that was ended is opened again.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -57,7 +58,13 @@ impl Counts {
         }
     }
 
-    fn add(&self, bytes: usize, units: u64) {
+    /// Counts a connection.
+    pub fn connected(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts what was sent.
+    pub fn add(&self, bytes: usize, units: u64) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.units.fetch_add(units, Ordering::Relaxed);
     }
@@ -65,10 +72,22 @@ impl Counts {
 
 /// Attacks until the future is dropped. `connections_max` bounds the connections that are held.
 pub async fn run(attack: Attack, to: SocketAddr, counts: Arc<Counts>, connections_max: usize) {
+    let to = Way { to, addresses: attack.target.addresses };
     match attack.means {
         Means::Hold { connections, opening, drip } => {
             let connections = connections.min(connections_max);
             hold(to, connections, opening(), drip, &counts).await;
+        }
+        Means::Silent { connections } => {
+            silent(to, connections.min(connections_max), &counts).await;
+        }
+        Means::Calls { connections, path, message } => {
+            let mut tasks = JoinSet::new();
+            for number in 0..connections {
+                let from = to.source(number);
+                tasks.spawn(calls::run(from, to.to, path, message(), counts.clone()));
+            }
+            while tasks.join_next().await.is_some() {}
         }
         Means::Flood { connections, per_second, chunk } => {
             let mut tasks = JoinSet::new();
@@ -81,14 +100,29 @@ pub async fn run(attack: Attack, to: SocketAddr, counts: Arc<Counts>, connection
     }
 }
 
-async fn connect(number: usize, to: SocketAddr, counts: &Counts) -> std::io::Result<TcpStream> {
+/// The way to the server.
+#[derive(Clone, Copy)]
+struct Way {
+    to: SocketAddr,
+    /// Addresses of this machine that the attack comes from: one address meets the limits of one
+    /// address alone.
+    addresses: usize,
+}
+
+impl Way {
+    /// Returns the address of a connection. The innocent client has 127.0.0.1.
+    fn source(self, number: usize) -> IpAddr {
+        let last = u8::try_from(2 + number % self.addresses).unwrap_or(u8::MAX);
+        IpAddr::from([127, 0, 0, last])
+    }
+}
+
+async fn connect(number: usize, way: Way, counts: &Counts) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
-    // The innocent client has 127.0.0.1.
-    let last = u8::try_from(2 + number % ADDRESSES).unwrap_or(u8::MAX);
-    socket.bind(SocketAddr::new(IpAddr::from([127, 0, 0, last]), 0))?;
-    let stream = socket.connect(to).await?;
+    socket.bind(SocketAddr::new(way.source(number), 0))?;
+    let stream = socket.connect(way.to).await?;
     stream.set_nodelay(true)?;
-    counts.connections.fetch_add(1, Ordering::Relaxed);
+    counts.connected();
     Ok(stream)
 }
 
@@ -98,8 +132,26 @@ struct Held {
     drips: u64,
 }
 
+/// Opens connections without a pause, and keeps the newest.
+async fn silent(to: Way, connections: usize, counts: &Counts) {
+    let mut held = VecDeque::new();
+    let opened = stream::iter(0..).map(|number| connect(number, to, counts));
+    let mut opened = opened.buffer_unordered(SILENT_OPENING);
+    while let Some(opened) = opened.next().await {
+        let Ok(stream) = opened else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        counts.add(0, 1);
+        held.push_back(stream);
+        if connections < held.len() {
+            held.pop_front();
+        }
+    }
+}
+
 async fn hold(
-    to: SocketAddr,
+    to: Way,
     connections: usize,
     opening: (Vec<u8>, u64),
     drip: fn(u64) -> Vec<u8>,
@@ -147,7 +199,7 @@ fn is_ended(stream: &TcpStream) -> bool {
 
 async fn flood(
     number: usize,
-    to: SocketAddr,
+    to: Way,
     per_second: Option<u64>,
     chunk: fn(&mut Turn),
     counts: Arc<Counts>,

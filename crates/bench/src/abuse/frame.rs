@@ -59,6 +59,24 @@ pub fn call(path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
+/// Returns the header block of a call by POST with this content type.
+pub fn post(path: &str, kind: &str) -> Vec<u8> {
+    let mut block = vec![0x83, 0x86, 0x04];
+    text(&mut block, path);
+    literal(&mut block, ":authority", "127.0.0.1");
+    literal(&mut block, "content-type", kind);
+    block
+}
+
+/// Returns the header block of a request by GET.
+pub fn get(path: &str) -> Vec<u8> {
+    // Indexes of the static table: `:method: GET`, `:scheme: http`, then the name `:path`.
+    let mut block = vec![0x82, 0x86, 0x04];
+    text(&mut block, path);
+    literal(&mut block, ":authority", "127.0.0.1");
+    block
+}
+
 /// Appends a field that is not indexed.
 pub fn literal(block: &mut Vec<u8>, name: &str, value: &str) {
     block.push(0);

@@ -17,6 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
 use super::attack::APPLICATION;
+use super::distance::Distance;
 
 /// How long a call may take; longer is a failure.
 const CALL_MAX: Duration = Duration::from_secs(5);
@@ -38,6 +39,24 @@ pub struct Served {
     pub p99: f64,
 }
 
+/// The way of the innocent client to the server.
+#[derive(Clone)]
+pub struct Door {
+    /// The address.
+    pub endpoint: Endpoint,
+    /// The token, if the server knows its callers.
+    pub token: Option<String>,
+    /// What makes the way longer.
+    pub _distance: Option<Arc<Distance>>,
+}
+
+impl Door {
+    /// Opens a connection.
+    pub async fn connect(&self) -> anyhow::Result<Channel> {
+        self.endpoint.connect().await.context("connect before the attack")
+    }
+}
+
 /// The client. It runs until [`Innocent::end`].
 pub struct Innocent {
     phase: Arc<AtomicU8>,
@@ -49,13 +68,13 @@ const DURING: u8 = 1;
 const OVER: u8 = 2;
 
 impl Innocent {
-    /// Starts the client, with its token if the server knows its callers.
-    pub fn start(url: String, token: Option<String>) -> Innocent {
+    /// Starts the client.
+    pub fn start(door: Door) -> Innocent {
         let phase = Arc::new(AtomicU8::new(BEFORE));
         let of_thread = phase.clone();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(live(&url, token.as_deref(), &of_thread))
+            runtime.block_on(live(&door, &of_thread))
         });
         Innocent { phase, thread }
     }
@@ -73,9 +92,8 @@ impl Innocent {
     }
 }
 
-async fn live(url: &str, token: Option<&str>, phase: &AtomicU8) -> anyhow::Result<[Served; 2]> {
-    let endpoint = Endpoint::from_shared(url.to_string())?;
-    let mut channel = endpoint.connect().await.context("connect before the attack")?;
+async fn live(door: &Door, phase: &AtomicU8) -> anyhow::Result<[Served; 2]> {
+    let mut channel = door.connect().await?;
     let (mut micros, mut failed) = ([Histogram::<u64>::new(3)?, Histogram::new(3)?], [0, 0]);
     for number in 0.. {
         let now = phase.load(Ordering::Relaxed);
@@ -85,9 +103,10 @@ async fn live(url: &str, token: Option<&str>, phase: &AtomicU8) -> anyhow::Resul
         let start = Instant::now();
         let called = timeout(CALL_MAX, async {
             if number % RECONNECT_EACH == 0 {
-                channel = endpoint.connect().await.map_err(|_| Status::unavailable("connect"))?;
+                channel =
+                    door.endpoint.connect().await.map_err(|_| Status::unavailable("connect"))?;
             }
-            call(channel.clone(), token, number).await
+            call(channel.clone(), door.token.as_deref(), number).await
         });
         let is_served = matches!(called.await, Ok(Ok(())));
         let at = usize::from(now);

@@ -3,15 +3,24 @@
 //!
 //! ```text
 //!  attack    what is sent --> attacker   connections from 127.0.0.2 to 127.0.0.17
-//!  innocent  reports and reads from 127.0.0.1, before and during
+//!  content   what the server has before
+//!  innocent  reports and reads from 127.0.0.1, before and during; probes ask for /livez
 //!  row       both with memory, processor and log of the server, and the verdict
 //! ```
 
 mod attack;
 mod attacker;
+mod calls;
+mod content;
+mod distance;
 mod frame;
 mod innocent;
+mod large;
+mod memory;
+mod probes;
 mod row;
+mod shares;
+mod unread;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,15 +30,19 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::time::{Instant, sleep};
+use tonic::transport::Endpoint;
 
 use crate::machine::Machine;
 use crate::process::cpu_seconds;
 use crate::runtime;
+use crate::secured::Issuer;
 use crate::server::Server;
 use crate::site::Site;
-use attack::{ATTACKS, Attack};
+use attack::{Attack, Port};
 use attacker::Counts;
-use innocent::Innocent;
+use distance::Distance;
+use innocent::{Door, Innocent};
+use probes::Probes;
 use row::{Report, Row};
 
 /// Flags of `abuse`.
@@ -53,7 +66,7 @@ pub struct Abuse {
 }
 
 fn names() -> clap::builder::PossibleValuesParser {
-    ATTACKS.map(|attack| attack.name).into()
+    attack::all().map(|attack| attack.name).collect::<Vec<_>>().into()
 }
 
 /// Files of this process beside the connections of an attack.
@@ -68,7 +81,7 @@ pub async fn run(args: Abuse) -> anyhow::Result<()> {
     let connections_max = raise_file_limit()?;
     let is_asked =
         |attack: &&Attack| args.only.is_empty() || args.only.iter().any(|name| name == attack.name);
-    for attack in ATTACKS.iter().filter(is_asked) {
+    for attack in attack::all().filter(is_asked) {
         eprintln!("{} ...", attack.name);
         let row = one(attack, &args, &site, connections_max).await;
         report.rows.push(row.with_context(|| attack.name)?);
@@ -89,19 +102,19 @@ async fn one(
     site: &Site,
     connections_max: usize,
 ) -> anyhow::Result<Row> {
-    let callers = tempfile::tempdir()?;
-    let (arguments, token) = match attack.with_tokens {
-        true => with_tokens(site, callers.path())?,
-        false => (Vec::new(), None),
-    };
-    let mut server = Server::start_as_is(&arguments, site).await?;
-    let innocent = Innocent::start(format!("http://{}", server.grpc), token.clone());
+    let Met { mut server, door, _files } = meet(attack, site).await?;
+    content::fill(attack.target.content, door.connect().await?).await.context("fill the server")?;
+    let innocent = Innocent::start(door.clone());
     sleep(Duration::from_secs(args.seconds.div_ceil(2))).await;
-    let (memory_before, log_before) = (memory(server.id(), "VmRSS:")?, server.log_bytes());
+    let ops = server.ops.context("the server has no ops port")?;
+    let to = if attack.target.port == Port::Ops { ops } else { server.grpc };
+    memory::forget_peak(server.id());
+    let (memory_before, log_before) = (memory::now(server.id())?, server.log_bytes());
     let (cpu_before, start) = (cpu_seconds(server.id())?, Instant::now());
     let counts = Arc::new(Counts::default());
     innocent.attack_begins();
-    let attacking = attacker::run(*attack, server.grpc, counts.clone(), connections_max);
+    let probes = Probes::start(ops);
+    let attacking = attacker::run(*attack, to, counts.clone(), connections_max);
     let seconds = args.seconds;
     runtime::apart(async move {
         let _over = tokio::time::timeout(Duration::from_secs(seconds), attacking).await;
@@ -109,9 +122,13 @@ async fn one(
     })
     .await?;
     let cpu = (cpu_seconds(server.id())? - cpu_before) / start.elapsed().as_secs_f64();
-    let [before, during] = innocent.end().await?;
+    let ([before, during], probed) = (innocent.end().await?, probes.end().await?);
     server.check_running()?;
-    let recovered = recovers(&server, token).await?;
+    // The kernel counts both only approximately, so the peak can be the lower one.
+    let memory_peak = memory::peak(server.id())?.max(memory_before);
+    let allowed = memory_before + attack.bounds.memory_after;
+    let memory_after = memory::given_back(server.id(), allowed, RECOVERY_MAX).await?;
+    let recovered = recovers(&door).await;
     let row = Row {
         attack: attack.name,
         unit: attack.unit,
@@ -119,27 +136,57 @@ async fn one(
         connections_max,
         before,
         during,
+        probed,
         memory_before,
-        // The kernel counts both only approximately, so the peak can be the lower one.
-        memory_peak: memory(server.id(), "VmHWM:")?.max(memory_before),
+        memory_peak,
+        memory_after,
         cpu,
         log_bytes: server.log_bytes() - log_before,
         verdict: row::Verdict::Holds,
     };
-    Ok(row.judged(seconds, recovered))
+    Ok(row.judged(seconds, recovered, attack.bounds))
+}
+
+/// A server, and the way of the innocent client to it.
+struct Met {
+    server: Server,
+    door: Door,
+    _files: tempfile::TempDir,
+}
+
+async fn meet(attack: &Attack, site: &Site) -> anyhow::Result<Met> {
+    let files = tempfile::tempdir()?;
+    let (mut arguments, token) = match attack.target.with_tokens {
+        true => with_tokens(site, files.path())?,
+        false => (Vec::new(), None),
+    };
+    let issuer = match attack.target.with_tls {
+        true => Some(Issuer::make(&site.directory)?),
+        false => None,
+    };
+    arguments.extend(issuer.iter().flat_map(Issuer::tls_flags));
+    let server = Server::start_as_is(&arguments, site).await?;
+    let (endpoint, distance) = match &issuer {
+        Some(issuer) => {
+            let distance = Distance::to(server.grpc).await?;
+            (issuer.endpoint(distance.address.port())?, Some(Arc::new(distance)))
+        }
+        None => (Endpoint::from_shared(format!("http://{}", server.grpc))?, None),
+    };
+    Ok(Met { server, door: Door { endpoint, token, _distance: distance }, _files: files })
 }
 
 /// Returns whether a new client is served soon after the attack.
-async fn recovers(server: &Server, token: Option<String>) -> anyhow::Result<bool> {
+async fn recovers(door: &Door) -> bool {
     let until = Instant::now() + RECOVERY_MAX;
     while Instant::now() < until {
-        let innocent = Innocent::start(format!("http://{}", server.grpc), token.clone());
+        let innocent = Innocent::start(door.clone());
         sleep(Duration::from_millis(200)).await;
         if innocent.end().await.is_ok_and(|[served, _]| served.failed == 0 && 0 < served.calls) {
-            return Ok(true);
+            return true;
         }
     }
-    Ok(false)
+    false
 }
 
 /// Makes a token for the innocent client. Returns the arguments of the server, and the token.
@@ -166,13 +213,4 @@ fn raise_file_limit() -> anyhow::Result<usize> {
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     let files = maximum.unwrap_or(u64::from(u32::MAX));
     Ok(usize::try_from(files.saturating_sub(OTHER_FILES))?)
-}
-
-/// Returns a size of the memory of a process, in bytes.
-fn memory(id: u32, name: &str) -> anyhow::Result<u64> {
-    let path = format!("/proc/{id}/status");
-    let status = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    Ok(1024 * kibibytes.with_context(|| format!("no {name} in {path}"))?)
 }
