@@ -78,13 +78,15 @@ impl Log {
     fn begin(&self, Segment { generation, file }: Segment) -> io::Result<End> {
         let found = file.size()?;
         let allocated = found.max(GROWTH_BYTES.min(self.segments.segment_bytes)).max(START_BYTES);
+        if found < allocated {
+            // The file has its least size before the opening says so: the disk may be full.
+            file.write_at(found, &vec![0; (allocated - found) as usize])?;
+            file.sync()?;
+        }
         let mut start = segment::header(self.segments.store_id, generation).to_vec();
         let opening = LogGroup::opening(generation, self.next - 1, allocated);
         start.extend_from_slice(opening.bytes());
         let place = start.len() as u64;
-        if found < allocated {
-            start.resize(allocated as usize, 0);
-        }
         file.write_at(0, &start)?;
         file.sync()?;
         let ask_at = self.segments.segment_bytes / 2;
