@@ -165,20 +165,26 @@ async fn on_a_full_disk_deletions_are_written_and_make_room() {
     let Some(disk) = SmallDisk::mount() else {
         return;
     };
+    let text = "x".repeat(4000);
+    let report = |application: &str, n: usize| {
+        mk_report(application, &format!("{application}/{n}"), Level::Active, &text)
+    };
+    let mut before = Server::on(disk.path());
+    let mut reports = before.reports().await;
+    reports.report_status(report("small", 0)).await.unwrap();
+    for n in 0..200 {
+        reports.report_status(report("large", n)).await.unwrap();
+    }
+    // A stop applies the log, so that the reserve of this small disk is not needed for it.
+    drop(reports);
+    before.terminate();
+    assert_eq!(before.wait().code(), Some(0));
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut command = command(&["--data-dir", disk.path().to_str().unwrap()]);
     command.stderr(log.reopen().unwrap());
     let server = Server::spawn(command);
     let mut reports = server.reports().await;
     let mut applications = server.applications().await;
-    let text = "x".repeat(4000);
-    let report = |application: &str, n: usize| {
-        mk_report(application, &format!("{application}/{n}"), Level::Active, &text)
-    };
-    reports.report_status(report("small", 0)).await.unwrap();
-    for n in 0..200 {
-        reports.report_status(report("large", n)).await.unwrap();
-    }
     // Another program fills the disk, and goes on to.
     let ballast = disk.path().join("ballast");
     let _full = std::fs::write(&ballast, vec![0_u8; 8 << 20]);
