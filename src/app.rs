@@ -108,7 +108,7 @@ impl App {
                 let (durability, layout) = (*durability, layout.clone());
                 let link = redis::link::Options::default();
                 let options = redis::Options { layout, durability, retention, link };
-                Arc::new(RedisStore::open(target.clone(), options).await?)
+                Arc::new(RedisStore::open(target.as_ref().clone(), options).await?)
             }
         };
         let limits = Limits { waits_max: config.service.waiting_reads_max, ..Limits::default() };

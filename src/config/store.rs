@@ -66,7 +66,7 @@ pub enum StoreChoice {
     /// The memory of the process; the data are gone when it ends.
     Memory,
     /// A Redis or Valkey, shared with other replicas.
-    Redis(Target, Durability, Layout),
+    Redis(Box<Target>, Durability, Layout),
 }
 
 impl StoreChoice {
@@ -120,7 +120,7 @@ impl File {
                 let target = Target::parse(url, tls)?;
                 let file = flags.store_password_file.or(self.store_password_file.take());
                 let target = with_password(target, file, std::env::var(PASSWORD).ok())?;
-                Ok(StoreChoice::Redis(target, durability, layout))
+                Ok(StoreChoice::Redis(Box::new(target), durability, layout))
             }
             (Some(given), false) => Err(Error::Unknown {
                 setting: "store",

@@ -57,16 +57,17 @@ pub(super) fn recover(
     };
     let mut last = applied.sequence;
     let mut scan = Scan::new(files, applied.epoch, applied.sequence)?;
-    let can_apply = applied.is_ours || loss.is_none();
-    while can_apply {
-        let found = match scan.next_groups() {
-            // What was accepted ends what can be read.
-            Err(failure) if failure.is_loss() && loss.is_some() => None,
-            found => found?,
-        };
-        let Some(found) = found else { break };
-        tables::apply_groups(database, found.ops(), found.last, true)?;
-        last = found.last;
+    if applied.is_ours || loss.is_none() {
+        loop {
+            let found = match scan.next_groups() {
+                // What was accepted ends what can be read.
+                Err(failure) if failure.is_loss() && loss.is_some() => None,
+                found => found?,
+            };
+            let Some(found) = found else { break };
+            tables::apply_groups(database, found.ops(), found.last, true)?;
+            last = found.last;
+        }
     }
     if applied.sequence < last {
         let groups = last - applied.sequence;
