@@ -149,7 +149,7 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
     let offload = Offload::new(1, Metrics::disabled());
     let draining = CancellationToken::new();
     let intake = IntakeLayer::new(&[set], limits, Arc::from([]), offload, draining);
-    let hub = Hub::new(Epoch { store_id: 1, losses: 0 }, 1, watch::Limits::default());
+    let hub = Hub::new(Epoch { store_id: 1, losses: 0 }, 1, false, watch::Limits::default());
     let web = web::Options {
         intake: intake.clone(),
         hub: Arc::new(hub),
