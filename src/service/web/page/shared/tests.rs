@@ -21,7 +21,7 @@ struct Case {
 impl Case {
     fn new() -> Case {
         let epoch = Epoch { store_id: 1, losses: 0 };
-        let hub = Arc::new(Hub::new(epoch, 1, Limits::default()));
+        let hub = Arc::new(Hub::new(epoch, 1, false, Limits::default()));
         let telemetry = Telemetry::local("1").unwrap();
         let offload = Offload::new(1, telemetry.metrics().clone());
         let lists = Arc::new(Lists::new(hub.clone(), offload));
