@@ -258,7 +258,9 @@ async fn a_large_message_is_decoded_while_other_tasks_are_served() {
     };
     let (all, offload) = (budget(1 << 20), Offload::new(1, Metrics::disabled()));
     let shared = Arc::from([all.clone()]);
-    let mut service = IntakeLayer::new(descriptor::served(), limits, shared, offload).layer(inner);
+    let draining = CancellationToken::new();
+    let layer = IntakeLayer::new(descriptor::served(), limits, shared, offload, draining);
+    let mut service = layer.layer(inner);
     let mut call = |bytes: usize| {
         let body = mk_body(&whole(bytes), 8 << 20, false);
         let request = Request::post("/bellwether.v1.ReportService/ReplaceStatuses").body(body);
