@@ -13,14 +13,14 @@ pub const OUTAGES_MAX: usize = 64;
 
 /// One outage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outage {
+pub struct Downtime {
     /// When a replica was last able to act.
     pub from: Timestamp,
     /// When a replica was able to act again.
     pub until: Timestamp,
 }
 
-impl Outage {
+impl Downtime {
     fn length(&self) -> Duration {
         self.until.since(self.from)
     }
@@ -28,7 +28,7 @@ impl Outage {
 
 /// The outages of a store, oldest first. They do not overlap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outages(Vec<Outage>);
+pub struct Outages(Vec<Downtime>);
 
 impl Outages {
     /// Adds an outage that is later than all others. Ignores one without length, and the part of
@@ -37,9 +37,9 @@ impl Outages {
     /// The two oldest of too many are joined: together they are as long as before, and end with
     /// the later one. So a deadline that began before both moves as before, and one that began
     /// between them moves by at most the length of the older one in addition.
-    pub fn add(&mut self, outage: Outage) {
+    pub fn add(&mut self, outage: Downtime) {
         let known = self.0.last().map_or(Timestamp::default(), |last| last.until);
-        let outage = Outage { from: outage.from.max(known), ..outage };
+        let outage = Downtime { from: outage.from.max(known), ..outage };
         if outage.until <= outage.from {
             return;
         }
@@ -52,7 +52,7 @@ impl Outages {
     }
 
     /// Returns the outages, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Outage> {
+    pub fn iter(&self) -> impl Iterator<Item = &Downtime> {
         self.0.iter()
     }
 
@@ -73,7 +73,7 @@ impl Outages {
 
     /// Returns how much of the time between two moments is not an outage.
     pub fn uptime(&self, from: Timestamp, until: Timestamp) -> Duration {
-        let within = |outage: &Outage| outage.until.min(until).since(outage.from.max(from));
+        let within = |outage: &Downtime| outage.until.min(until).since(outage.from.max(from));
         until.since(from).saturating_sub(self.0.iter().map(within).sum())
     }
 }
@@ -92,7 +92,7 @@ mod tests {
 
     fn outages(of: &[(u64, u64)]) -> Outages {
         let mut outages = Outages::default();
-        of.iter().for_each(|(a, b)| outages.add(Outage { from: at(*a), until: at(*b) }));
+        of.iter().for_each(|(a, b)| outages.add(Downtime { from: at(*a), until: at(*b) }));
         outages
     }
 
@@ -121,7 +121,7 @@ mod tests {
     fn a_lease_in_a_loop_of_restarts_ends_after_its_length_of_uptime() {
         let mut outages = Outages::default();
         for n in 0..500 {
-            outages.add(Outage { from: at(100 + 3 * n + 2), until: at(100 + 3 * n + 3) });
+            outages.add(Downtime { from: at(100 + 3 * n + 2), until: at(100 + 3 * n + 3) });
         }
         let begin = at(100 + 3 * 470);
         assert_eq!(outages.0.len(), OUTAGES_MAX);
@@ -134,9 +134,9 @@ mod tests {
     #[test]
     fn an_outage_counts_once() {
         let mut of = outages(&[(100, 110)]);
-        of.add(Outage { from: at(105), until: at(112) });
-        of.add(Outage { from: at(101), until: at(112) });
-        of.add(Outage { from: at(120), until: at(120) });
+        of.add(Downtime { from: at(105), until: at(112) });
+        of.add(Downtime { from: at(101), until: at(112) });
+        of.add(Downtime { from: at(120), until: at(120) });
         assert_eq!(of, outages(&[(100, 110), (110, 112)]));
         assert_eq!(of.uptime(at(90), at(111)), secs(10));
         assert_eq!(of.uptime(at(111), at(105)), secs(0));

@@ -42,6 +42,7 @@ mod reads;
 mod report;
 mod route;
 mod rules;
+mod scalars;
 mod server;
 mod sparse;
 mod watch;

@@ -33,7 +33,7 @@ impl Offload {
         Offload { places: Arc::new(Semaphore::new(places)), metrics }
     }
 
-    /// Runs work when a place is free. Work that has begun is finished, also if nothing waits for
+    /// Runs work when a place is free. Work that has begun is finished, even if no caller waits for
     /// it any more; its place is taken until then.
     pub async fn run<T: Send + 'static>(
         &self,

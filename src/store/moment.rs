@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::outage::{Outage, Outages};
+use crate::domain::outage::{Downtime, Outages};
 use crate::domain::time::Timestamp;
 
 /// The shortest time without a sign of life that is an outage of a running store. Each process
@@ -60,7 +60,7 @@ impl Life {
     fn record(&mut self, now: Timestamp, shortest: Duration) {
         let gap = now.since(self.alive);
         if self.alive != Timestamp::default() && shortest <= gap && !gap.is_zero() {
-            Arc::make_mut(&mut self.outages).add(Outage { from: self.alive, until: now });
+            Arc::make_mut(&mut self.outages).add(Downtime { from: self.alive, until: now });
         }
         self.alive = self.alive.max(now);
     }
@@ -78,7 +78,7 @@ pub(super) fn from_text(text: &str) -> Outages {
     for each in text.split_whitespace() {
         let Some((from, until)) = each.split_once('-') else { continue };
         if let (Ok(from), Ok(until)) = (from.parse(), until.parse()) {
-            outages.add(Outage { from: Timestamp::new(from), until: Timestamp::new(until) });
+            outages.add(Downtime { from: Timestamp::new(from), until: Timestamp::new(until) });
         }
     }
     outages

@@ -7,16 +7,17 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider};
-use opentelemetry::{KeyValue, StringValue};
+use opentelemetry::KeyValue;
 
 use super::exemplar::Exemplars;
 use super::files::{self, Ages};
-use super::offload::OffloadInstruments;
+use super::instrument::{Counters, Labels, NO_LABELS, counters, labels, up_down};
+use super::offload::{OffloadInstruments, OffloadedWork, WaitingWork};
 use super::process;
 use super::rpc::{RpcInstruments, RpcMethod};
 use super::space::SpaceGauges;
@@ -29,6 +30,8 @@ const COMMIT_SECONDS: &[f64] = &[
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0,
 ];
+
+const ERRORS: &str = "Errors that workers reported, by class.";
 
 const BATCH_COMMANDS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
@@ -126,9 +129,6 @@ pub struct FleetCounts {
 /// The words for the units of [`FleetCounts::silent_units`].
 pub(super) const FRESHNESS: [&str; 3] = ["stale", "lost", "uncertain"];
 
-/// A counter for each set of labels.
-pub(super) type Counters = Arc<[AtomicU64]>;
-
 /// What is read at each collection, once the server has set it.
 pub(super) type Readout<T> = Arc<OnceLock<Box<dyn Fn() -> T + Send + Sync>>>;
 
@@ -173,11 +173,7 @@ impl Metrics {
         let classes = labels("class", classes);
         let instruments = Instruments {
             reports: counters("bellwether.reports", "Reports received.", results),
-            errors: counters(
-                "bellwether.errors",
-                "Errors that workers reported, by class.",
-                classes,
-            ),
+            errors: counters("bellwether.errors", ERRORS, classes),
             commits: counters("bellwether.commits", "Commits tried.", commit_results),
             commit_duration: meter
                 .f64_histogram("bellwether.commit.duration")
@@ -348,9 +344,15 @@ impl Metrics {
         let _first_stays = self.0.limit_refusals.set(Box::new(counts));
     }
 
-    /// Returns the instruments of work beside the threads that serve connections.
-    pub(super) fn offload(&self) -> &OffloadInstruments {
-        &self.0.offload
+    /// Counts one piece of large work that begins beside the threads that serve connections.
+    pub fn offloaded(&self, work: OffloadedWork) {
+        self.0.offload.begun(work);
+    }
+
+    /// Counts large work as waiting until the returned value is dropped.
+    #[must_use = "the work counts as waiting until this is dropped"]
+    pub fn offload_waiting(&self) -> WaitingWork {
+        self.0.offload.waiting()
     }
 
     /// Prepares the metrics of one method of the gRPC server.
@@ -367,56 +369,6 @@ impl Drop for WatchStream {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// The labels of each series of an instrument.
-pub(super) type Labels = Vec<Vec<KeyValue>>;
-
-/// A single series without a label.
-const NO_LABELS: [Vec<KeyValue>; 1] = [Vec::new()];
-
-/// Returns a series for each value of a label.
-pub(super) fn labels<V: Into<StringValue>>(
-    name: &'static str,
-    values: impl IntoIterator<Item = V>,
-) -> Labels {
-    values.into_iter().map(|value| vec![KeyValue::new(name, value.into())]).collect()
-}
-
-/// Registers one counter for each series.
-pub(super) fn counters(
-    meter: &Meter,
-    name: &'static str,
-    description: &'static str,
-    labels: Labels,
-) -> Counters {
-    let counters: Counters = labels.iter().map(|_| AtomicU64::new(0)).collect();
-    let read = Arc::clone(&counters);
-    meter
-        .u64_observable_counter(name)
-        .with_description(description)
-        .with_callback(move |observer| {
-            for (counter, labels) in read.iter().zip(&labels) {
-                observer.observe(counter.load(Ordering::Relaxed), labels);
-            }
-        })
-        .build();
-    counters
-}
-
-pub(super) fn up_down(
-    meter: &Meter,
-    name: &'static str,
-    description: &'static str,
-) -> Arc<AtomicI64> {
-    let open = Arc::new(AtomicI64::new(0));
-    let read = Arc::clone(&open);
-    meter
-        .i64_observable_up_down_counter(name)
-        .with_description(description)
-        .with_callback(move |observer| observer.observe(read.load(Ordering::Relaxed), &[]))
-        .build();
-    open
 }
 
 fn untaken(meter: &Meter) -> Counters {

@@ -16,6 +16,7 @@ mod error;
 mod exemplar;
 mod files;
 mod gauge;
+mod instrument;
 mod link;
 mod log;
 mod metrics;

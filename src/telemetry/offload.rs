@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use opentelemetry::metrics::Meter;
 
-use super::metrics::{Counters, Metrics, counters, labels, up_down};
+use super::instrument::{Counters, counters, labels, up_down};
 
 /// Work beside the threads that serve connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum OffloadedWork {
     Decode,
     /// A large answer is rendered.
     Render,
-    /// A list of the status page is rendered, for all who ask for it.
+    /// A list of the status page is rendered, once for all callers.
     Page,
 }
 
@@ -41,23 +41,20 @@ impl OffloadInstruments {
             ),
         }
     }
-}
 
-impl Metrics {
     /// Counts one piece of work that begins.
-    pub fn offloaded(&self, work: OffloadedWork) {
-        self.offload().done[work as usize].fetch_add(1, Ordering::Relaxed);
+    pub(super) fn begun(&self, work: OffloadedWork) {
+        self.done[work as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts work as waiting until the returned value is dropped.
-    #[must_use = "the work counts as waiting until this is dropped"]
-    pub fn offload_waiting(&self) -> WaitingWork {
-        self.offload().waiting.fetch_add(1, Ordering::Relaxed);
-        WaitingWork(self.offload().waiting.clone())
+    pub(super) fn waiting(&self) -> WaitingWork {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        WaitingWork(self.waiting.clone())
     }
 }
 
-/// Work that waits for its turn, as counted by [`Metrics::offload_waiting`].
+/// Work that waits for its turn, as counted by `Metrics::offload_waiting`.
 #[derive(Debug)]
 pub struct WaitingWork(Arc<AtomicI64>);
 

@@ -7,22 +7,22 @@ use crate::store::{Bucket, Epoch};
 
 /// The changes that a hub has received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct Received {
     epoch: Epoch,
     cursors: Arc<Cursors>,
 }
 
-impl Seen {
+impl Received {
     /// Returns whether an answer that began with these changes has all of `other`.
-    pub fn covers(&self, other: &Seen) -> bool {
+    pub fn covers(&self, other: &Received) -> bool {
         self.epoch == other.epoch && self.cursors.reach(&other.cursors, Bucket::default())
     }
 }
 
 impl Hub {
     /// Returns what the hub has received. Every change that was acknowledged before is part of it.
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> Received {
         let reached = self.reached();
-        Seen { epoch: reached.epoch, cursors: reached.cursors.clone() }
+        Received { epoch: reached.epoch, cursors: reached.cursors.clone() }
     }
 }

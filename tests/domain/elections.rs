@@ -17,7 +17,7 @@ use bellwether::domain::expire::expire;
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::UnitName;
-use bellwether::domain::outage::{Outage, Outages};
+use bellwether::domain::outage::{Downtime, Outages};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
 use bellwether::domain::request::Outcome;
@@ -136,7 +136,7 @@ impl Elections {
             Step::Restart => {
                 let from = Timestamp::new(self.now);
                 self.now += RESTART_MILLIS;
-                self.outages.add(Outage { from, until: Timestamp::new(self.now) });
+                self.outages.add(Downtime { from, until: Timestamp::new(self.now) });
                 self.state = load(&self.state, self.state.head().clone());
                 self.state.note_outages(&Arc::new(self.outages.clone()));
                 self.replica = self.state.clone();

@@ -21,7 +21,7 @@ use bellwether::domain::operation::command::{
 };
 use bellwether::domain::operation::refused::Refused;
 use bellwether::domain::operation::{Kind, Operation, Payload, State};
-use bellwether::domain::outage::{Outage, Outages};
+use bellwether::domain::outage::{Downtime, Outages};
 use bellwether::domain::rank::Rank;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
@@ -450,7 +450,7 @@ fn an_outage_of_the_server_is_no_failure_of_a_worker() {
     let mut restart = |stage: &mut Stage| {
         let from = stage.now;
         stage.now = from.after(Duration::from_secs(3600));
-        known.add(Outage { from, until: stage.now });
+        known.add(Downtime { from, until: stage.now });
         stage.state = stage.stored.load();
         stage.state.note_outages(&Arc::new(known.clone()));
     };

@@ -14,7 +14,7 @@ use bellwether::domain::limits::Limits;
 use bellwether::domain::name::UnitName;
 use bellwether::domain::operation::State;
 use bellwether::domain::operation::command::{NewOperation, OperationAction};
-use bellwether::domain::outage::{Outage, Outages};
+use bellwether::domain::outage::{Downtime, Outages};
 use bellwether::domain::status::Freshness;
 use bellwether::domain::time::Timestamp;
 use proptest::collection::vec;
@@ -26,7 +26,7 @@ use crate::case::{Case, new_operation, newcomer, push, reporter, seconds, time, 
 /// Returns one outage, in seconds.
 pub fn outages(from: u64, until: u64) -> Arc<Outages> {
     let mut outages = Outages::default();
-    outages.add(Outage { from: time(from), until: time(until) });
+    outages.add(Downtime { from: time(from), until: time(until) });
     Arc::new(outages)
 }
 
@@ -122,7 +122,7 @@ proptest! {
         for length in lengths {
             let from = time(other.now);
             other.now += length;
-            outages.add(Outage { from, until: time(other.now) });
+            outages.add(Downtime { from, until: time(other.now) });
             // Whatever is written in between has nothing of the outage.
             other.state.note_outages(&Arc::new(outages.clone()));
             let touch = Step::Report(2, 30);
@@ -144,7 +144,7 @@ fn a_lease_that_is_written_after_many_restarts_ends_once() {
     let mut known = Outages::default();
     for n in 0..4 {
         let from = 103 + 4 * n;
-        known.add(Outage { from: time(from), until: time(from + 1) });
+        known.add(Downtime { from: time(from), until: time(from + 1) });
         case.state.note_outages(&Arc::new(known.clone()));
         case.at(from + 2).run(push("web/5", Level::Active, None));
         let lease = case.state.head().lease.clone().unwrap();

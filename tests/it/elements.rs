@@ -212,7 +212,10 @@ async fn a_large_request_is_decoded_beside_the_threads_that_serve_connections() 
     reports.replace_statuses(set(1000)).await.unwrap();
     assert_eq!(decoded(&server), 1);
     let statuses: Vec<Value> = (0..1000)
-        .map(|key| json!({"key": format!("{key:04}"), "level": "LEVEL_ACTIVE", "message": "m".repeat(100)}))
+        .map(|key| {
+            let message = "m".repeat(100);
+            json!({"key": format!("{key:04}"), "level": "LEVEL_ACTIVE", "message": message})
+        })
         .collect();
     let body = json!({"application": "web", "unit": "web/1", "statuses": statuses}).to_string();
     let path = "/bellwether.v1.ReportService/ReplaceStatuses";

@@ -7,6 +7,8 @@ use std::fmt;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+use crate::service::scalars::pass_scalars;
+
 /// Checks that no object of a message has a key twice, also by its two names (`shortMessage` and
 /// `short_message`).
 ///
@@ -100,29 +102,7 @@ impl<'de> Visitor<'de> for Shape {
         Ok(())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
+    pass_scalars!();
 }
 
 #[cfg(test)]

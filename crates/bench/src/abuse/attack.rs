@@ -11,7 +11,6 @@ use super::frame::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW, PING, RST_STREAM,
     SETTINGS, WINDOW_UPDATE, call, frame, greeting, literal, message, promise, text,
 };
-use super::{large, shares, unread};
 
 /// An attack.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +88,7 @@ pub const PLAIN: Target = Target {
 /// and as much again for everything else.
 pub const USUAL: Bounds = Bounds { p99: 1.0, memory: 1 << 30, memory_after: 1 << 30 };
 
-/// For answers that nobody reads, for large work, and for shares of one address. An eighth of the
+/// For answers that no client reads, for large work, and for shares of one address. An eighth of the
 /// memory of a small pod may grow, and a third of that may stay with the allocator for a while.
 pub const STRICT: Bounds = Bounds { p99: 0.25, memory: 100 << 20, memory_after: 32 << 20 };
 
@@ -198,7 +197,7 @@ pub(super) const fn flood(name: &'static str, unit: &'static str, chunk: fn(&mut
 }
 
 /// The attacks of frames, bodies and connections.
-const ATTACKS: [Attack; 16] = [
+pub(super) const ATTACKS: [Attack; 16] = [
     hold("slow-handshake", "connections", 1000, || (Vec::new(), 1), slow_preface),
     hold("slow-body", "streams", 16, slow_bodies, |_| trickle()),
     hold("idle-connections", "connections", 10_000, || (greeting(&[]), 1), |_| Vec::new()),
@@ -222,11 +221,6 @@ const ATTACKS: [Attack; 16] = [
         bounds: USUAL,
     },
 ];
-
-/// Returns every attack.
-pub fn all() -> impl Iterator<Item = &'static Attack> {
-    ATTACKS.iter().chain(&unread::ATTACKS).chain(&large::ATTACKS).chain(&shares::ATTACKS)
-}
 
 /// One byte of the preface at a time: it takes longer than the handshake may.
 fn slow_preface(tick: u64) -> Vec<u8> {
@@ -374,34 +368,4 @@ fn wrong_tokens(turn: &mut Turn) {
         frame(&mut turn.out, DATA, END_STREAM, stream, &message(b""));
     }
     turn.units = 10;
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn every_attack_has_a_name_and_sends_something() {
-        let names: BTreeSet<_> = all().map(|attack| attack.name).collect();
-        assert_eq!(names.len(), all().count());
-        for attack in all() {
-            let (bytes, units) = match attack.means {
-                Means::Flood { chunk, .. } => {
-                    let mut turn = Turn::begin();
-                    turn.clear();
-                    chunk(&mut turn);
-                    (turn.out.len(), turn.units)
-                }
-                Means::Hold { opening, drip, .. } => {
-                    let (bytes, units) = opening();
-                    (bytes.len() + drip(0).len(), units)
-                }
-                Means::Calls { message, .. } => (message().len(), 1),
-                Means::Silent { connections } => (connections, 1),
-            };
-            assert!(0 < bytes && 0 < units, "{}", attack.name);
-        }
-    }
 }

@@ -12,7 +12,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
-use super::attacker::Counts;
+use super::counts::Counts;
 
 /// Pause before a connection that was ended is opened again.
 const PAUSE: Duration = Duration::from_millis(10);

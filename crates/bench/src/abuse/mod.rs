@@ -11,7 +11,9 @@
 mod attack;
 mod attacker;
 mod calls;
+mod catalog;
 mod content;
+mod counts;
 mod distance;
 mod frame;
 mod innocent;
@@ -39,7 +41,7 @@ use crate::secured::Issuer;
 use crate::server::Server;
 use crate::site::Site;
 use attack::{Attack, Port};
-use attacker::Counts;
+use counts::Counts;
 use distance::Distance;
 use innocent::{Door, Innocent};
 use probes::Probes;
@@ -66,7 +68,7 @@ pub struct Abuse {
 }
 
 fn names() -> clap::builder::PossibleValuesParser {
-    attack::all().map(|attack| attack.name).collect::<Vec<_>>().into()
+    catalog::all().map(|attack| attack.name).collect::<Vec<_>>().into()
 }
 
 /// Files of this process beside the connections of an attack.
@@ -81,7 +83,7 @@ pub async fn run(args: Abuse) -> anyhow::Result<()> {
     let connections_max = raise_file_limit()?;
     let is_asked =
         |attack: &&Attack| args.only.is_empty() || args.only.iter().any(|name| name == attack.name);
-    for attack in attack::all().filter(is_asked) {
+    for attack in catalog::all().filter(is_asked) {
         eprintln!("{} ...", attack.name);
         let row = one(attack, &args, &site, connections_max).await;
         report.rows.push(row.with_context(|| attack.name)?);

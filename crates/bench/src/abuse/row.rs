@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use serde::Serialize;
 
 use super::attack::Bounds;
-use super::attacker::Sent;
+use super::counts::Sent;
 use super::innocent::Served;
 use super::probes::Probed;
 use crate::figure::{duration, thousands};
@@ -208,7 +208,8 @@ mod tests {
     fn the_table_is_markdown() {
         let row = row().cells().join(" | ");
         let expected = "pings | 1,234 frames, 1 MiB, 8 connections, 0 ended by the server | \
-                        1.00 ms / 2.00 ms | 1.00 ms / 20.0 ms | 25 of 25 | 20 -> 30 -> 21 MiB, 0.50 | 0 KiB | holds";
+                        1.00 ms / 2.00 ms | 1.00 ms / 20.0 ms | 25 of 25 | \
+                        20 -> 30 -> 21 MiB, 0.50 | 0 KiB | holds";
         assert_eq!(row, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Answers that nobody reads: the attacker asks, and opens no window for what it asked for.
+//! Answers that no client reads: the attacker asks, and opens no window for what it asked for.
 
 use bellwether::proto::v1;
 use prost::Message;

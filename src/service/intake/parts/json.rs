@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::types::{Field, LIST_MAX, TypeId, Types};
+use super::schema::{Field, LIST_MAX, TypeId, Types};
 use super::{Left, PARTS_MAX, TooMany};
+use crate::service::scalars::pass_scalars;
 
 impl Types {
     /// Counts the parts of a message in JSON. What is no such message ends the count: the decoder
@@ -118,7 +119,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
             }
             return Ok(());
         }
-        while let Some(shape) = entries.next_key_seed(Key(&self))? {
+        while let Some(shape) = entries.next_key_seed(FieldName(&self))? {
             if let Shape::Message(_) | Shape::Unknown = shape {
                 self.walk.take(None, 0)?;
             }
@@ -127,35 +128,13 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
         Ok(())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
+    pass_scalars!();
 }
 
 /// The name of a field, of which the shape of its value is known.
-struct Key<'k, 'w, 't>(&'k Value<'w, 't>);
+struct FieldName<'k, 'w, 't>(&'k Value<'w, 't>);
 
-impl<'de, 't> DeserializeSeed<'de> for Key<'_, '_, 't> {
+impl<'de, 't> DeserializeSeed<'de> for FieldName<'_, '_, 't> {
     type Value = Shape<'t>;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Shape<'t>, D::Error> {
@@ -163,7 +142,7 @@ impl<'de, 't> DeserializeSeed<'de> for Key<'_, '_, 't> {
     }
 }
 
-impl<'de, 't> Visitor<'de> for Key<'_, '_, 't> {
+impl<'de, 't> Visitor<'de> for FieldName<'_, '_, 't> {
     type Value = Shape<'t>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

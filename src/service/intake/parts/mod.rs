@@ -3,12 +3,12 @@
 //! the message is decoded.
 
 mod json;
-mod types;
+mod schema;
 
-pub(super) use types::TypeId;
-pub use types::{LIST_MAX, Types};
+pub(super) use schema::TypeId;
+pub use schema::{LIST_MAX, Types};
 
-use types::{Field, LISTS_MAX, Packing};
+use schema::{Field, LISTS_MAX, Packing};
 
 use crate::service::wire::{WireValue, next_field_past_groups};
 

@@ -1,6 +1,6 @@
 //! The signs of life of an embedded store: what a start knows of the time before it.
 
-use crate::domain::outage::Outage;
+use crate::domain::outage::Downtime;
 use crate::store::embedded::life::{FILE_NAME, LifeFile};
 
 use super::*;
@@ -15,7 +15,7 @@ fn noted(dir: &TempDir, store: &EmbeddedStore) -> (Timestamp, usize) {
     (life.alive, life.outages.iter().count())
 }
 
-fn outages(store: &EmbeddedStore) -> Vec<Outage> {
+fn outages(store: &EmbeddedStore) -> Vec<Downtime> {
     store.moment().outages.iter().copied().collect()
 }
 
