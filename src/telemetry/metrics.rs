@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider};
 use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider};
 
 use super::exemplar::Exemplars;
 use super::files::{self, Ages};

@@ -1,6 +1,6 @@
 //! The time of the store with a real Redis: differences of clocks, signs of life, and outages.
 
-use crate::domain::outage::{OUTAGES_MAX, Downtime};
+use crate::domain::outage::{Downtime, OUTAGES_MAX};
 use crate::domain::time::Timestamp;
 use crate::store::Store;
 use crate::store::moment::to_text;
@@ -81,7 +81,8 @@ async fn a_time_without_a_process_is_an_outage_once() {
     let Some(bench) = Bench::start().await else { return };
     let first = millis(&bench.ask(0, "a", true).await);
     bench.set("alive", (first - 8_000) * 1000).await;
-    let outages = |reading: &Reading| -> Vec<Downtime> { reading.outages.iter().copied().collect() };
+    let outages =
+        |reading: &Reading| -> Vec<Downtime> { reading.outages.iter().copied().collect() };
     // A process that cannot act sees the outage go on.
     let unable = bench.ask(0, "b", false).await;
     assert_eq!(outages(&unable)[0].from.millis(), first - 8_000);
