@@ -40,7 +40,7 @@ async fn connect(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
 }
 
 /// Returns a channel from this address.
-async fn channel(from: IpAddr, server: &Server) -> Channel {
+pub async fn channel(from: IpAddr, server: &Server) -> Channel {
     let to = server.grpc;
     let connector =
         tower::service_fn(

@@ -160,7 +160,9 @@ impl Rules {
         };
         let account = caller.slot().account(&owner, &self.accounts)?;
         account.take(class)?;
-        let open = if is_call { account.begin(class)? } else { None };
+        // A page is one open call, whatever it reads.
+        let is_counted = request.extensions().get::<Reserved>().is_some_and(Reserved::is_open);
+        let open = if is_call && !is_counted { account.begin(class)? } else { None };
         let caller = caller.with_account(account);
         request.extensions_mut().insert(caller);
         Ok(Admitted { open, answer })

@@ -35,6 +35,11 @@ impl Reserved {
         Ok(Reserved(Arc::new(Mutex::new(held))))
     }
 
+    /// Returns whether an earlier call for the same request counts as open.
+    pub fn is_open(&self) -> bool {
+        lock(&self.0).open.is_some()
+    }
+
     /// Counts the answer for a principal too, and keeps the count of its call: once, by its first
     /// call.
     ///

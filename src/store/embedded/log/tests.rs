@@ -218,6 +218,30 @@ fn full_segments_are_used_again() {
     assert_eq!(groups.iter().map(|(n, _)| *n).collect::<Vec<_>>(), (91..=100).collect::<Vec<_>>());
 }
 
+/// A loss of power at each step of the begin of a log, with each sector lost or kept.
+#[test]
+fn a_log_that_only_begins_is_empty() {
+    for steps in 0..6 {
+        for kept in 0..8_u32 {
+            let mut rig = Rig::new();
+            rig.disk.freeze_after(steps);
+            rig.log.create().unwrap();
+            let mut group = LogGroup::new(0, |bytes| bytes.extend_from_slice(b"group 1"));
+            rig.log.append(&mut group).unwrap();
+            let mut sector = 0_u32;
+            let image = rig.disk.frozen(|| {
+                sector += 1;
+                kept >> (sector.min(3) - 1) & 1 == 1
+            });
+            let (killed, without_power) = image.expect("the disk is frozen before the end");
+            for image in [killed, without_power] {
+                let groups = begin(&Disk::of(&image), 0).unwrap().0;
+                assert!(groups.len() <= 1, "{groups:?}");
+            }
+        }
+    }
+}
+
 /// Without a prepared segment the current one grows.
 #[test]
 fn a_full_disk_delays_the_next_segment() {

@@ -179,7 +179,7 @@ fn damages(image: &Image, is_sample: bool) -> Vec<Damage> {
         let end = bytes.iter().rposition(|byte| *byte != 0).unwrap_or_default();
         all.extend((0..HEADER_BITS).step_by(step(29)).map(|bit| Damage::Bit(n, bit)));
         // A bit in each of many bytes.
-        let bits = (HEADER_BITS + n as usize..8 * end).step_by(step(61) * 27);
+        let bits = (HEADER_BITS + n as usize..8 * end).step_by(step(6) * 297);
         all.extend(bits.map(|bit| Damage::Bit(n, bit)));
         let cuts = (0..bytes.len()).step_by(CUT_BYTES * step(3));
         all.extend(cuts.map(|place| Damage::Cut(n, place)));

@@ -183,7 +183,7 @@ impl Disk {
 
     /// Keeps the files as they are after a number of steps from now. A step is a write, a sync, or
     /// a change of the directory.
-    pub(super) fn freeze_after(&self, steps: usize) {
+    pub(crate) fn freeze_after(&self, steps: usize) {
         let mut content = self.content();
         content.freeze_at = Some(content.steps + steps);
         content.frozen = None;
@@ -191,7 +191,7 @@ impl Disk {
 
     /// Returns the frozen files: as the process sees them, and as a disk without power keeps them.
     /// Returns `None` if fewer steps were made.
-    pub(super) fn frozen(&self, keeps: impl FnMut() -> bool) -> Option<(Image, Image)> {
+    pub(crate) fn frozen(&self, keeps: impl FnMut() -> bool) -> Option<(Image, Image)> {
         let content = self.content();
         let (database, segments) = content.frozen.as_ref()?;
         let seen = segments.iter().map(|(n, file)| (*n, file.seen.clone())).collect();
