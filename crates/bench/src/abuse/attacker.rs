@@ -3,11 +3,9 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
@@ -116,7 +114,7 @@ async fn hold(
     loop {
         let before = held.len();
         held.retain(|held| !is_ended(&held.stream));
-        counts.ended.fetch_add((before - held.len()) as u64, Ordering::Relaxed);
+        counts.ended((before - held.len()) as u64);
         let (bytes, units) = &opening;
         let more = (held.len()..connections).map(|number| async move {
             let mut stream = connect(number, to, counts).await.ok()?;
@@ -162,7 +160,7 @@ async fn flood(
     loop {
         if let Ok(stream) = connect(number, to, &counts).await {
             flood_one(stream, per_second, chunk, &counts).await;
-            counts.ended.fetch_add(1, Ordering::Relaxed);
+            counts.ended(1);
         }
         sleep(PAUSE).await;
     }

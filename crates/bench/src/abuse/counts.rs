@@ -43,6 +43,11 @@ impl Counts {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts connections that the server ended.
+    pub fn ended(&self, more: u64) {
+        self.ended.fetch_add(more, Ordering::Relaxed);
+    }
+
     /// Counts what was sent.
     pub fn add(&self, bytes: usize, units: u64) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
