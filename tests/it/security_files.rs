@@ -29,6 +29,12 @@ impl Stage {
         Stage { server: Server::spawn(command), tokens, log }
     }
 
+    /// Puts a file in the place of another at once: the server never reads a half of it.
+    fn put(&self, name: &str, text: &str) {
+        let new = self.tokens.write(&format!("{name}.new"), text);
+        std::fs::rename(&new, new.with_file_name(name)).unwrap();
+    }
+
     fn metric(&self, name: &str) -> Option<u64> {
         let metrics = fetch(self.server.ops, "/metrics").1;
         let mut lines = metrics.lines();
@@ -74,12 +80,12 @@ async fn an_empty_or_cut_file_of_tokens_changes_nothing() {
     let before_end = whole.rfind("\n[").unwrap();
     let parts = ["", " \n\n", "# a comment\n", &whole[..between], &whole[..before_end]];
     for (at, part) in parts.into_iter().enumerate() {
-        stage.tokens.write("tokens.toml", part);
+        stage.put("tokens.toml", part);
         stage.has_stale(1).await;
         assert_eq!(stage.refusal(&first).await, "", "{part:?}");
         assert_eq!(stage.refusal(&second).await, "", "{part:?}");
         assert_eq!(stage.errors(), at + 1, "one line for each change");
-        stage.tokens.write("tokens.toml", &whole);
+        stage.put("tokens.toml", &whole);
         stage.has_stale(0).await;
     }
     // The command line says that no token is meant.
@@ -110,7 +116,7 @@ async fn a_pipe_in_the_place_of_a_file_ends_no_reload_of_others() {
         (2 <= age).then_some(())
     })
     .await;
-    stage.tokens.write("roles.toml", &EVERYTHING.replace("\"*\"]", "\"token:other\"]"));
+    stage.put("roles.toml", &EVERYTHING.replace("\"*\"]", "\"token:other\"]"));
     eventually("the grant is removed", async || {
         (stage.refusal(&first).await == "SCOPE_DENIED").then_some(())
     })
@@ -126,7 +132,7 @@ async fn a_cut_file_of_roles_takes_no_grant_if_it_was_closed() {
     let stage = Stage::set(tokens);
     let first = client(&stage, &token).await;
     let closed = format!("{EVERYTHING}\n[end]\nentries = 2\n");
-    stage.tokens.write("roles.toml", &closed);
+    stage.put("roles.toml", &closed);
     stage.has_stale(0).await;
     eventually("it is read", async || {
         let log = std::fs::read_to_string(&stage.log).unwrap();
@@ -135,10 +141,10 @@ async fn a_cut_file_of_roles_takes_no_grant_if_it_was_closed() {
     .await;
     let cut = closed.rfind("[[grant]]").unwrap();
     for part in [&closed[..cut], EVERYTHING, "# empty\n"] {
-        stage.tokens.write("roles.toml", part);
+        stage.put("roles.toml", part);
         stage.has_stale(1).await;
         assert_eq!(stage.refusal(&first).await, "", "{part:?}");
-        stage.tokens.write("roles.toml", &closed);
+        stage.put("roles.toml", &closed);
         stage.has_stale(0).await;
     }
 }
