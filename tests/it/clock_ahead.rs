@@ -93,24 +93,28 @@ async fn a_clock_of_redis_that_is_set_ahead_ends_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_master_whose_clock_is_ahead_ends_nothing() {
     let Some(library) = shifting_library() else { return };
-    let Some(mut former) = Redis::start(&[]) else { return };
+    let at_once = ["--repl-diskless-sync-delay", "0"];
+    let Some(mut former) = Redis::start(&at_once) else { return };
     let port = former.port().to_string();
-    let replicaof = ["--replicaof", "127.0.0.1", &port, "--repl-diskless-sync-delay", "0"];
+    let replicaof = ["--replicaof", "127.0.0.1", &port];
     let Some(next) = Redis::start_with_clock(&library, &replicaof) else { return };
     next.set_clock(20);
+    let replication = |redis: &Redis| redis.cli(&["info", "replication"]);
+    eventually("the next master follows", async || {
+        replication(&next).contains("master_link_status:up").then_some(())
+    })
+    .await;
     let way = Proxy::to(&format!("127.0.0.1:{port}")).await;
     let servers = [(); 2].map(|()| Server::start(&["--store", &way.url()]));
     configure(&servers[0], "web", LENGTH).await;
     keep(&servers[0]).await;
     eventually("the next master has everything", async || {
         let offset = |redis: &Redis| {
-            let info = redis.cli(&["info", "replication"]);
+            let info = replication(redis);
             let line = info.lines().find(|line| line.starts_with("master_repl_offset"));
             line.map(str::to_string)
         };
-        (next.cli(&["info", "replication"]).contains("master_link_status:up")
-            && offset(&former) == offset(&next))
-        .then_some(())
+        (offset(&former) == offset(&next)).then_some(())
     })
     .await;
     former.kill();
