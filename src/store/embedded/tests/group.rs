@@ -74,7 +74,8 @@ async fn one_sync_serves_all_that_wait() {
     }
     begun.await.unwrap().unwrap();
     let syncs = busy.disk.syncs() - before;
-    assert!(syncs <= 4, "{syncs} syncs for 101 commits");
+    // Two of them are of the first segment: its zeros, and its opening.
+    assert!(syncs <= 5, "{syncs} syncs for 101 commits");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
