@@ -77,7 +77,7 @@ pub use entry::Entry;
 pub use error::{ResumeError, WatchError};
 pub use filter::{Filter, Scope};
 pub use limits::Limits;
-pub use seen::Received;
+pub use seen::Coverage;
 pub use token::Token;
 pub use wait::WaitError;
 pub use watcher::{Event, Item, Standing, Watcher};

@@ -7,22 +7,22 @@ use crate::store::{Bucket, Epoch};
 
 /// The changes that a hub has received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Received {
+pub struct Coverage {
     epoch: Epoch,
     cursors: Arc<Cursors>,
 }
 
-impl Received {
+impl Coverage {
     /// Returns whether an answer that began with these changes has all of `other`.
-    pub fn covers(&self, other: &Received) -> bool {
+    pub fn covers(&self, other: &Coverage) -> bool {
         self.epoch == other.epoch && self.cursors.reach(&other.cursors, Bucket::default())
     }
 }
 
 impl Hub {
     /// Returns what the hub has received. Every change that was acknowledged before is part of it.
-    pub fn seen(&self) -> Received {
+    pub fn seen(&self) -> Coverage {
         let reached = self.reached();
-        Received { epoch: reached.epoch, cursors: reached.cursors.clone() }
+        Coverage { epoch: reached.epoch, cursors: reached.cursors.clone() }
     }
 }

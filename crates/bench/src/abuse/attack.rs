@@ -88,8 +88,8 @@ pub const PLAIN: Target = Target {
 /// and as much again for everything else.
 pub const USUAL: Bounds = Bounds { p99: 1.0, memory: 1 << 30, memory_after: 1 << 30 };
 
-/// For answers that no client reads, for large work, and for shares of one address. An eighth of the
-/// memory of a small pod may grow, and a third of that may stay with the allocator for a while.
+/// For answers that no client reads, for large work, and for shares of one address. An eighth of
+/// the memory of a small pod may grow, and a third of that may stay with the allocator for a while.
 pub const STRICT: Bounds = Bounds { p99: 0.25, memory: 100 << 20, memory_after: 32 << 20 };
 
 /// How an attack is made.

@@ -25,7 +25,7 @@ use crate::service::offload::Offload;
 use crate::service::web::gzip::{self, Encoded};
 use crate::sync::lock;
 use crate::telemetry::OffloadedWork;
-use crate::watch::{Hub, Received};
+use crate::watch::{Hub, Coverage};
 
 /// How long a list is used if nothing changes: it shows ages in seconds.
 const AGE_MAX: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ struct Slot {
 /// A rendered list.
 pub struct List {
     /// What the hub had before the list was read.
-    seen: Received,
+    seen: Coverage,
     begun: Instant,
     /// The filters and the rows.
     pub html: Html,
@@ -115,7 +115,7 @@ impl Lists {
 
 impl Slot {
     /// Returns the list if it has all that was seen, and is not old.
-    fn current(&self, asked: &Received) -> Option<Arc<List>> {
+    fn current(&self, asked: &Coverage) -> Option<Arc<List>> {
         let list = lock(&self.list);
         let is_current = |list: &&Arc<List>| list.is_fresh() && list.seen.covers(asked);
         list.as_ref().filter(is_current).cloned()
