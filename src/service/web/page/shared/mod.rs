@@ -25,7 +25,7 @@ use crate::service::offload::Offload;
 use crate::service::web::gzip::{self, Encoded};
 use crate::sync::lock;
 use crate::telemetry::OffloadedWork;
-use crate::watch::{Hub, Coverage};
+use crate::watch::{Coverage, Hub};
 
 /// How long a list is used if nothing changes: it shows ages in seconds.
 const AGE_MAX: Duration = Duration::from_secs(1);
