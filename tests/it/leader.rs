@@ -392,7 +392,7 @@ async fn invalid_requests_are_refused_and_change_nothing() {
         (v1::UpdateAppDataRequest { lease_epoch: 0, ..good() }, "NOT_LEADER"),
         (v1::UpdateAppDataRequest { unit: "web/1".into(), ..good() }, "NOT_LEADER"),
         (v1::UpdateAppDataRequest { etag: Some("nonsense".into()), ..good() }, "ETAG_MISMATCH"),
-        (v1::UpdateAppDataRequest { set: many, ..good() }, "LIMIT_EXCEEDED"),
+        (v1::UpdateAppDataRequest { set: many, ..good() }, "REQUEST_TOO_LARGE"),
         (v1::UpdateAppDataRequest { delete: delete.clone(), ..good() }, "INVALID_VALUE"),
         (v1::UpdateAppDataRequest { delete: vec![String::new()], ..good() }, "INVALID_VALUE"),
         (set("", "x".into()), "INVALID_VALUE"),
