@@ -194,7 +194,7 @@ call ReportService/ReportError "{$app, \"unit\": \"web/0\", \"error\": {$error, 
 call ApplicationService/ListFaults "{$app}" ERROR_CLASS_FATAL LEVEL_ERROR '"target": "pg"'
 call ApplicationService/ResolveHold "{$app, \"unit\": \"web/0\", \"component\": \"db\",
   \"resolution\": \"HOLD_RESOLUTION_SKIP\"}" '"releasedCount": 1'
-refuse ReportService/ReportError "{$app, \"unit\": \"web/0\", \"error\": {$error, \"reason\": \"NotSo\"}}" \
+refuse ReportService/ReportError "{$app, \"unit\": \"web/0\", \"error\": {$error, \"reason\": \"Not So\"}}" \
   InvalidArgument INVALID_VALUE
 
 # 10. Remove the unit and the application.
