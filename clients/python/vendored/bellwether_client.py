@@ -4742,7 +4742,7 @@ def _define_classes():
         "UNCLASSIFIED~~InternalError~~\n"
         "\n"
         "acme~acme~~http\n"
-        "BLOCKED~~~too many certificates|too many failed authorizations|too many new orders~\n"
+        "BLOCKED-~~~too many certificates|too many failed authorizations|too many new orders~\n"
         "CONFLICT~~~acme:error:badnonce~\n"
         "CONFLICT~~badNonce urn:ietf:params:acme:error:badNonce urn:acme:error:badNonce~~\n"
         "THROTTLED~~~acme:error:ratelimited~\n"

@@ -80,9 +80,10 @@ pub fn report_all(
 /// dropped then. A set has no such order: it is computed when it is sent, and its observation times
 /// say when levels began.
 fn is_late(draft: &Draft<'_>, reporter: &Reporter, old: Option<&Status>, new: &NewStatus) -> bool {
-    let incarnation = incarnation_of(draft, reporter);
-    let observed = new.observe_time.map(|at| at.min(draft.now));
-    old.is_some_and(|old| old.outdates(observed, incarnation))
+    let (Some(old), Some(observed)) = (old, new.observe_time) else { return false };
+    // Most reports repeat the time or have a later one, and need no look at their unit.
+    let observed = observed.min(draft.now);
+    old.is_observed_after(observed) && old.is_of(incarnation_of(draft, reporter))
 }
 
 /// Returns the incarnation that a report counts for: that of its sender, else the current one.

@@ -109,14 +109,25 @@ impl Status {
         }
     }
 
-    /// Returns whether a report, observed at this time, is older than the last one. Only two
-    /// observations of one incarnation have an order.
-    pub(super) fn outdates(&self, observe_time: Option<Timestamp>, incarnation: u64) -> bool {
+    /// Returns whether the last report was observed after this time.
+    pub(super) fn is_observed_after(&self, time: Timestamp) -> bool {
+        let (last, _) = self.last_observation();
+        last.is_some_and(|last| time < last)
+    }
+
+    /// Returns whether the last report is of this incarnation. Only two observations of one
+    /// incarnation have an order.
+    pub(super) fn is_of(&self, incarnation: u64) -> bool {
+        self.last_observation().1 == incarnation
+    }
+
+    /// Returns when the last report was observed, and its incarnation. A status that is held back
+    /// keeps its last report apart.
+    fn last_observation(&self) -> (Option<Timestamp>, u64) {
         let latest = self.held.as_ref().and_then(|held| held.latest.as_ref());
-        let (last, of) = latest.map_or((self.observe_time, self.incarnation), |latest| {
+        latest.map_or((self.observe_time, self.incarnation), |latest| {
             (latest.observe_time, latest.incarnation)
-        });
-        of == incarnation && last.zip(observe_time).is_some_and(|(last, new)| new < last)
+        })
     }
 
     /// Returns when the status becomes stale without a repeat, if it is not yet.
