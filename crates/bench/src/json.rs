@@ -17,7 +17,7 @@ use http_body::Body as _;
 use serde_json::json;
 use tonic::Status;
 use tonic::body::Body;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 use tower::ServiceExt;
 
 use crate::Load;
@@ -63,6 +63,9 @@ pub async fn run(args: Json) -> anyhow::Result<()> {
     // One for each way: both send the same reports, which change something once.
     let by_json = Server::start(&Place::Memory, &site).await?;
     let by_grpc = Server::start(&Place::Memory, &site).await?;
+    for server in [&by_json, &by_grpc] {
+        create_applications(server).await?;
+    }
     drop(progress);
     let contender = |called: Called| {
         let server = if called.is_json() { &by_json } else { &by_grpc };
@@ -72,7 +75,6 @@ pub async fn run(args: Json) -> anyhow::Result<()> {
         })
     };
     let mut rows = Vec::new();
-    // Reports come first, because the reads need applications.
     for (work, ours, peer) in [
         ("Unary ReportStatus as JSON, beside gRPC", Called::ReportByJson, Called::ReportByGrpc),
         ("Unary GetApplication as JSON, beside gRPC", Called::ReadByJson, Called::ReadByGrpc),
@@ -96,6 +98,17 @@ pub async fn run(args: Json) -> anyhow::Result<()> {
         warm_up_seconds: args.load.warm_up,
     };
     Report { machine, sent, rows }.print(args.load.json)
+}
+
+/// Creates the applications that the reads need, however few reports a short measurement makes.
+async fn create_applications(server: &Server) -> anyhow::Result<()> {
+    let channel = Endpoint::from_shared(format!("http://{}", server.grpc))?.connect().await?;
+    let mut client = ReportServiceClient::new(channel);
+    // Numbers that no measurement reaches: its reports must change their statuses.
+    for sequence in (0..ingest::APPLICATIONS).map(|n| u64::MAX - n) {
+        client.report_status(ingest::report(sequence)).await?;
+    }
+    Ok(())
 }
 
 impl Called {

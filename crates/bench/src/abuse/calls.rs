@@ -31,17 +31,21 @@ pub async fn run(
         {
             counts.connected();
             let mut grpc = Grpc::new(channel);
-            while let Ok(()) = call(&mut grpc, path, &message).await {
-                counts.add(message.len(), 1);
-            }
+            while let Ok(()) = call(&mut grpc, path, &message, &counts).await {}
         }
         sleep(PAUSE).await;
     }
 }
 
-/// Makes one call. A refusal is an answer too.
-async fn call(grpc: &mut Grpc<Channel>, path: &'static str, message: &Bytes) -> Result<(), Status> {
+/// Makes one call, and counts it as it begins. A refusal is an answer too.
+async fn call(
+    grpc: &mut Grpc<Channel>,
+    path: &'static str,
+    message: &Bytes,
+    counts: &Counts,
+) -> Result<(), Status> {
     grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+    counts.add(message.len(), 1);
     let path = PathAndQuery::from_static(path);
     match grpc.unary(Request::new(message.clone()), path, Raw).await {
         Err(status) if status.code() == Code::Unavailable => Err(status),
