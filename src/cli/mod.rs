@@ -68,6 +68,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bellwether_client::Client;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -274,6 +275,12 @@ fn run_client(command: ClientCommand, context: &Context) -> anyhow::Result<Exit>
             _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
         }
     });
+    if let Some(since) = context.client.get().and_then(Client::as_of) {
+        say(&format!(
+            "the server has had no contact with its store since {since}: the answer is from its \
+             memory"
+        ));
+    }
     // A read of stdin cannot be cancelled; it must not delay the exit.
     runtime.shutdown_background();
     result

@@ -8,6 +8,7 @@ use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 use bellwether::proto::v1::watch_applications_response::Event;
 
+use crate::cli::run;
 use crate::redis::Redis;
 use crate::server::{Server, eventually, get, mk_report, reason};
 
@@ -140,12 +141,17 @@ async fn without_redis_reads_continue_and_reports_are_refused() {
     assert_eq!(application(&server, "web", 0).await, before);
     let read = server.applications().await.get_application(get("web")).await.unwrap();
     assert!(read.metadata().contains_key("bellwether-as-of"), "{:?}", read.metadata());
+    let from_memory = "no contact with its store since";
+    let said = run(&server, &["status", "web"]);
+    assert_eq!(said.err.matches(from_memory).count(), 1, "{}", said.err);
     redis.restart();
     eventually("reports are taken again", async || {
         reports.report_status(mk_report("web", "web/0", Level::Error, "down")).await.ok()
     })
     .await;
     assert_eq!(application(&server, "web", 0).await.status.unwrap().level(), Level::Error);
+    let said = run(&server, &["status", "web"]);
+    assert!(!said.err.contains(from_memory), "{}", said.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]

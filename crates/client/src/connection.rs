@@ -1,5 +1,6 @@
 //! One connection to one server.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tonic::codegen::http::uri::PathAndQuery;
@@ -34,6 +35,9 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(4);
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 
+/// Metadata of a read that the server answers from memory because its store is unreachable.
+const AS_OF: &str = "bellwether-as-of";
+
 /// The transport of the stubs: a connection, and the token of each call.
 pub type Transport = InterceptedService<Channel, Bearer>;
 
@@ -46,6 +50,7 @@ pub struct Client {
     security: Security,
     bearer: Bearer,
     deadline: Duration,
+    as_of: Arc<Mutex<Option<String>>>,
 }
 
 impl Client {
@@ -77,7 +82,7 @@ impl Client {
         bearer.check()?;
         let channel = endpoint.connect().await.map_err(|cause| Error::unreachable(url, &cause))?;
         let (url, deadline) = (url.to_string(), CALL_DEADLINE);
-        Ok(Client { url, endpoint, channel, security, bearer, deadline })
+        Ok(Client { url, endpoint, channel, security, bearer, deadline, as_of: Arc::default() })
     }
 
     /// Sets the deadline of each call on this connection. The default is 30 s.
@@ -112,7 +117,7 @@ impl Client {
         let channel = endpoint.connect_lazy();
         let (security, bearer) = (Security::default(), Bearer::default());
         let (url, deadline) = (url.to_string(), CALL_DEADLINE);
-        Client { url, channel, endpoint, security, bearer, deadline }
+        Client { url, channel, endpoint, security, bearer, deadline, as_of: Arc::default() }
     }
 
     /// Returns the address of the server, as given.
@@ -188,7 +193,20 @@ impl Client {
     /// # Errors
     /// The error of the server or the transport.
     pub fn answer<T>(&self, result: Result<tonic::Response<T>, tonic::Status>) -> Result<T, Error> {
-        result.map(tonic::Response::into_inner).map_err(|status| self.error(status))
+        let response = result.map_err(|status| self.error(status))?;
+        let as_of = response.metadata().get(AS_OF).and_then(|value| value.to_str().ok());
+        *self.lock_as_of() = as_of.map(str::to_string);
+        Ok(response.into_inner())
+    }
+
+    /// Returns the time (RFC 3339) since when the server has had no contact with its store, if the
+    /// last answer on this connection was from memory.
+    pub fn as_of(&self) -> Option<String> {
+        self.lock_as_of().clone()
+    }
+
+    fn lock_as_of(&self) -> MutexGuard<'_, Option<String>> {
+        self.as_of.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Decodes the status with which a call or a stream of this client ended.
