@@ -89,9 +89,9 @@ impl Application {
         let mut batch = Vec::new();
         loop {
             let batch_max = self.inner.options.batch_max;
-            let (next_due, exists) = {
+            let (next_due, exists, must_stay) = {
                 let state = self.shared.state();
-                (state.next_due(), state.exists())
+                (state.next_due(), state.exists(), state.has_deadline_in_memory())
             };
             let due = self.wait_until_due(next_due).map(tokio::time::sleep);
             let shared = self.shared.clone();
@@ -110,7 +110,7 @@ impl Application {
                 },
                 () = shared.replay_queue.arrived() => Box::pin(self.look()).await,
                 Some(()) = OptionFuture::from(due) => Box::pin(self.serve(&mut batch)).await,
-                () = tokio::time::sleep(idle), if next_due.is_none() => {
+                () = tokio::time::sleep(idle), if !must_stay => {
                     // Waiting deadlines that only memory has must not be dropped.
                     self.retire();
                 }

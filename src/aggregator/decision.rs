@@ -33,6 +33,9 @@ pub(super) fn decide(
     moment: &Moment,
     together: &[Requests],
 ) -> Decision {
+    if together.is_empty() && state.is_abandoned(moment.judged) {
+        return Decision { outcomes: Vec::new(), ..decide_deletion(state, moment.now, None) };
+    }
     let mut draft = Draft::new(state, &inner.options.limits, moment.now);
     draft.judge_until(moment.judged);
     let Others { losses, all, in_namespace } = inner.schedule.others(&state.name);

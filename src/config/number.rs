@@ -282,6 +282,9 @@ table! {
         data_bytes_total_max: u64 => aggregator.limits.total.data_bytes, least 0;
         /// Texts, checkpoints and payloads of all applications.
         record_bytes_total_max: u64 => aggregator.limits.total.record_bytes;
+        /// Age at which an application without units, statuses, data, operations and a
+        /// configuration is deleted; 0 keeps it.
+        abandoned_after_seconds: SecondsOrNone => aggregator.limits.abandoned_after, least 0;
         /// Applications with series of their own at `/metrics`.
         metrics_applications_max: usize => metrics_applications_max, least 0;
         /// History of all applications; above it, new events lack their texts.
@@ -344,6 +347,9 @@ table! {
         defer_interval_seconds: Seconds => aggregator.limits.faults.defer_interval;
         /// Retries of one application in one second.
         retries_per_second_max: u32 => aggregator.limits.faults.retries_per_second_max;
+        /// Successes among the errors of one target, within `hard_after_seconds`, after which its
+        /// next error shows waiting; at most 16, 0 for never.
+        intermittent_count: u32 => aggregator.limits.faults.intermittent_count, least 0;
     }
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::data::{Data, DataHead};
 use crate::domain::deadline::Deadlines;
+use crate::domain::fault::relapse::Relapses;
 use crate::domain::fault::set::Faults;
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::index::Index;
@@ -93,6 +94,10 @@ pub struct Head {
     /// Those of earlier versions are not counted here.
     #[serde(default)]
     pub own_events: u64,
+    /// When the application is deleted unless something is reported before: it has no unit and
+    /// nothing else to keep.
+    #[serde(default)]
+    pub abandoned_until: Option<Timestamp>,
 }
 
 fn shared_config<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Config>, D::Error> {
@@ -165,6 +170,8 @@ pub enum Due {
     Operation(OperationId),
     /// A fault may move to the next stage, or its worker be asked to retry.
     Fault(Arc<FaultKey>),
+    /// The application may be deleted, because it has had no unit for long.
+    Abandoned,
 }
 
 /// The state of one application, with the indexes that make changes cheap.
@@ -181,6 +188,7 @@ pub struct AppState {
     pub(super) units: BTreeMap<UnitName, Box<Unit>>,
     pub(super) statuses: Statuses,
     pub(super) faults: Faults,
+    pub(super) relapses: Relapses,
     pub(super) data: Data,
     pub(super) requests: RequestLog,
     pub(super) operations: Operations,
@@ -200,6 +208,7 @@ impl AppState {
             units: BTreeMap::new(),
             statuses: Statuses::default(),
             faults: Faults::default(),
+            relapses: Relapses::default(),
             data: Data::new(),
             requests: RequestLog::default(),
             operations: Operations::default(),
@@ -222,6 +231,12 @@ impl AppState {
     /// Returns whether the application was reported or configured, and not deleted since.
     pub fn exists(&self) -> bool {
         !self.head.deleted
+    }
+
+    /// Returns whether the application has had no unit, and nothing else to keep, for so long that
+    /// it is deleted.
+    pub fn is_abandoned(&self, now: Timestamp) -> bool {
+        self.exists() && self.head.abandoned_until.is_some_and(|until| until <= now)
     }
 
     /// Returns one unit.
@@ -282,6 +297,11 @@ impl AppState {
     /// Returns the earliest moment at which time alone may change something.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Returns whether a deadline may be later in memory than in the store, or be there alone.
+    pub fn has_deadline_in_memory(&self) -> bool {
+        self.due.iter().any(|(_, due)| *due != Due::Abandoned)
     }
 
     /// Returns the operations: the open one and the finished ones.

@@ -47,7 +47,11 @@ pub fn delete(
     let removed = state.status_count() as u32;
     let outcome = Outcome { revision, changed: true, removed, ..Outcome::default() };
     let event = StatusEvent::new(now, revision, Cause::Deleted);
-    let event = StatusEvent { from: Some(old.summary.level), ..event };
+    let message = match state.is_abandoned(now) {
+        true => format!("without units since {}", old.update_time.to_utc()).into(),
+        false => "".into(),
+    };
+    let event = StatusEvent { from: Some(old.summary.level), message, ..event };
     let orphans = orphans(&state.operations, now);
     let head = Head {
         update_time: now,

@@ -62,7 +62,8 @@ pub fn expire(draft: &mut Draft<'_>) {
             Due::Fault(key) => move_fault(draft, &key),
             Due::ApplicationStatus => expire_application_status(draft),
             Due::Operation(_) => lapse_operations(draft),
-            Due::Lease => {}
+            // The lease has ended first of all, and a deletion is no part of a draft.
+            Due::Lease | Due::Abandoned => {}
         }
     }
 }

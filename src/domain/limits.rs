@@ -53,6 +53,10 @@ pub const REQUEST_TTL: Duration = Duration::from_secs(10 * 60);
 /// a process that was ending with its unit.
 pub const REMOVED_FOR: Duration = Duration::from_secs(10);
 
+/// How long an application without units is kept, unless configured: a month, so that a deployment
+/// that runs each fortnight, or is scaled to nothing over the holidays, keeps its history.
+pub const ABANDONED_AFTER_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// Silence after the last ttl before a unit is lost, unless configured: two missed minutes, as for
 /// Juju's agents.
 pub const LOST_AFTER_DEFAULT: Duration = Duration::from_secs(120);
@@ -216,6 +220,9 @@ pub struct Limits {
     /// Usage of the applications of one namespace together: units, statuses and bytes of data. The
     /// rest has no limit of its own.
     pub namespace: Usage,
+    /// How long an application without units, statuses, data and open operations is kept; `None`:
+    /// until it is deleted by a request.
+    pub abandoned_after: Option<Duration>,
     /// Thresholds and times of faults.
     pub faults: FaultSettings,
 }
@@ -234,6 +241,7 @@ impl Default for Limits {
             own_events_max: 1000,
             total: TOTAL,
             namespace: TOTAL,
+            abandoned_after: Some(ABANDONED_AFTER_DEFAULT),
             faults: FaultSettings::default(),
         }
     }
@@ -272,7 +280,13 @@ pub struct FaultSettings {
     pub defer_interval: Duration,
     /// Retries of one application that may fall into the same second.
     pub retries_per_second_max: u32,
+    /// Successes among the errors of one target, within `hard_after`, after which its next error
+    /// shows waiting; 0: never. At most [`INTERMITTENT_COUNT_MAX`] count.
+    pub intermittent_count: u32,
 }
+
+/// The most successes that [`FaultSettings::intermittent_count`] can require.
+pub const INTERMITTENT_COUNT_MAX: u32 = 16;
 
 impl Default for FaultSettings {
     fn default() -> FaultSettings {
@@ -292,6 +306,8 @@ impl Default for FaultSettings {
             defer_interval: Duration::from_secs(30),
             // A returning target must not be overloaded by all that waited for it.
             retries_per_second_max: 100,
+            // The fourth error in ten minutes is no chance either.
+            intermittent_count: 3,
         }
     }
 }

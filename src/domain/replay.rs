@@ -179,6 +179,8 @@ impl AppState {
         let old: Vec<Rank> = faults.clone().filter_map(|key| self.rank_of_fault(key)).collect();
         old.iter().for_each(|rank| self.index.remove(rank));
         own_ranks(&self.head).for_each(|rank| self.index.remove(&rank));
+        // Not left to come up, as others are: that would be a month later.
+        self.head.abandoned_until.map(|at| self.due.remove(&(at, Due::Abandoned)));
         self.head = transition.head.clone();
         let moved = self.write(transition);
         let singles = moved.into_iter().filter(|(key, ..)| !whole.contains(&key.unit));
@@ -247,16 +249,7 @@ impl AppState {
                     self.forget_deadline(key, old.as_deref(), None);
                     moved.push((key, old, None));
                 }
-                Write::Fault(key, fault) => {
-                    let deadlines = self.deadlines();
-                    let old = self.faults.get(key).and_then(|fault| deadlines.of_fault(fault));
-                    let at = fault.as_ref().and_then(|fault| deadlines.of_fault(fault));
-                    if let Some(old) = old {
-                        self.due.remove(&(old, Due::Fault(key.clone())));
-                    }
-                    self.due.extend(at.map(|at| (at, Due::Fault(key.clone()))));
-                    self.faults.put(key.clone(), fault.clone());
-                }
+                Write::Fault(key, fault) => self.write_fault(key, fault.as_ref(), transition.time),
                 Write::Data(key, Some(value)) => {
                     self.data.insert(key.clone(), value.clone());
                 }
@@ -277,10 +270,30 @@ impl AppState {
                 Write::Payload(id, payload) => self.operations.put_payload(id, payload.as_ref()),
             }
         }
-        for due in [Due::ApplicationStatus, Due::Lease] {
+        for due in [Due::ApplicationStatus, Due::Lease, Due::Abandoned] {
             self.due.extend(self.deadline(&due).map(|at| (at, due)));
         }
         moved
+    }
+
+    /// Writes or removes a fault, and counts the end of one.
+    fn write_fault(&mut self, key: &Arc<FaultKey>, fault: Option<&Arc<Fault>>, now: Timestamp) {
+        let deadlines = self.deadlines();
+        let old = self.faults.get(key);
+        let ended = old.filter(|old| fault.is_none() && old.may_relapse());
+        let was_intermittent = ended.map(|ended| ended.intermittent.is_some());
+        let old = old.and_then(|fault| deadlines.of_fault(fault));
+        let at = fault.and_then(|fault| deadlines.of_fault(fault));
+        if let Some(old) = old {
+            self.due.remove(&(old, Due::Fault(key.clone())));
+        }
+        self.due.extend(at.map(|at| (at, Due::Fault(key.clone()))));
+        self.faults.put(key.clone(), fault.cloned());
+        match was_intermittent {
+            Some(true) => self.relapses.forget(key),
+            Some(false) => self.relapses.count(key, now),
+            None => {}
+        }
     }
 
     /// Removes the deadlines that a status no longer has. Best effort: if a repeat has moved one,
@@ -345,6 +358,7 @@ impl AppState {
             Due::ApplicationStatus => self.head.application_status.as_ref()?.expire_time,
             Due::Operation(id) => deadlines.of_operation(self.operations.get(id)?),
             Due::Lease => deadlines.of_lease(self.head.lease.as_ref()?),
+            Due::Abandoned => self.head.abandoned_until,
         }
     }
 
@@ -395,7 +409,7 @@ impl AppState {
         let operations = self.operations.iter();
         let operations = operations
             .filter_map(|(id, o)| Some((deadlines.of_operation(o)?, Due::Operation(id.clone()))));
-        let single = [Due::ApplicationStatus, Due::Lease].into_iter();
+        let single = [Due::ApplicationStatus, Due::Lease, Due::Abandoned].into_iter();
         let single = single.filter_map(|due| Some((self.deadline(&due)?, due)));
         self.due = statuses.chain(units).chain(faults).chain(operations).chain(single).collect();
     }

@@ -171,6 +171,7 @@ mod tests {
             incarnation: 0,
             held_since: held_since.map(Timestamp::new),
             while_stopping: false,
+            intermittent: None,
         })
     }
 

@@ -1,15 +1,21 @@
 //! Single cases of the deletion of an application: what its head and its operations keep.
 
+use std::sync::Arc;
+
+use bellwether::domain::bytes::Bytes;
 use bellwether::domain::command::Command;
+use bellwether::domain::data::DataPatch;
 use bellwether::domain::delete::delete;
+use bellwether::domain::leadership::Claim;
 use bellwether::domain::level::Level;
 use bellwether::domain::name::OperationId;
 use bellwether::domain::operation::Reason;
 use bellwether::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
+use bellwether::domain::policy::{ConfigPatch, Policy};
 use bellwether::domain::status::Kind;
 use bellwether::domain::usage::StoredCounts;
 
-use crate::case::{Case, new_operation, push, time, unit};
+use crate::case::{Case, configure, new_operation, push, reporter, time, unit};
 
 fn id(name: &str) -> OperationId {
     OperationId::new(name).unwrap()
@@ -98,4 +104,63 @@ fn an_operation_that_is_late_when_its_application_is_deleted_is_orphaned() {
     // It does not block an operation of a new application of the name.
     let next = NewOperation { deadline: None, ..new_operation() };
     operate(&mut case, "next", OperationAction::Begin(next.into()));
+}
+
+#[test]
+fn an_application_whose_last_unit_was_removed_is_deleted_after_a_month() {
+    let mut case = Case::new();
+    case.run(push("web/0", Level::Active, None));
+    assert_eq!(case.state.head().abandoned_until, None);
+    case.at(5).run(Command::RemoveUnit(unit("web/0")));
+    let month = 30 * 24 * 3600;
+    assert_eq!(case.state.next_due(), Some(time(5 + month)));
+    assert!(!case.state.is_abandoned(time(4 + month)) && case.state.is_abandoned(time(5 + month)));
+    delete_all(case.at(5 + month));
+    assert!(!case.state.exists() && !case.state.is_abandoned(time(9 + month)));
+    assert_eq!(case.state.next_due(), None);
+}
+
+fn be_strict(case: &mut Case) {
+    let policy = Some(Policy::Strict);
+    case.run(configure(ConfigPatch { policy, ..ConfigPatch::default() }));
+}
+
+/// Lets the unit lead, and store data.
+fn keep_data(case: &mut Case) {
+    case.run(Command::ClaimLeadership(reporter("web/0"), None));
+    let claim = Claim { unit: unit("web/0"), lease_epoch: 1, decided_outside: false };
+    let set = [(Arc::from("key"), Bytes::from(b"value".to_vec()))].into();
+    case.run(Command::UpdateData(claim, DataPatch { set, ..DataPatch::default() }));
+}
+
+#[test]
+fn an_application_with_anything_to_keep_is_not_abandoned() {
+    let one: [fn(&mut Case); 4] = [
+        be_strict,
+        keep_data,
+        |case| operate(case, "open", OperationAction::Begin(new_operation().into())),
+        |case| {
+            case.run(push("web/1", Level::Active, None));
+        },
+    ];
+    for set in one {
+        let mut case = Case::new();
+        case.run(push("web/0", Level::Active, None));
+        set(&mut case);
+        case.run(Command::RemoveUnit(unit("web/0")));
+        assert_eq!(case.state.head().abandoned_until, None);
+    }
+}
+
+#[test]
+fn a_report_ends_the_wait_of_an_abandoned_application() {
+    let mut case = Case::new();
+    case.run(push("web/0", Level::Active, None));
+    case.run(Command::RemoveUnit(unit("web/0")));
+    assert!(case.state.head().abandoned_until.is_some());
+    case.at(60).run(push("web/1", Level::Active, None));
+    assert_eq!((case.state.head().abandoned_until, case.state.next_due()), (None, None));
+    case.limits.abandoned_after = None;
+    case.run(Command::RemoveUnit(unit("web/1")));
+    assert_eq!(case.state.head().abandoned_until, None);
 }

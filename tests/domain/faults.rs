@@ -172,7 +172,12 @@ struct Run {
 
 impl Run {
     fn new() -> Run {
-        let settings = FaultSettings { retries_per_second_max: 2, ..FaultSettings::default() };
+        // The model has no errors that alternate with successes: `relapses` has them.
+        let settings = FaultSettings {
+            retries_per_second_max: 2,
+            intermittent_count: 0,
+            ..FaultSettings::default()
+        };
         let state = AppState::empty(app_name(), Revision(0));
         Run {
             limits: Limits { faults: settings, ..Limits::default() },

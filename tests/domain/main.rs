@@ -41,6 +41,7 @@ mod passing;
 mod properties;
 mod quotas;
 mod records;
+mod relapses;
 mod requests;
 mod rules;
 mod silence;

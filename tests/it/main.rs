@@ -16,6 +16,7 @@ mod server;
 #[path = "../../src/store/redis/testing/mod.rs"]
 mod testing;
 
+mod abandoned;
 mod attend;
 mod bad_frames;
 mod bad_input;

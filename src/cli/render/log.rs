@@ -83,7 +83,9 @@ fn text(event: &StatusEvent) -> String {
         EventKind::Leader => leadership(event),
         EventKind::Hold => hold(event),
         EventKind::Unit => unit(event),
-        EventKind::Application if event.cause == "Deleted" => "deleted".to_string(),
+        EventKind::Application if event.cause == "Deleted" => {
+            with_message("deleted", &event.message)
+        }
         EventKind::Operation => moved(event, "over"),
         _ => moved(event, end(&event.cause)),
     }

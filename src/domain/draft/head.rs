@@ -160,6 +160,10 @@ impl<'a> HeadDraft<'a> {
         self.after.summary = Arc::new(summary);
     }
 
+    pub(super) fn set_abandoned_until(&mut self, until: Option<Timestamp>) {
+        self.after.abandoned_until = until;
+    }
+
     pub(super) fn set_counts(&mut self, counts: StoredCounts) {
         if self.visible || counts != self.base.counts.unwrap_or_default() {
             self.after.counts = Some(counts);

@@ -4,6 +4,7 @@
 //! Each topic has a part of the draft with private fields. The methods here keep the parts
 //! consistent with each other; the rules of a topic are functions in its own folder.
 
+mod abandoned;
 mod contacts;
 mod event_log;
 mod head;
@@ -182,6 +183,7 @@ impl<'a> Draft<'a> {
             let summary = self.summary();
             self.log_summary(&summary);
             self.head.set_summary(summary);
+            self.head.set_abandoned_until(self.abandoned_until());
         }
         self.head.set_counts(self.usage.counts());
         let contacts = std::mem::take(&mut self.contacts);
@@ -224,6 +226,7 @@ impl<'a> Draft<'a> {
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
             .chain(operations.filter_map(|(_, o)| deadlines.of_operation(o)))
             .chain(self.head.lease.as_ref().and_then(|lease| deadlines.of_lease(lease)))
+            .chain(self.head.abandoned_until)
             .chain(kept.map(|(at, _)| *at))
             .min()
     }
@@ -233,7 +236,7 @@ impl<'a> Draft<'a> {
             Due::Status(key) | Due::Calm(key) => !self.statuses.contains(key),
             Due::Unit(name) => !self.units.contains(name),
             Due::Fault(key) => !self.faults.contains(key),
-            Due::ApplicationStatus | Due::Lease | Due::Operation(_) => false,
+            Due::ApplicationStatus | Due::Lease | Due::Abandoned | Due::Operation(_) => false,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::domain::classify::finding::{Class, Finding};
 use crate::domain::draft::Draft;
 use crate::domain::fault::set::second;
-use crate::domain::fault::{Fault, FaultKey, NewError, Resolution};
+use crate::domain::fault::{Fault, FaultKey, Intermittent, NewError, Resolution};
 use crate::domain::history::{Cause, Change, StatusEvent, Subject};
 use crate::domain::message::same_text;
 use crate::domain::name::{PartName, UnitName};
@@ -96,6 +96,12 @@ pub fn report_error(
             let (settings, met) = (&draft.limits.faults, (incarnation, draft.now));
             let (old, whose) = (old.as_deref(), (&draft.base.name, &key));
             let new = Fault::after_error(old, whose, error.clone(), settings, met);
+            let new = match draft.base.relapses.since(&key, settings, draft.now) {
+                Some(since) if old.is_none() && new.class().counts_as_attempt() => {
+                    new.alternating(&key, since, settings)
+                }
+                _ => new,
+            };
             let while_stopping = old.map_or(stops, |old| old.while_stopping);
             with_place(draft, Fault { while_stopping, ..new }, old)
         }
@@ -133,13 +139,27 @@ pub fn resolve_error(
     let incarnation = reporter.incarnation.unwrap_or(current);
     let mut removed = 0;
     for (key, fault) in meant(draft) {
-        if fault.ends_with_success_of(incarnation, generation) {
+        if !fault.ends_with_success_of(incarnation, generation) || fault.has_recovered() {
+            continue;
+        }
+        if let Some(intermittent) = fault.intermittent {
+            recover(draft, key, &fault, intermittent);
+            changed = true;
+        } else {
             end_fault(draft, &key, &fault, Cause::ErrorResolved, "");
             removed += 1;
         }
     }
     changed |= 0 < removed;
     Ok(Outcome { changed, removed, ..Outcome::default() })
+}
+
+/// Keeps an intermittent fault after a success, until no error came for a while.
+fn recover(draft: &mut Draft<'_>, key: Arc<FaultKey>, old: &Fault, intermittent: Intermittent) {
+    let new = old.recovered(&key, intermittent, &draft.limits.faults, draft.now);
+    log_fault(draft, &key, Some(old), Some(&new), Cause::ErrorResolved, "");
+    cancel_callback(draft, &key.unit, &key.topic());
+    draft.put_fault(key, Some(Arc::new(new)));
 }
 
 /// Releases a held component on behalf of an operator.
@@ -154,7 +174,7 @@ pub fn resolve_hold(
     let faults = draft.faults.of(unit, Some(component));
     let removed = faults.len() as u32;
     for (key, fault) in faults {
-        if resolution == Resolution::Skip {
+        if resolution == Resolution::Skip || fault.has_recovered() {
             end_fault(draft, &key, &fault, Cause::HoldSkipped, why);
             continue;
         }
@@ -174,6 +194,10 @@ pub fn move_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>) {
     let is_asked = |fault: &Fault| fault.ask_time.is_some_and(|at| at <= now);
     let Some(old) = draft.faults.get(key).cloned() else { return };
     if !is_over(&old) && !is_asked(&old) {
+        return;
+    }
+    if is_over(&old) && old.has_recovered() {
+        end_fault(draft, key, &old, Cause::ErrorResolved, "");
         return;
     }
     let mut fault = (*old).clone();

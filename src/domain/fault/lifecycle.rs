@@ -2,7 +2,7 @@
 
 use crate::domain::classify::finding::Class;
 use crate::domain::fault::retry::{Met, Whose, wait};
-use crate::domain::fault::{Fault, FaultKey, NewError, Stage};
+use crate::domain::fault::{Fault, FaultKey, Intermittent, NewError, Stage};
 use crate::domain::limits::FaultSettings;
 use crate::domain::message::same_text;
 use crate::domain::time::Timestamp;
@@ -52,6 +52,10 @@ impl Fault {
             incarnation,
             held_since: held.filter(|_| holds),
             while_stopping: old.is_some_and(|old| old.while_stopping),
+            intermittent: old
+                .and_then(|old| old.intermittent)
+                .filter(|_| counts)
+                .map(|intermittent| Intermittent { recovered: false, ..intermittent }),
             error,
         };
         fault.staged(old, settings, now).shown_after(old, key, now)
@@ -71,6 +75,40 @@ impl Fault {
             Stage::Waiting | Stage::Unreachable => (Stage::Unreachable, None),
         };
         Fault { stage, stage_ends, ..self.clone() }.shown_after(Some(self), key, now)
+    }
+
+    /// Returns the fault as one whose errors alternate with successes since a time.
+    pub(in crate::domain) fn alternating(
+        self,
+        key: &FaultKey,
+        since: Timestamp,
+        settings: &FaultSettings,
+    ) -> Fault {
+        let intermittent = Some(Intermittent { since, recovered: false });
+        let now = self.last;
+        Fault { intermittent, ..self }.staged(None, settings, now).shown_after(None, key, now)
+    }
+
+    /// Returns an intermittent fault after a success: it ends with its stage.
+    pub(in crate::domain) fn recovered(
+        &self,
+        key: &FaultKey,
+        intermittent: Intermittent,
+        settings: &FaultSettings,
+        now: Timestamp,
+    ) -> Fault {
+        let fault = Fault {
+            attempts: 0,
+            attempts_left: settings.hard_count,
+            failing_since: None,
+            stage: Stage::Waiting,
+            stage_ends: Some(now.after(settings.hard_after)),
+            retry_time: None,
+            ask_time: None,
+            intermittent: Some(Intermittent { recovered: true, ..intermittent }),
+            ..self.clone()
+        };
+        fault.shown_after(Some(self), key, now)
     }
 
     /// Returns the fault after an operator released it, with a fresh budget of attempts.
@@ -97,6 +135,7 @@ impl Fault {
         let Some(since) = self.failing_since else {
             return Fault { stage: Stage::Quiet, stage_ends: None, ..self };
         };
+        let is_intermittent = self.intermittent.is_some();
         let mut soft = since.after(settings.soft_after);
         let mut hard = since.after(settings.hard_after);
         let mut stage = Stage::Quiet;
@@ -110,7 +149,7 @@ impl Fault {
         let by_age = |at: Timestamp, count: u32| count <= attempts || at <= now;
         if by_age(hard, settings.hard_count) {
             stage = Stage::Unreachable;
-        } else if by_age(soft, settings.soft_count) {
+        } else if is_intermittent || by_age(soft, settings.soft_count) {
             stage = stage.max(Stage::Waiting);
         }
         let stage_ends = match stage {
@@ -165,7 +204,12 @@ impl Fault {
                 let how = if self.has_no_answer() { "unreachable" } else { "failing" };
                 format!("{how} since {}: ", since.to_utc())
             }
-            _ => String::new(),
+            _ => match self.intermittent {
+                Some(Intermittent { since, .. }) => {
+                    format!("failing on and off since {}: ", since.to_utc())
+                }
+                None => String::new(),
+            },
         };
         format!("{since}{about}{says}").into()
     }

@@ -11,11 +11,13 @@
 //! (`THROTTLED`, `CONFLICT`) take the same way by time alone, not before the time that the peer
 //! named. Other classes give their level immediately, see [`Class::level_at_once`]; a class that
 //! [`holds`](Class::holds) stops its component until an operator releases it. A fault contributes
-//! beside the statuses of its component and never replaces them.
+//! beside the statuses of its component and never replaces them. A fault whose errors alternate
+//! with successes shows waiting across them, see [`relapse`].
 
 pub(super) mod apply;
 pub(super) mod draft;
 mod lifecycle;
+pub mod relapse;
 pub(super) mod retry;
 pub(super) mod set;
 
@@ -30,6 +32,7 @@ use crate::domain::name::{PartName, UnitName};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Topic;
 
+pub use self::relapse::Intermittent;
 pub use self::set::Faults;
 
 /// Identity of a fault: at most one is open for each key.
@@ -147,9 +150,12 @@ pub struct Fault {
     /// Since when the fault holds its component.
     pub held_since: Option<Timestamp>,
     /// Whether the unit had announced its stop when it met the first error: the fault then ends
-    /// with the incarnation. Not written if not.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// with the incarnation.
+    #[serde(default)]
     pub while_stopping: bool,
+    /// Present if the errors of the target alternate with successes.
+    #[serde(default)]
+    pub intermittent: Option<Intermittent>,
 }
 
 impl Fault {
@@ -180,8 +186,20 @@ impl Fault {
             (Class::Conflict, Stage::Unreachable) => "Conflict",
             (_, Stage::Unreachable) if self.has_no_answer() => "Unreachable",
             (_, Stage::Unreachable) => "Failing",
+            _ if self.intermittent.is_some() => "Intermittent",
             _ => "Retrying",
         }
+    }
+
+    /// Returns whether a success ends the fault at once, so that another error may follow soon.
+    pub(super) fn may_relapse(&self) -> bool {
+        self.class().counts_as_attempt()
+    }
+
+    /// Returns whether the last result of the target was a success, and the fault stays only
+    /// because its errors alternate with successes.
+    pub fn has_recovered(&self) -> bool {
+        self.intermittent.is_some_and(|intermittent| intermittent.recovered)
     }
 
     /// Returns whether nothing answered the last call.

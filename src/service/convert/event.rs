@@ -22,7 +22,7 @@ pub fn event(event: &StatusEvent) -> v1::StatusEvent {
         cause: format!("{:?}", event.cause),
         kind: kind_of(event) as i32,
         changes: event.changes.iter().map(change).collect(),
-        actor: actor(event.cause) as i32,
+        actor: actor(event) as i32,
     }
 }
 
@@ -68,8 +68,10 @@ fn kind_of(event: &StatusEvent) -> v1::EventKind {
     }
 }
 
-fn actor(cause: Cause) -> v1::EventActor {
-    match cause {
+fn actor(event: &StatusEvent) -> v1::EventActor {
+    match event.cause {
+        // Without units for long: a deletion by a request has no message.
+        Cause::Deleted if !event.message.is_empty() => v1::EventActor::Server,
         Cause::Operation | Cause::UnitRemoved => v1::EventActor::Unspecified,
         Cause::Reported
         | Cause::Replaced

@@ -155,6 +155,7 @@ fn mk_head() -> Head {
         data: DataHead::default(),
         counts: None,
         own_events: 0,
+        abandoned_until: None,
     }
 }
 
