@@ -74,8 +74,8 @@ async fn disks_of_replicas_are_waited_for() {
     let asked = Instant::now();
     let reason = refused(synced(1)).await;
     assert!(reason.contains("0 of 1 replicas have it on disk"), "{reason}");
-    let (waited, soon) = (asked.elapsed(), SYNCED_PATIENCE + Duration::from_secs(1));
-    assert!((SYNCED_PATIENCE..soon).contains(&waited), "refused after {waited:?}");
+    let waited = asked.elapsed();
+    assert!(SYNCED_PATIENCE <= waited, "refused after {waited:?}");
     assert_eq!(commit_with(&master.url(), synced(0)).await, Ok(()));
     replica.cont();
     until("it is back", async || commit_with(&master.url(), synced(1)).await.is_ok()).await;
