@@ -137,21 +137,21 @@ pub fn resolve_error(
     let mut changed = note_contact(draft, reporter);
     let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
     let incarnation = reporter.incarnation.unwrap_or(current);
-    let mut removed = 0;
+    let mut resolved = 0;
     for (key, fault) in meant(draft) {
-        if !fault.ends_with_success_of(incarnation, generation) || fault.has_recovered() {
+        if !fault.ends_with_success_of(incarnation, generation) {
             continue;
         }
-        if let Some(intermittent) = fault.intermittent {
-            recover(draft, key, &fault, intermittent);
-            changed = true;
-        } else {
-            end_fault(draft, &key, &fault, Cause::ErrorResolved, "");
-            removed += 1;
+        resolved += 1;
+        match fault.intermittent {
+            None => end_fault(draft, &key, &fault, Cause::ErrorResolved, ""),
+            // One more success is no news.
+            Some(_) if fault.has_recovered() => continue,
+            Some(intermittent) => recover(draft, key, &fault, intermittent),
         }
+        changed = true;
     }
-    changed |= 0 < removed;
-    Ok(Outcome { changed, removed, ..Outcome::default() })
+    Ok(Outcome { changed, removed: resolved, ..Outcome::default() })
 }
 
 /// Keeps an intermittent fault after a success, until no error came for a while.
