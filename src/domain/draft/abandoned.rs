@@ -24,6 +24,8 @@ impl Draft<'_> {
             || Config { external_leader: None, ..(*head.config).clone() } != Config::default();
         self.usage.counts().statuses == 0
             && head.application_status.is_none()
+            // An operation that failed stays in sight until the next one.
+            && head.operation.is_none()
             && head.lease.is_none()
             && head.data.bytes == 0
             && !self.operations.iter().any(|(_, operation)| Operation::is_open(operation))
