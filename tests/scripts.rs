@@ -4,6 +4,7 @@
 //! ```text
 //! t=5s report web/0 db blocked "add a relation" action="juju integrate web db" ttl=90s
 //! + report web/1 db active          (in the same commit as the line before)
+//! report web/0 job waiting "later" ends_after=60s
 //! stop web/0        confirm web/0
 //! replace web/0 ; db active "ok" ; cache waiting "warming up"
 //! clear web/0 component=db kind=push

@@ -20,7 +20,7 @@ use crate::proto::v1::{
 pub enum KindWord {
     /// Replaced as a set at each check.
     Pull = StatusKind::Pull as isize,
-    /// Kept until cleared, replaced or expired.
+    /// Kept until it is cleared or replaced, or until its end.
     Push = StatusKind::Push as isize,
 }
 
@@ -68,6 +68,9 @@ pub struct Args {
     /// How long the status is valid without a repeat: 90s, 5m
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     ttl: Option<Duration>,
+    /// How long the status lasts without a repeat, from 1s to 30d; then the server removes it
+    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    ends_after: Option<Duration>,
     /// Cut a message, short message, check or action that is too long, instead of failing
     #[arg(long)]
     cut_long_texts: bool,
@@ -120,6 +123,7 @@ fn request(
         labels: args.labels.into_iter().collect(),
         observe_time: None,
         ttl: args.ttl.map(span::on_wire),
+        end_after: args.ends_after.map(span::on_wire),
     };
     Ok(ReportStatusRequest {
         incarnation: args.incarnation,
@@ -173,6 +177,8 @@ mod tests {
             "db",
             "--ttl",
             "90s",
+            "--ends-after",
+            "10m",
             "--label",
             "a=b=c",
             "--priority",
@@ -189,6 +195,7 @@ mod tests {
         assert_eq!(status.level(), Level::Blocked);
         assert_eq!(status.kind(), StatusKind::Pull);
         assert_eq!(status.ttl.expect("a ttl").seconds, 90);
+        assert_eq!(status.end_after.expect("an end").seconds, 600);
         assert_eq!(status.labels.get("a").map(String::as_str), Some("b=c"));
         assert_eq!(status.priority, -3);
     }

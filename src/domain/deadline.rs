@@ -25,9 +25,20 @@ pub struct Deadlines<'a> {
 
 impl Deadlines<'_> {
     /// Returns when a status becomes stale without a repeat, if it is not yet.
-    pub fn of_status(self, status: &Status) -> Option<Timestamp> {
+    pub fn of_ttl(self, status: &Status) -> Option<Timestamp> {
         let ttl = status.ttl().unwrap_or_default();
         status.deadline().map(|at| self.outages.moved(at, ttl))
+    }
+
+    /// Returns when a status ends without a repeat.
+    pub fn of_end(self, status: &Status) -> Option<Timestamp> {
+        let length = status.end_after().unwrap_or_default();
+        status.end_time.map(|at| self.outages.moved(at, length))
+    }
+
+    /// Returns when time alone changes a status: it becomes stale, or ends.
+    pub fn of_status(self, status: &Status) -> Option<Timestamp> {
+        self.of_ttl(status).into_iter().chain(self.of_end(status)).min()
     }
 
     /// Returns when a flapping status is calm.

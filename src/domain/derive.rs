@@ -9,6 +9,7 @@ use crate::domain::operation::words::SUCCESS_PRECEDENCE;
 use crate::domain::rank::{Criterion, Origin, Rank, compare};
 use crate::domain::status::place::PlaceInSet;
 use crate::domain::status::{Freshness, Status};
+use crate::domain::time::Timestamp;
 
 /// Returns the reason why `other` lost against `winner`, as text.
 pub fn beaten_by(winner: &Rank, other: &Rank) -> String {
@@ -51,6 +52,8 @@ pub struct Contribution {
     pub held: String,
     /// Whether its unit had announced its stop when it reported this.
     pub while_stopping: bool,
+    /// When it ends without a repeat.
+    pub end_time: Option<Timestamp>,
 }
 
 /// The explanation of an application's status.
@@ -123,6 +126,7 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
         held: status.map_or_else(String::new, |s| s.held_words(&state.head.config, &rank.key)),
         while_stopping: status.is_some_and(|status| status.while_stopping)
             || fault.is_some_and(|fault| fault.while_stopping),
+        end_time: status.and_then(|status| state.deadlines().of_end(status)),
         rank: rank.clone(),
         beaten_by,
     }

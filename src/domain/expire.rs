@@ -1,4 +1,4 @@
-//! Changes caused by time alone: a ttl passes, a silent unit is lost, a flapping status becomes
+//! Changes caused by time alone: a ttl passes, a status ends, a silent unit is lost, a flapping status becomes
 //! calm, the leader's status expires, a lease lapses.
 
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::domain::leadership::set_status::expire_application_status;
 use crate::domain::leadership::succession::expire_lease;
 use crate::domain::limits::EXPIRED_PER_COMMIT_MAX;
 use crate::domain::operation::apply::lapse_operations;
-use crate::domain::status::Status;
 use crate::domain::status::remove::remove_all;
+use crate::domain::status::{Status, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 use crate::domain::unit::callback::mark_callbacks_due;
@@ -29,23 +29,7 @@ pub fn expire(draft: &mut Draft<'_>) {
     let due: Vec<Due> = due.take(EXPIRED_PER_COMMIT_MAX).map(|(_, d)| d.clone()).collect();
     for due in due {
         match due {
-            Due::Status(key) => {
-                let is_over = |s: &&Arc<Status>| passed(deadlines.of_status(s));
-                let Some(status) = draft.status(&key).filter(is_over).cloned() else { continue };
-                if key.unit.is_application() {
-                    // No unit could repeat it.
-                    remove_all(draft, [key], Cause::Expired);
-                    continue;
-                }
-                let stale = Status {
-                    stale: true,
-                    update_time: now,
-                    expire_time_written: status.expire_time,
-                    ..(*status).clone()
-                };
-                draft.log_status(&key, Some(&status), Some(&stale), Cause::Expired);
-                draft.put_status(key, Some(Arc::new(stale)));
-            }
+            Due::Status(key) => expire_status(draft, key),
             Due::Unit(name) => {
                 match draft.unit(&name).filter(|unit| passed(deadlines.of_silence(unit))) {
                     Some(unit) if unit.silence_ends.is_none() => quieten_unit(draft, &name),
@@ -66,4 +50,30 @@ pub fn expire(draft: &mut Draft<'_>) {
             Due::Lease | Due::Abandoned => {}
         }
     }
+}
+
+/// Ends a status, or marks it as stale.
+fn expire_status(draft: &mut Draft<'_>, key: Arc<StatusKey>) {
+    let Some(status) = draft.status(&key).cloned() else { return };
+    let (judged, deadlines) = (draft.judged, draft.deadlines());
+    if deadlines.of_end(&status).is_some_and(|at| at <= judged) {
+        remove_all(draft, [key], Cause::Ended);
+        return;
+    }
+    if deadlines.of_ttl(&status).is_none_or(|at| judged < at) {
+        return;
+    }
+    if key.unit.is_application() {
+        // No unit could repeat it.
+        remove_all(draft, [key], Cause::Expired);
+        return;
+    }
+    let stale = Status {
+        stale: true,
+        update_time: draft.now,
+        expire_time_written: status.expire_time,
+        ..(*status).clone()
+    };
+    draft.log_status(&key, Some(&status), Some(&stale), Cause::Expired);
+    draft.put_status(key, Some(Arc::new(stale)));
 }

@@ -231,6 +231,7 @@ mod tests {
             let ttl = ttl.map(|(seconds, nanos)| Duration::new(seconds.into(), nanos.into()));
             let details = Details {
                 short_message, reason, check, action, priority, precedence, labels,
+                end_after: ttl.filter(|_| stale),
             };
             let report = Report { level, message, ttl, ..Report::default() }.with(details);
             let said = Reported { report: report.clone().into(), observe_time: None, incarnation };
@@ -255,6 +256,7 @@ mod tests {
                 held: held.map(Box::new),
                 place: PlaceInSet::NONE,
                 while_stopping: stale,
+                end_time: seen.map(Timestamp::new),
             }
         }
     }

@@ -226,6 +226,7 @@ impl Model {
             let same_level = old.as_ref().filter(|old| old.report.level == new.report.level);
             let same = old.as_ref().filter(|old| old.report == *new.report);
             let ends = new.report.ttl.map(|ttl| now + millis(ttl));
+            let over = new.report.details().end_after.map(|after| now + millis(after));
             let place = Some((of_component, last));
             moved |= same.is_none_or(|same| same.place != place);
             self.statuses.push(Status {
@@ -241,6 +242,7 @@ impl Model {
                     None => observed_by(new, now),
                 },
                 ends: ends.max(same.and_then(|same| same.ends)),
+                over,
                 stale: false,
                 results: Vec::new(),
                 held: None,
@@ -389,6 +391,7 @@ impl Model {
             key: new.key.as_str().to_string(),
             kind,
             ends: report.ttl.map(|ttl| now + millis(ttl)),
+            over: report.details().end_after.map(|after| now + millis(after)),
             report,
             incarnation,
             since: observed.unwrap_or(now),
@@ -443,16 +446,32 @@ impl Model {
         let is_over = |s: &Status| s.unit.is_empty() && s.ends.is_some_and(|t| t <= now);
         moved |= self.statuses.iter().any(is_over);
         self.statuses.retain(|s| !is_over(s));
+        // A status that is over is removed when it would be stale, if that comes first.
+        let is_over = |s: &&Status| s.over.is_some_and(|over| over <= now);
+        for status in self.statuses.iter_mut().filter(|s| is_over(&&**s)) {
+            status.over = status.looked_at();
+        }
+        let over: Vec<_> = self.statuses.iter().filter(is_over).collect();
+        let over = over.into_iter().filter_map(|s| Some((s.over?, 0, String::new())));
+        let over: Vec<(u64, u8, String)> = over.collect();
         for status in self.statuses.iter_mut().filter(|s| !s.stale) {
             status.stale = status.ends.is_some_and(|t| t <= now);
             moved |= status.stale;
         }
-        // In order of time: a status that becomes calm first can prevent the loss of its unit.
-        let silent = self.units.iter().filter_map(|u| Some((u.looked_at()?, 0, u.name.clone())));
-        let calm = self.statuses.iter().filter_map(|s| Some((calm_at(s)?, 1, String::new())));
-        let mut due: Vec<(u64, u8, String)> = silent.chain(calm).filter(|d| d.0 <= now).collect();
+        // In order of time: a status that ends or becomes calm first can prevent the loss of its
+        // unit.
+        let silent = self.units.iter().filter_map(|u| Some((u.looked_at()?, 1, u.name.clone())));
+        let calm = self.statuses.iter().filter_map(|s| Some((calm_at(s)?, 2, String::new())));
+        let timed = silent.chain(calm).chain(over);
+        let mut due: Vec<(u64, u8, String)> = timed.filter(|d| d.0 <= now).collect();
         due.sort();
-        for (at, _, unit) in due {
+        for (at, kind, unit) in due {
+            if kind == 0 {
+                self.statuses.retain(|s| s.over.is_none_or(|over| at < over));
+                self.settle_silence(now, None);
+                moved = true;
+                continue;
+            }
             if let Some(found) = self.unit(&unit).cloned() {
                 let is_over = found.silence_ends.is_some_and(|t| t <= now);
                 if is_over && found.lost_since.is_some() {

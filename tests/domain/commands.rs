@@ -222,6 +222,11 @@ fn ttl() -> impl Strategy<Value = Option<Duration>> {
         .prop_map(|ttl| ttl.map(Duration::from_millis))
 }
 
+fn end_after() -> impl Strategy<Value = Option<Duration>> {
+    select(vec![None, None, None, Some(2000), Some(20_000)])
+        .prop_map(|end| end.map(Duration::from_millis))
+}
+
 fn message() -> impl Strategy<Value = Box<str>> {
     select(vec!["", "try 1", "try 2", "other"]).prop_map(Box::from)
 }
@@ -230,9 +235,9 @@ fn message() -> impl Strategy<Value = Box<str>> {
 fn report() -> impl Strategy<Value = Report> {
     let number = || select(vec![0, 0, 0, 0, 1, -1]);
     let action = select(vec!["", "", "act"]).prop_map(Box::from);
-    (level(), message(), action, number(), number(), ttl()).prop_map(
-        |(level, message, action, priority, precedence, ttl)| {
-            let details = Details { action, priority, precedence, ..Details::default() };
+    (level(), message(), action, number(), number(), ttl(), end_after()).prop_map(
+        |(level, message, action, priority, precedence, ttl, end_after)| {
+            let details = Details { action, priority, precedence, end_after, ..Details::default() };
             Report { level, message, ttl, ..Report::default() }.with(details)
         },
     )

@@ -114,6 +114,9 @@ impl Model {
             None => old.report.ttl.map(millis),
         };
         new.ends = ttl.map(|ttl| now + ttl);
+        if let Some(said) = &said {
+            new.over = said.report.details().end_after.map(|after| now + millis(after));
+        }
         let mut good = 0;
         if let Some(wanted) = self.latch(old)
             && self.is_recovery(old, level)

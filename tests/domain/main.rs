@@ -23,6 +23,7 @@ mod damping;
 mod data;
 mod deletion;
 mod elections;
+mod ends;
 mod error_cases;
 mod errors;
 mod exceptions;

@@ -137,7 +137,10 @@ pub struct Status {
     pub since: u64,
     /// When the last report was observed.
     pub observed: Option<u64>,
+    /// When the status becomes stale without a repeat.
     pub ends: Option<u64>,
+    /// When the status is removed without a repeat.
+    pub over: Option<u64>,
     pub stale: bool,
     /// Whether each result had another level than the one before, the oldest first.
     pub results: Vec<bool>,
@@ -147,6 +150,11 @@ pub struct Status {
 }
 
 impl Status {
+    /// Returns when time alone ends the status or makes it stale.
+    pub fn looked_at(&self) -> Option<u64> {
+        self.ends.filter(|_| !self.stale).into_iter().chain(self.over).min()
+    }
+
     fn in_set(&self, of_component: bool) -> u16 {
         self.place.filter(|place| place.0 == of_component).map_or(u16::MAX, |place| place.1)
     }
@@ -367,8 +375,7 @@ impl Model {
 
     /// Returns every moment at which time alone changes something.
     pub fn deadlines(&self) -> Vec<u64> {
-        let statuses = self.statuses.iter().filter(|s| !s.stale);
-        let statuses = statuses.filter_map(|s| s.ends);
+        let statuses = self.statuses.iter().filter_map(Status::looked_at);
         let units = self.units.iter().filter_map(Unit::looked_at);
         let leader = self.leader_says.as_ref().and_then(|s| s.ends);
         let calm =

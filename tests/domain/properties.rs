@@ -257,6 +257,7 @@ fn check_statuses(world: &World) {
         assert_eq!(*found.report, expected.report);
         assert_eq!(found.since.millis(), expected.since);
         assert_eq!(found.expire_time.map(|t| t.millis()), expected.ends, "{key:?}");
+        assert_eq!(found.end_time.map(|t| t.millis()), expected.over, "{key:?}");
         assert_eq!(found.stale, expected.stale);
         assert_eq!(found.incarnation, expected.incarnation);
         let outlived =
@@ -474,6 +475,8 @@ fn check_repeat(world: &World, pick: usize) {
         assert!(before.expire_time <= status.expire_time);
         status.expire_time = before.expire_time;
         status.expire_time_written = before.expire_time_written;
+        assert!(before.end_time <= status.end_time);
+        status.end_time = before.end_time;
         status.swings = before.swings;
         assert_eq!(status, **before);
     }

@@ -289,7 +289,10 @@ impl World {
             if let (Some(flapping), Some(kept)) = (held, kept.flapping()) {
                 flapping.calm = kept.calm_time.millis();
             }
-            if let (Some(ends), Some(ttl), false) = (status.ends, kept.ttl(), status.stale) {
+            // Each repeat of a status that ends is written.
+            let last = kept.latest().unwrap_or(&kept.report);
+            let unwritten = kept.ttl().filter(|_| last.details().end_after.is_none());
+            if let (Some(ends), Some(ttl), false) = (status.ends, unwritten, status.stale) {
                 status.ends = Some(ends + millis(ttl / 3));
             }
         }

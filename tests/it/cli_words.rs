@@ -43,6 +43,25 @@ fn one_answer_to_whether_a_stale_unit_is_active() {
 }
 
 #[test]
+fn a_status_ends_at_its_time() {
+    let server = Server::ephemeral();
+    ok(&server, &["report", "a/0", "--level", "active"]);
+    let waiting = ["report", "a/0", "--component", "job", "--level", "waiting"];
+    let out_of_bounds = run(&server, &[&waiting[..], &["--ends-after", "31d"]].concat());
+    assert!(out_of_bounds.err.contains("give 1 s to 2592000 s"), "{}", out_of_bounds.err);
+    ok(&server, &[&waiting[..], &["--ends-after", "10m"]].concat());
+    let why = ok(&server, &["why", "a"]);
+    assert!(why.contains("(until "), "{why}");
+    let shown = json(&server, &["status", "a", "-o", "json"]);
+    assert!(shown.to_string().contains("endTime"), "{shown}");
+    ok(&server, &[&waiting[..], &["--ends-after", "1s"]].concat());
+    let log = until(&server, &["log", "a"], "waiting -> ended at its time");
+    assert!(log.contains("a/0 job   "), "{log}");
+    assert_eq!(run(&server, &["wait", "a", "--timeout", "10s"]).code, Some(0));
+    assert_eq!(run(&server, &["status", "--exit-status"]).code, Some(0));
+}
+
+#[test]
 fn the_log_has_an_event_for_each_end_of_a_session() {
     let server = Server::ephemeral();
     ok(&server, &["report", "web/0", "--level", "blocked", "-m", "no db", "--action", "add it"]);

@@ -149,6 +149,7 @@ impl Line {
             action: self.text("action"),
             priority: self.number("priority"),
             precedence: self.number("precedence"),
+            end_after: self.duration("ends_after"),
             ..Details::default()
         };
         NewStatus {

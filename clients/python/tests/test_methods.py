@@ -32,7 +32,11 @@ STEPS = [
     ("get_server_info", {}, {}),
     ("register_unit", dict(UNIT, ttl=600), {"incarnation": 1, "retained": []}),
     ("announce_stop", UNIT, {"changed": True}),
-    ("report_status", dict(UNIT, status={"level": "LEVEL_BLOCKED", "ttl": 90}), {"changed": True}),
+    (
+        "report_status",
+        dict(UNIT, status={"level": "LEVEL_BLOCKED", "ttl": 90, "end_after": 600}),
+        {"changed": True},
+    ),
     (
         "replace_statuses",
         dict(UNIT, statuses=[{"component": "http", "level": "LEVEL_ACTIVE"}]),
@@ -145,6 +149,8 @@ class Methods(ServerCase):
         self.assertEqual(answers["list_applications"]["applications"][0]["name"], "web")
         statuses = {one["report"]["component"]: one for one in answers["list_statuses"]["statuses"]}
         self.assertEqual(statuses[""]["report"]["ttl"], 90.0)
+        self.assertEqual(statuses[""]["report"]["end_after"], 600.0)
+        self.assertIsNotNone(statuses[""]["end_time"])
         self.assertEqual(statuses["http"]["report"]["kind"], "STATUS_KIND_PULL")
         self.assertEqual(answers["get_app_data"]["app_data"]["data"], {"key": b"\x00\xff"})
         operation = answers["get_operation"]["operation"]

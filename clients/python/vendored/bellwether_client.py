@@ -837,7 +837,7 @@ def _define_table():
         "Contribution": (
             "ref:m=StatusRef level:e=LEVEL_UNSPECIFIED message:s reason:s action:s priority:i "
             "precedence:i since_time:t freshness:e=FRESHNESS_UNSPECIFIED leader:b beaten_by:s "
-            "check:s held:s short_message:s while_stopping:b"
+            "check:s held:s short_message:s while_stopping:b end_time:t"
         ),
         "ExplainApplicationResponse": (
             "application:m=Application winner:m=Contribution rule:s beaten:*m=Contribution "
@@ -1124,12 +1124,12 @@ def _define_table():
         "StatusReport": (
             "component:s key:s kind:e=STATUS_KIND_UNSPECIFIED level:e=LEVEL_UNSPECIFIED message:s "
             "short_message:s reason:s check:s action:s priority:i precedence:i labels:{s "
-            "observe_time:t ttl:d"
+            "observe_time:t ttl:d end_after:d"
         ),
         "StatusRecord": (
             "namespace:s application:s unit:s report:m=StatusReport since_time:t update_time:t "
             "expire_time:t incarnation:l freshness:e=FRESHNESS_UNSPECIFIED contributing:b "
-            "held:m=HeldStatus while_stopping:b"
+            "held:m=HeldStatus while_stopping:b end_time:t"
         ),
         "HeldStatus": (
             "cause:e=HOLD_CAUSE_UNSPECIFIED latest_level:e=LEVEL_UNSPECIFIED latest_message:s "
@@ -5840,8 +5840,10 @@ def _define_deliver():
         errors.Unknown,
         errors.DataLoss,
     )
-    #: A call that waited longer than this is not of this hook; its ttl has run since.
+    #: A call that waited longer than this is not of this hook; its ttl and its end have run since.
     LATE_SECONDS = 5.0
+    #: Fields of a status that have a time from its report on. Pushes of an earlier version have a ttl.
+    SPANS = ("ttl", "end_after")
     #: A page has fewer if its texts are long.
     PAGE_SIZE = 1000
     #: Calls of the leader.
@@ -5931,16 +5933,14 @@ def _define_deliver():
                 self._left -= time.monotonic() - started
 
         def _made(self, method: Callable[..., Any], request: Dict[str, Any]) -> Any:
-            """Makes a call. An older server takes fewer texts as the reason of an error."""
+            """Makes a call, and makes it again without what an older server does not take."""
             try:
                 return method(**request)
             except errors.InvalidArgument as refused:
-                error = request.get("error") or {}
-                fields = [field for field, _ in refused.violations]
-                if not error.get("reason") or "error.reason" not in fields:
+                plain = _for_older(request, refused)
+                if plain is None:
                     raise
-            plain = {name: value for name, value in error.items() if name not in ("domain", "reason")}
-            return method(**dict(request, error=plain))
+            return method(**plain)
 
         def all(self, method: str, field: str, **request: Any) -> List[Any]:
             """Calls a method that lists, and returns the members of all pages."""
@@ -6035,16 +6035,31 @@ def _define_deliver():
             raise Stranger(what.format(method, field), reason="INVALID_ANSWER")
 
 
+    def _for_older(
+        request: Dict[str, Any], refused: errors.InvalidArgument
+    ) -> Optional[Dict[str, Any]]:
+        """Returns a refused request as an older server takes it; None if that does not help."""
+        error, status = request.get("error") or {}, request.get("status") or {}
+        if error.get("reason") and "error.reason" in [field for field, _ in refused.violations]:
+            # It takes fewer texts as the reason of an error.
+            plain = {name: one for name, one in error.items() if name not in ("domain", "reason")}
+            return dict(request, error=plain)
+        if status.get("end_after") is not None and "endAfter" in str(refused):
+            # It has no end of a status, which becomes stale there instead.
+            plain = {name: one for name, one in status.items() if name != "end_after"}
+            return dict(request, status=dict(plain, ttl=status["end_after"]))
+        return None
+
+
     def _is_over(status: Dict[str, Any], late: float) -> bool:
         """Returns whether a pushed status has ended while it waited for its delivery."""
-        return status.get("ttl") is not None and status["ttl"] - late < 1.0
+        return any(status.get(span) is not None and status[span] - late < 1.0 for span in SPANS)
 
 
     def _aged(status: Dict[str, Any], late: float) -> Dict[str, Any]:
-        """Returns a status whose time has run while it waited."""
-        if status.get("ttl") is None:
-            return status
-        return dict(status, ttl=max(1.0, status["ttl"] - late))
+        """Returns a status whose times have run while it waited."""
+        given = [span for span in SPANS if status.get(span) is not None]
+        return dict(status, **{span: max(1.0, status[span] - late) for span in given})
 
 
     def with_times(request: Dict[str, Any]) -> Dict[str, Any]:
@@ -7166,7 +7181,10 @@ def _define_ops():
         def push(
             self, component: str, status: Any, *, key: str = "", ttl: Optional[float] = None
         ) -> None:
-            """Keeps a status until `clear`, or for `ttl` seconds (1 s to 30 days)."""
+            """Keeps a status until `clear`, or for `ttl` seconds (1 s to 30 days).
+
+            After that it ends here and at the server; another push of the same status moves the end.
+            """
             report = dict(
                 _charm.report_of(status), component=_texts.name(component), key=_texts.name(key)
             )
@@ -7177,8 +7195,8 @@ def _define_ops():
             if ttl is not None:
                 if math.isnan(float(ttl)):
                     raise ValueError("the ttl of a status is a number of seconds, not {!r}".format(ttl))
-                report["ttl"] = min(max(float(ttl), 1.0), 30 * 86400.0)
-            expires = now + report["ttl"] if ttl is not None else None
+                report["end_after"] = min(max(float(ttl), 1.0), 30 * 86400.0)
+            expires = now + report["end_after"] if ttl is not None else None
             kept = dict(report, expires=expires, while_stopping=self.state.stopping)
             request = {"unit": self.names["unit"], "cut_long_texts": True}
             request["status"] = dict(report, kind="STATUS_KIND_PUSH")
@@ -7515,7 +7533,8 @@ def _define_ops():
         for name in ("component", "key", "level"):
             kept[name] = report[name]
         kept["message"] = _texts.public(report["message"])
-        since, expires = record["since_time"], record["expire_time"]
+        # An earlier version of the package pushed statuses that are stale in place of an end.
+        since, expires = record["since_time"], record["end_time"] or record["expire_time"]
         kept["observe_time"] = since.timestamp() if since else time.time()
         kept["expires"] = expires.timestamp() if expires else None
         return kept

@@ -64,7 +64,8 @@ class ShopCharm(ops.CharmBase):
             self.status.attempt("database", target)(lambda: open_connection(target).close())()
 
     def _on_backup(self, event):
-        # Only this action knows of the backup: no later check can find it out.
+        # Only this action knows of the backup: no later check can find it out. Without a word of
+        # its end it ends after an hour, here and at the server.
         self.status.push("backup", ops.MaintenanceStatus("backup runs"), ttl=3600)
         event.set_results({"started": "yes"})
 

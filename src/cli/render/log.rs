@@ -163,6 +163,7 @@ fn end(cause: &str) -> &'static str {
         "UnitReplaced" => "ended with its unit, which was replaced",
         "Replaced" => "no longer in the set of its unit",
         "Expired" => "expired",
+        "Ended" => "ended at its time",
         _ => "cleared",
     }
 }

@@ -27,14 +27,14 @@ pub fn render(
     let mut text = title(why, now, screen);
     let columns = Columns::of(why, screen);
     match &why.winner {
-        Some(winner) => text.push_str(&columns.line("chosen", winner)),
+        Some(winner) => text.push_str(&columns.line("chosen", winner, now)),
         None => text.push_str(&labelled("chosen", "nothing: no status contributes", screen)),
     }
     if !why.rule.is_empty() {
         text.push_str(&labelled("", &format!("rule: {}", why.rule), screen));
     }
     for (label, beaten) in faults::beneath("beaten", &why.beaten) {
-        text.push_str(&columns.line(label, beaten));
+        text.push_str(&columns.line(label, beaten, now));
     }
     for (label, line) in notes(why, now).into_iter().chain(faults::lines(why, now, hint)) {
         text.push_str(&labelled(label, &line, screen));
@@ -123,7 +123,7 @@ impl Columns {
         }
     }
 
-    fn line(&self, label: &str, contribution: &Contribution) -> String {
+    fn line(&self, label: &str, contribution: &Contribution, now: Timestamp) -> String {
         let who = who(contribution);
         let word = level::word(contribution.level);
         let painted = Paint::of_level(contribution.level).apply(word, self.screen.color);
@@ -133,7 +133,7 @@ impl Columns {
             " ".repeat(self.who.saturating_sub(who.width())),
             " ".repeat(self.level - word.len()),
         );
-        let message = message(contribution);
+        let message = message(contribution, now);
         let Some(width) = self.screen.width else {
             return format!("{}\n", format!("{head}  {message}").trim_end());
         };
@@ -162,11 +162,14 @@ fn who(contribution: &Contribution) -> String {
     one_line(&format!("{unit}{leader} {part}"))
 }
 
-/// Formats the message, then in parentheses its freshness, the reason for damping, and why it lost.
-fn message(contribution: &Contribution) -> String {
+/// Formats the message, then in parentheses its freshness, its end, the reason for damping, and why
+/// it lost.
+fn message(contribution: &Contribution, now: Timestamp) -> String {
     let freshness = Some(freshness_word(contribution.freshness)).filter(|word| *word != "fresh");
     let stopping = contribution.while_stopping.then_some("said while stopping");
-    let reasons = [contribution.held.as_str(), contribution.beaten_by.as_str()];
+    let end = time::from_wire(contribution.end_time.as_ref());
+    let end = end.map(|end| format!("until {}", time::clock(end, now))).unwrap_or_default();
+    let reasons = [end.as_str(), contribution.held.as_str(), contribution.beaten_by.as_str()];
     let mut notes: Vec<&str> = freshness.into_iter().chain(stopping).collect();
     notes.extend(reasons.into_iter().filter(|reason| !reason.is_empty()));
     with_notes(&one_line(&contribution.message), &notes.join("; "))
@@ -251,11 +254,16 @@ api is blocked since 12:41:02Z (4m)
     }
 
     #[test]
-    fn last_words_are_marked() {
+    fn last_words_and_ends_are_marked() {
         let mut why = mk_why();
         why.beaten[1].while_stopping = true;
-        let text = render(&why, Timestamp::default(), Screen::PLAIN, &|_| String::new());
-        assert!(text.contains("api/0* -        active   (said while stopping)\n"), "{text}");
+        let end = mk_time("2026-02-24T13:00:00Z");
+        why.beaten[1].end_time = Some(time::to_wire(end));
+        for (now, at) in [(end, "13:00:00Z"), (Timestamp::default(), "2026-02-24 13:00:00Z")] {
+            let text = render(&why, now, Screen::PLAIN, &|_| String::new());
+            let expected = format!("api/0* -        active   (said while stopping; until {at})\n");
+            assert!(text.contains(&expected), "{text}");
+        }
     }
 
     #[test]

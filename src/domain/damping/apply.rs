@@ -12,11 +12,13 @@ use crate::domain::policy::Config;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::unit::Unit;
 
-/// Returns whether a result changed only the deadline, the time of observation and the number of
+/// Returns whether a result changed only the deadlines, the time of observation and the number of
 /// results.
 fn is_repeat(old: &Status, new: &Status) -> bool {
-    let Status { expire_time, expire_time_written, observe_time, swings, .. } = old.clone();
-    Status { expire_time, expire_time_written, observe_time, swings, ..new.clone() } == *old
+    let Status { expire_time, expire_time_written, observe_time, swings, end_time, .. } =
+        old.clone();
+    let same = Status { expire_time, expire_time_written, observe_time, swings, ..new.clone() };
+    Status { end_time, ..same } == *old
 }
 
 /// Returns whether this status may be latched or damped.
@@ -34,6 +36,15 @@ pub fn take_result(draft: &mut Draft<'_>, key: Arc<StatusKey>, latest: Option<Re
         && is_repeat(&old, new)
     {
         let (before, swings) = (old.swings, new.swings);
+        if new.end_time != old.end_time {
+            // As `repeat` does.
+            let expire_time = new.expire_time.max(old.expire_time);
+            let times = Status { expire_time, expire_time_written: expire_time, ..old };
+            draft.contacts.remove_swings(&key);
+            let moved = Status { end_time: new.end_time, swings, ..times };
+            draft.put_status_quietly(key, Arc::new(moved));
+            return false;
+        }
         if let Some(until) = new.expire_time {
             draft.refresh(&key, &Arc::new(old), until);
         }

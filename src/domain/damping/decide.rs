@@ -76,11 +76,15 @@ impl Status {
         };
         // A missing status is a result too: the visible report stays valid for another ttl.
         let ttl = latest.as_ref().map_or(self.report.ttl, |latest| latest.report.ttl);
+        // A missing status moves no end: no report repeated it.
+        let end_time = latest.as_ref().map_or(self.end_time, |latest| {
+            latest.report.end_after().map(|after| now.after(after))
+        });
         let next = Damped { latest, good_count, flapping };
         let status = self.shown(config, key, next, now)?;
         let expire_time = ttl.map(|ttl| now.after(ttl));
         // The answering incarnation confirms the visible report, so it is not outlived.
-        Some(Status { swings, stale: false, expire_time, incarnation, ..status })
+        Some(Status { swings, stale: false, expire_time, end_time, incarnation, ..status })
     }
 
     /// Returns this status under another configuration, or once its flapping is calm.

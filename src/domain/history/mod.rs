@@ -72,6 +72,8 @@ pub enum Cause {
     LeaderEnded,
     /// The worker of a unit announced that it stops.
     UnitStopping,
+    /// The end of a status has come.
+    Ended,
 }
 
 /// The subject of an event.

@@ -16,6 +16,7 @@ use crate::domain::leadership::refused::OwnSetError;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::quota::{check_own_quota, has_bytes_for};
 use crate::domain::request::Outcome;
+use crate::domain::status::apply::repeat;
 use crate::domain::status::place::{self, PlaceInSet};
 use crate::domain::status::remove::remove_all;
 use crate::domain::status::{KeyParts, Kind, Status};
@@ -53,7 +54,7 @@ fn set_one(draft: &mut Draft<'_>, key: KeyParts<'_>, new: &NewStatus, place: Pla
     let mut expire_time = new.report.ttl.map(|ttl| draft.now.after(ttl));
     if let Some(old) = old.as_ref().filter(|old| old.report == new.report) {
         if old.place == place {
-            expire_time.into_iter().for_each(|until| draft.refresh(&key, old, until));
+            repeat(draft, &key, old);
             return false;
         }
         // A repeat never moves the end back.

@@ -207,7 +207,6 @@ fn set(
     if report.ttl.is_none() && draft.head.config.default_ttl.is_some() {
         Arc::make_mut(&mut report).ttl = draft.head.config.default_ttl;
     }
-    let expire_time = report.ttl.map(|ttl| draft.now.after(ttl));
     let while_stopping = draft.unit(&reporter.unit).is_some_and(Unit::is_stopping);
     let incarnation = incarnation_of(draft, reporter);
     let observe_time = new.observe_time.map(|at| at.min(draft.now));
@@ -219,9 +218,7 @@ fn set(
     let is_repeat =
         |s: &Arc<Status>| s.report == report && !s.stale && s.incarnation == incarnation;
     if let Some(old) = old.as_ref().filter(|old| is_repeat(old)) {
-        if let Some(until) = expire_time {
-            draft.refresh(&key, old, until);
-        }
+        repeat(draft, &key, old);
         return put_place(draft, &key, place);
     }
     let status = Status::reported(old.as_deref(), report, observe_time, draft.now);
@@ -229,6 +226,22 @@ fn set(
     draft.log_status(&key, old.as_deref(), Some(&status), Cause::Reported);
     draft.put_status_over(key, old, Some(Arc::new(status)));
     true
+}
+
+/// Moves the deadlines of a repeated status. No reader of the status of the application sees that.
+/// A moved end is always written: it removes the status, so no replica may judge an earlier one.
+pub fn repeat(draft: &mut Draft<'_>, key: &Arc<StatusKey>, old: &Arc<Status>) {
+    let now = draft.now;
+    let expire_time = old.report.ttl.map(|ttl| now.after(ttl));
+    let end_time = old.report.end_after().map(|after| now.after(after)).max(old.end_time);
+    if end_time == old.end_time {
+        expire_time.into_iter().for_each(|until| draft.refresh(key, old, until));
+        return;
+    }
+    let Some(latest) = draft.latest(key) else { return };
+    let expire_time = expire_time.max(latest.expire_time);
+    let moved = Status { expire_time, expire_time_written: expire_time, end_time, ..latest };
+    draft.put_status_quietly(key.clone(), Arc::new(moved));
 }
 
 /// Moves a status to a place in its set. Returns whether that is another one. A status that a latch

@@ -76,9 +76,13 @@ pub struct Status {
     #[serde(default)]
     pub place: PlaceInSet,
     /// Whether the unit had announced its stop when it reported the status, which then ends with
-    /// the incarnation. Not written if not.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// the incarnation.
+    #[serde(default)]
     pub while_stopping: bool,
+    /// When the status ends without a repeat. Each repeat that moves it is written. Not written if
+    /// there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<Timestamp>,
 }
 
 impl Status {
@@ -93,6 +97,7 @@ impl Status {
         let same_level = old.filter(|old| old.report.level == report.level);
         let observed = observe_time.filter(|at| *at <= now);
         let expire_time = report.ttl.map(|ttl| now.after(ttl));
+        let end_time = report.end_after().map(|after| now.after(after));
         Status {
             since: same_level.map_or(observed.unwrap_or(now), |old| old.since),
             observe_time: observe_time.map(|at| at.min(now)),
@@ -106,6 +111,7 @@ impl Status {
             held: None,
             place: PlaceInSet::NONE,
             while_stopping: false,
+            end_time,
         }
     }
 
@@ -137,14 +143,27 @@ impl Status {
 
     /// Returns how long the last report is valid without a repeat.
     pub fn ttl(&self) -> Option<Duration> {
+        self.last_report().ttl
+    }
+
+    /// Returns how long the status lasts after the last report, if it ends.
+    pub(super) fn end_after(&self) -> Option<Duration> {
+        self.last_report().end_after()
+    }
+
+    /// Returns the last report that a set contained.
+    fn last_report(&self) -> &Report {
         let latest = self.held.as_ref().and_then(|held| held.latest.as_ref());
-        latest.map_or(self.report.ttl, |latest| latest.report.ttl)
+        latest.map_or(&self.report, |latest| &latest.report)
     }
 
     /// Returns by how much the deadline may be later than the stored one: a repeat is written only
-    /// if it moves the deadline by this much.
+    /// if it moves the deadline by this much. Each repeat of a status that ends is written.
     pub fn unwritten_max(&self) -> Duration {
-        self.ttl().unwrap_or_default() / 3
+        match self.end_after() {
+            Some(_) => Duration::ZERO,
+            None => self.ttl().unwrap_or_default() / 3,
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Details {
     pub precedence: i32,
     /// Labels that the reporter gave.
     pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// How long the status lasts without a repeat.
+    pub end_after: Option<Duration>,
 }
 
 static NO_DETAILS: LazyLock<Details> = LazyLock::new(Details::default);
@@ -64,6 +66,11 @@ impl Report {
         (!reason.is_empty()).then_some(reason)
     }
 
+    /// Returns how long the status lasts without a repeat, if it ends.
+    pub(in crate::domain) fn end_after(&self) -> Option<Duration> {
+        self.details.as_ref()?.end_after
+    }
+
     /// Returns the bytes of the texts.
     pub(in crate::domain) fn size(&self) -> u64 {
         let Some(details) = &self.details else { return self.message.len() as u64 };
@@ -79,11 +86,13 @@ impl Details {
     /// over 100 ns with AVX-512. glibc then loads nothing from their address, which is no memory,
     /// and the processor handles the fault that it suppresses.
     fn is_empty(&self) -> bool {
-        let Details { short_message, reason, check, action, priority, precedence, labels } = self;
+        let Details { short_message, reason, check, action, priority, precedence, .. } = self;
+        let Details { labels, end_after, .. } = self;
         let texts = [short_message, reason, check, action];
         texts.iter().all(|text| text.is_empty())
             && (*priority, *precedence) == (0, 0)
             && labels.is_empty()
+            && end_after.is_none()
     }
 }
 
@@ -101,14 +110,24 @@ struct Stored {
     precedence: i32,
     labels: BTreeMap<Box<str>, Box<str>>,
     ttl: Option<Duration>,
+    #[serde(default)]
+    end_after: Option<Duration>,
 }
 
 impl From<Stored> for Report {
     fn from(stored: Stored) -> Report {
         let Stored { level, message, ttl, short_message, reason, check, action, .. } = stored;
-        let Stored { priority, precedence, labels, .. } = stored;
-        let details =
-            Details { short_message, reason, check, action, priority, precedence, labels };
+        let Stored { priority, precedence, labels, end_after, .. } = stored;
+        let details = Details {
+            short_message,
+            reason,
+            check,
+            action,
+            priority,
+            precedence,
+            labels,
+            end_after,
+        };
         Report { level, message, ttl, details: None }.with(details)
     }
 }
@@ -116,7 +135,9 @@ impl From<Stored> for Report {
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let details = self.details();
-        let mut record = serializer.serialize_struct("Report", 10)?;
+        // Few statuses end, and the stored form of the others is that of earlier versions.
+        let fields = 10 + usize::from(details.end_after.is_some());
+        let mut record = serializer.serialize_struct("Report", fields)?;
         record.serialize_field("level", &self.level)?;
         record.serialize_field("message", &self.message)?;
         record.serialize_field("short_message", &details.short_message)?;
@@ -127,6 +148,9 @@ impl Serialize for Report {
         record.serialize_field("precedence", &details.precedence)?;
         record.serialize_field("labels", &details.labels)?;
         record.serialize_field("ttl", &self.ttl)?;
+        if details.end_after.is_some() {
+            record.serialize_field("end_after", &details.end_after)?;
+        }
         record.end()
     }
 }
@@ -171,6 +195,7 @@ mod tests {
             Details { priority: -1, ..Details::default() },
             Details { precedence: 1, ..Details::default() },
             Details { labels: BTreeMap::from([(text(), Box::default())]), ..Details::default() },
+            Details { end_after: Some(Duration::from_secs(1)), ..Details::default() },
         ];
         for details in some {
             let report = Report::default().with(details.clone());

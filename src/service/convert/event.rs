@@ -90,6 +90,7 @@ fn actor(event: &StatusEvent) -> v1::EventActor {
         | Cause::HoldSkipped
         | Cause::LeaderTransferred => v1::EventActor::Operator,
         Cause::Expired
+        | Cause::Ended
         | Cause::UnitLost
         | Cause::Derived
         | Cause::Doubted

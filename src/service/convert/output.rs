@@ -151,7 +151,8 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
     let unit = state.unit(&key.unit);
     let believed = unit.is_none_or(Unit::is_believed);
     let terminal = matches!(status.report.level, Level::Error | Level::Terminated);
-    let ends = state.deadlines().of_status(status).or(status.expire_time);
+    let deadlines = state.deadlines();
+    let expires = deadlines.of_ttl(status).or(status.expire_time);
     let fresh = match unit {
         Some(unit) if !believed => unit.freshness(),
         Some(unit) if unit.has_outlived(key, status) => Freshness::Stale,
@@ -165,12 +166,13 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
         report: Some(status_report(key, status)),
         since_time: Some(timestamp(status.since)),
         update_time: Some(timestamp(status.update_time)),
-        expire_time: ends.map(timestamp),
+        expire_time: expires.map(timestamp),
         incarnation: status.incarnation,
         freshness: freshness(fresh) as i32,
         contributing: believed || terminal,
         held: damping::held(state, key, status),
         while_stopping: status.while_stopping,
+        end_time: deadlines.of_end(status).map(timestamp),
     }
 }
 
@@ -192,6 +194,7 @@ pub fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
         labels: labels.map(|(k, v)| (k.to_string(), v.to_string())).collect(),
         observe_time: status.observe_time.map(timestamp),
         ttl: report.ttl.map(duration),
+        end_after: details.end_after.map(duration),
     }
 }
 
@@ -247,6 +250,7 @@ pub fn contribution(given: &Contribution) -> v1::Contribution {
         held: given.held.clone(),
         short_message: given.words.short_message.to_string(),
         while_stopping: given.while_stopping,
+        end_time: given.end_time.map(timestamp),
     }
 }
 

@@ -34,6 +34,7 @@ fn new_status(
 fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Report {
     let level = fields.level("level", given.level);
     let message = fields.prose("message", given.message, MESSAGE_BYTES_MAX);
+    let end_after = fields.duration("end_after", given.end_after, TTL_MIN, TTL_MAX);
     let details = Details {
         short_message: fields.short_message(given.short_message),
         reason: fields.owned_text("reason", given.reason, NAME_BYTES_MAX),
@@ -42,6 +43,7 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Report {
         priority: fields.weight("priority", given.priority),
         precedence: fields.weight("precedence", given.precedence),
         labels: fields.labels(&given.labels),
+        end_after,
     };
     let ttl = fields.duration("ttl", given.ttl, TTL_MIN, TTL_MAX);
     Report { level, message, ttl, ..Report::default() }.with(details)

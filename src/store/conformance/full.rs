@@ -237,6 +237,7 @@ fn mk_writes() -> Vec<Write> {
         priority: -5,
         precedence: 1_000_000,
         labels: BTreeMap::from([("zone".into(), "eu-1".into())]),
+        end_after: None,
     };
     let status = Status {
         report: Arc::new(report.with(details)),
@@ -251,6 +252,7 @@ fn mk_writes() -> Vec<Write> {
         held: None,
         while_stopping: false,
         place: PlaceInSet::NONE,
+        end_time: None,
     };
     vec![
         Write::Unit(mk_unit_name(), Some(unit.into())),

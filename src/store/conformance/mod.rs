@@ -34,6 +34,7 @@ use driver::{Driver, Recorder, mk_app, mk_conflict, mk_report, mk_reporter, mk_s
 
 mod deployment;
 pub mod driver;
+mod ends;
 mod failover;
 mod faults;
 pub mod full;
@@ -78,6 +79,7 @@ pub async fn test_applications<D: Deployment>(make: impl AsyncFn(Retention) -> D
     alone(&make, usual(), replay::writers_of_one_application_take_turns).await;
     alone(&make, usual(), replay::many_applications_at_once).await;
     alone(&make, usual(), replay::repeats_are_kept_and_told_to_nobody).await;
+    alone(&make, usual(), ends::a_moved_end_is_kept_and_removes_the_status).await;
     alone(&make, usual(), replay::what_is_loaded_is_what_was_replayed).await;
     alone(&make, usual(), faults::what_is_open_is_there_after_a_reload).await;
     alone(&make, usual(), quiet::swings_are_kept_and_told_to_nobody).await;
@@ -106,6 +108,7 @@ pub async fn test_shared<D: Deployment>(make: impl AsyncFn(Retention) -> D) {
     together(&make, none, shared::a_prune_reaches_both).await;
     together(&make, usual(), replay::a_request_is_answered_once).await;
     together(&make, usual(), quiet::what_was_written_quietly_is_not_undone).await;
+    together(&make, usual(), ends::a_process_that_is_behind_ends_no_status).await;
     together(&make, usual(), quiet::the_first_comparison_that_fails_is_named).await;
     together(&make, usual(), operations::a_renewed_lease_is_not_overlooked).await;
 }

@@ -424,6 +424,8 @@ type Contribution struct {
 	ShortMessage string `protobuf:"bytes,14,opt,name=short_message,json=shortMessage,proto3" json:"short_message,omitempty"`
 	// Whether its unit had announced its stop when it reported this: it ends with the unit's incarnation.
 	WhileStopping bool `protobuf:"varint,15,opt,name=while_stopping,json=whileStopping,proto3" json:"while_stopping,omitempty"`
+	// Time at which it ends without a repeat; absent if it has no end.
+	EndTime       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -561,6 +563,13 @@ func (x *Contribution) GetWhileStopping() bool {
 		return x.WhileStopping
 	}
 	return false
+}
+
+func (x *Contribution) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
 }
 
 // Response of ExplainApplication: the status and its reason.
@@ -3461,7 +3470,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12!\n" +
-	"\fmin_revision\x18\x04 \x01(\x04R\vminRevision\"\x8a\x04\n" +
+	"\fmin_revision\x18\x04 \x01(\x04R\vminRevision\"\xc1\x04\n" +
 	"\fContribution\x12*\n" +
 	"\x03ref\x18\x01 \x01(\v2\x18.bellwether.v1.StatusRefR\x03ref\x12*\n" +
 	"\x05level\x18\x02 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x12\x18\n" +
@@ -3481,7 +3490,8 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x05check\x18\f \x01(\tR\x05check\x12\x12\n" +
 	"\x04held\x18\r \x01(\tR\x04held\x12#\n" +
 	"\rshort_message\x18\x0e \x01(\tR\fshortMessage\x12%\n" +
-	"\x0ewhile_stopping\x18\x0f \x01(\bR\rwhileStopping\"\xa7\x04\n" +
+	"\x0ewhile_stopping\x18\x0f \x01(\bR\rwhileStopping\x125\n" +
+	"\bend_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\xa7\x04\n" +
 	"\x1aExplainApplicationResponse\x12<\n" +
 	"\vapplication\x18\x01 \x01(\v2\x1a.bellwether.v1.ApplicationR\vapplication\x123\n" +
 	"\x06winner\x18\x02 \x01(\v2\x1b.bellwether.v1.ContributionR\x06winner\x12\x12\n" +
@@ -3817,85 +3827,86 @@ var file_bellwether_v1_application_service_proto_depIdxs = []int32{
 	44, // 4: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
 	46, // 5: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
 	47, // 6: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
-	43, // 7: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
-	6,  // 8: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
-	6,  // 9: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
-	48, // 10: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
-	49, // 11: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
-	50, // 12: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
-	51, // 13: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
-	52, // 14: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
-	44, // 15: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
-	44, // 16: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	53, // 17: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
-	43, // 18: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
-	18, // 19: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
-	19, // 20: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
-	20, // 21: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
-	21, // 22: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
-	52, // 23: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
-	15, // 24: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
-	16, // 25: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
-	12, // 26: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
-	13, // 27: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
-	54, // 28: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
-	53, // 29: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	53, // 30: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
-	52, // 31: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
-	53, // 32: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
-	51, // 33: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
-	23, // 34: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
-	46, // 35: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
-	55, // 36: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
-	56, // 37: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
-	57, // 38: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
-	56, // 39: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
-	44, // 40: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
-	58, // 41: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
-	53, // 42: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
-	46, // 43: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
-	59, // 44: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
-	48, // 45: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
-	0,  // 46: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
-	1,  // 47: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
-	3,  // 48: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
-	5,  // 49: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
-	8,  // 50: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
-	10, // 51: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
-	39, // 52: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
-	41, // 53: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
-	12, // 54: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
-	14, // 55: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
-	22, // 56: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
-	25, // 57: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
-	27, // 58: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
-	29, // 59: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
-	31, // 60: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
-	33, // 61: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
-	35, // 62: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
-	37, // 63: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
-	2,  // 64: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
-	4,  // 65: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
-	7,  // 66: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
-	9,  // 67: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
-	11, // 68: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
-	40, // 69: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
-	42, // 70: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
-	13, // 71: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
-	17, // 72: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
-	24, // 73: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
-	26, // 74: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
-	28, // 75: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
-	30, // 76: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
-	32, // 77: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
-	34, // 78: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
-	36, // 79: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
-	38, // 80: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
-	64, // [64:81] is the sub-list for method output_type
-	47, // [47:64] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	46, // 7: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
+	43, // 8: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
+	6,  // 9: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
+	6,  // 10: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
+	48, // 11: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
+	49, // 12: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
+	50, // 13: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
+	51, // 14: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
+	52, // 15: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
+	44, // 16: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
+	44, // 17: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	53, // 18: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
+	43, // 19: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
+	18, // 20: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
+	19, // 21: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
+	20, // 22: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
+	21, // 23: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
+	52, // 24: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
+	15, // 25: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
+	16, // 26: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
+	12, // 27: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
+	13, // 28: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
+	54, // 29: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
+	53, // 30: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	53, // 31: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
+	52, // 32: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
+	53, // 33: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
+	51, // 34: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
+	23, // 35: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
+	46, // 36: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
+	55, // 37: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
+	56, // 38: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
+	57, // 39: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
+	56, // 40: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
+	44, // 41: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
+	58, // 42: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
+	53, // 43: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
+	46, // 44: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
+	59, // 45: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
+	48, // 46: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
+	0,  // 47: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
+	1,  // 48: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
+	3,  // 49: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
+	5,  // 50: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
+	8,  // 51: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
+	10, // 52: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
+	39, // 53: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
+	41, // 54: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
+	12, // 55: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
+	14, // 56: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
+	22, // 57: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
+	25, // 58: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
+	27, // 59: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
+	29, // 60: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
+	31, // 61: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
+	33, // 62: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
+	35, // 63: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
+	37, // 64: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
+	2,  // 65: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
+	4,  // 66: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
+	7,  // 67: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
+	9,  // 68: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
+	11, // 69: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
+	40, // 70: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
+	42, // 71: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
+	13, // 72: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
+	17, // 73: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
+	24, // 74: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
+	26, // 75: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
+	28, // 76: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
+	30, // 77: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
+	32, // 78: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
+	34, // 79: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
+	36, // 80: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
+	38, // 81: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
+	65, // [65:82] is the sub-list for method output_type
+	48, // [48:65] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_application_service_proto_init() }

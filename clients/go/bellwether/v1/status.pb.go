@@ -113,7 +113,7 @@ const (
 	StatusKind_STATUS_KIND_UNSPECIFIED StatusKind = 0
 	// The worker recomputes it at each check; a new set replaces the last set.
 	StatusKind_STATUS_KIND_PULL StatusKind = 1
-	// Known only from an attempt; kept until cleared, replaced or expired.
+	// Known only from an attempt; kept until it is cleared or replaced, or until its end.
 	StatusKind_STATUS_KIND_PUSH StatusKind = 2
 )
 
@@ -557,7 +557,11 @@ type StatusReport struct {
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// How long the status stays fresh without a repeat; 1 s to 30 days. Not given: the application's default, else
 	// without a limit. A repeat of the same report only extends the time.
-	Ttl           *durationpb.Duration `protobuf:"bytes,14,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	Ttl *durationpb.Duration `protobuf:"bytes,14,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// How long the status lasts without a repeat; 1 s to 30 days. Then the server removes it, fresh or stale, and the
+	// history has the cause Ended. Not given: the status stays until it is cleared or replaced. A repeat of the same
+	// report moves the end; a report without this field takes the end away.
+	EndAfter      *durationpb.Duration `protobuf:"bytes,15,opt,name=end_after,json=endAfter,proto3" json:"end_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -690,6 +694,13 @@ func (x *StatusReport) GetTtl() *durationpb.Duration {
 	return nil
 }
 
+func (x *StatusReport) GetEndAfter() *durationpb.Duration {
+	if x != nil {
+		return x.EndAfter
+	}
+	return nil
+}
+
 // A status, as the server stores it.
 type StatusRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -719,6 +730,8 @@ type StatusRecord struct {
 	Held *HeldStatus `protobuf:"bytes,11,opt,name=held,proto3" json:"held,omitempty"`
 	// Whether the unit had announced its stop when it reported this: the status ends with the unit's incarnation.
 	WhileStopping bool `protobuf:"varint,12,opt,name=while_stopping,json=whileStopping,proto3" json:"while_stopping,omitempty"`
+	// Time at which the status ends without a repeat; absent without `end_after`.
+	EndTime       *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -835,6 +848,13 @@ func (x *StatusRecord) GetWhileStopping() bool {
 		return x.WhileStopping
 	}
 	return false
+}
+
+func (x *StatusRecord) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
 }
 
 // The state behind a latched or damped status. Changes of this state do not move the revision. If several servers share
@@ -2166,8 +2186,8 @@ type StatusEvent struct {
 	// Cause of the event, CamelCase: Reported, Cleared, Replaced, Expired, UnitLost, UnitReturned, UnitRemoved,
 	// Configured, LeaderSet, LeaderCleared, Deleted, Derived, Doubted, UnitReplaced, HandedOver, FlappingBegan,
 	// FlappingEnded, ErrorReported, FaultPersists, ErrorResolved, HoldRetried, HoldSkipped, Operation, LeaderClaimed,
-	// LeaderTransferred, LeaderReleased, LeaderExpired, LeaderEnded, UnitStopping. `Doubted` means that a unit became
-	// uncertain after a data loss of the store.
+	// LeaderTransferred, LeaderReleased, LeaderExpired, LeaderEnded, UnitStopping, Ended. `Doubted` means that a unit
+	// became uncertain after a data loss of the store.
 	Cause string `protobuf:"bytes,9,opt,name=cause,proto3" json:"cause,omitempty"`
 	// Kind of event, for programs that print a line for each kind. Only STATUS and APPLICATION are changes of a level.
 	// Events of other kinds may have no level before and after.
@@ -2364,7 +2384,7 @@ var File_bellwether_v1_status_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\n" +
-	"\x1abellwether/v1/status.proto\x12\rbellwether.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x04\n" +
+	"\x1abellwether/v1/status.proto\x12\rbellwether.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x04\n" +
 	"\fStatusReport\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12-\n" +
@@ -2382,10 +2402,11 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"precedence\x12?\n" +
 	"\x06labels\x18\f \x03(\v2'.bellwether.v1.StatusReport.LabelsEntryR\x06labels\x12=\n" +
 	"\fobserve_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12+\n" +
-	"\x03ttl\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x1a9\n" +
+	"\x03ttl\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x126\n" +
+	"\tend_after\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\bendAfter\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa0\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd7\x04\n" +
 	"\fStatusRecord\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -2402,7 +2423,8 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\fcontributing\x18\n" +
 	" \x01(\bR\fcontributing\x12-\n" +
 	"\x04held\x18\v \x01(\v2\x19.bellwether.v1.HeldStatusR\x04held\x12%\n" +
-	"\x0ewhile_stopping\x18\f \x01(\bR\rwhileStopping\"\xf8\x02\n" +
+	"\x0ewhile_stopping\x18\f \x01(\bR\rwhileStopping\x125\n" +
+	"\bend_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\xf8\x02\n" +
 	"\n" +
 	"HeldStatus\x12.\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x18.bellwether.v1.HoldCauseR\x05cause\x127\n" +
@@ -2653,61 +2675,63 @@ var file_bellwether_v1_status_proto_depIdxs = []int32{
 	26, // 2: bellwether.v1.StatusReport.labels:type_name -> bellwether.v1.StatusReport.LabelsEntry
 	27, // 3: bellwether.v1.StatusReport.observe_time:type_name -> google.protobuf.Timestamp
 	28, // 4: bellwether.v1.StatusReport.ttl:type_name -> google.protobuf.Duration
-	8,  // 5: bellwether.v1.StatusRecord.report:type_name -> bellwether.v1.StatusReport
-	27, // 6: bellwether.v1.StatusRecord.since_time:type_name -> google.protobuf.Timestamp
-	27, // 7: bellwether.v1.StatusRecord.update_time:type_name -> google.protobuf.Timestamp
-	27, // 8: bellwether.v1.StatusRecord.expire_time:type_name -> google.protobuf.Timestamp
-	2,  // 9: bellwether.v1.StatusRecord.freshness:type_name -> bellwether.v1.Freshness
-	10, // 10: bellwether.v1.StatusRecord.held:type_name -> bellwether.v1.HeldStatus
-	4,  // 11: bellwether.v1.HeldStatus.cause:type_name -> bellwether.v1.HoldCause
-	0,  // 12: bellwether.v1.HeldStatus.latest_level:type_name -> bellwether.v1.Level
-	27, // 13: bellwether.v1.HeldStatus.flapping_time:type_name -> google.protobuf.Timestamp
-	27, // 14: bellwether.v1.HeldStatus.calm_time:type_name -> google.protobuf.Timestamp
-	1,  // 15: bellwether.v1.StatusRef.kind:type_name -> bellwether.v1.StatusKind
-	0,  // 16: bellwether.v1.AggregatedStatus.level:type_name -> bellwether.v1.Level
-	27, // 17: bellwether.v1.AggregatedStatus.since_time:type_name -> google.protobuf.Timestamp
-	11, // 18: bellwether.v1.AggregatedStatus.winner:type_name -> bellwether.v1.StatusRef
-	0,  // 19: bellwether.v1.LevelCount.level:type_name -> bellwether.v1.Level
-	0,  // 20: bellwether.v1.Policy.order:type_name -> bellwether.v1.Level
-	28, // 21: bellwether.v1.Ttls.default_ttl:type_name -> google.protobuf.Duration
-	28, // 22: bellwether.v1.Ttls.lost_after:type_name -> google.protobuf.Duration
-	28, // 23: bellwether.v1.Ttls.replaced_after:type_name -> google.protobuf.Duration
-	28, // 24: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
-	14, // 25: bellwether.v1.ApplicationConfig.policy:type_name -> bellwether.v1.Policy
-	3,  // 26: bellwether.v1.ApplicationConfig.lost_units:type_name -> bellwether.v1.LostUnits
-	15, // 27: bellwether.v1.ApplicationConfig.ttls:type_name -> bellwether.v1.Ttls
-	0,  // 28: bellwether.v1.ApplicationConfig.serving_levels:type_name -> bellwether.v1.Level
-	16, // 29: bellwether.v1.ApplicationConfig.external_leader:type_name -> bellwether.v1.ExternalLeader
-	28, // 30: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
-	20, // 31: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
-	17, // 32: bellwether.v1.ApplicationConfig.latches:type_name -> bellwether.v1.Latch
-	18, // 33: bellwether.v1.ApplicationConfig.damping:type_name -> bellwether.v1.Damping
-	28, // 34: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
-	12, // 35: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
-	13, // 36: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
-	27, // 37: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
-	27, // 38: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
-	19, // 39: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
-	27, // 40: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
-	2,  // 41: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
-	0,  // 42: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
-	27, // 43: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
-	22, // 44: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
-	27, // 45: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
-	27, // 46: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
-	27, // 47: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
-	11, // 48: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
-	0,  // 49: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
-	0,  // 50: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
-	2,  // 51: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
-	6,  // 52: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
-	25, // 53: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
-	7,  // 54: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	28, // 5: bellwether.v1.StatusReport.end_after:type_name -> google.protobuf.Duration
+	8,  // 6: bellwether.v1.StatusRecord.report:type_name -> bellwether.v1.StatusReport
+	27, // 7: bellwether.v1.StatusRecord.since_time:type_name -> google.protobuf.Timestamp
+	27, // 8: bellwether.v1.StatusRecord.update_time:type_name -> google.protobuf.Timestamp
+	27, // 9: bellwether.v1.StatusRecord.expire_time:type_name -> google.protobuf.Timestamp
+	2,  // 10: bellwether.v1.StatusRecord.freshness:type_name -> bellwether.v1.Freshness
+	10, // 11: bellwether.v1.StatusRecord.held:type_name -> bellwether.v1.HeldStatus
+	27, // 12: bellwether.v1.StatusRecord.end_time:type_name -> google.protobuf.Timestamp
+	4,  // 13: bellwether.v1.HeldStatus.cause:type_name -> bellwether.v1.HoldCause
+	0,  // 14: bellwether.v1.HeldStatus.latest_level:type_name -> bellwether.v1.Level
+	27, // 15: bellwether.v1.HeldStatus.flapping_time:type_name -> google.protobuf.Timestamp
+	27, // 16: bellwether.v1.HeldStatus.calm_time:type_name -> google.protobuf.Timestamp
+	1,  // 17: bellwether.v1.StatusRef.kind:type_name -> bellwether.v1.StatusKind
+	0,  // 18: bellwether.v1.AggregatedStatus.level:type_name -> bellwether.v1.Level
+	27, // 19: bellwether.v1.AggregatedStatus.since_time:type_name -> google.protobuf.Timestamp
+	11, // 20: bellwether.v1.AggregatedStatus.winner:type_name -> bellwether.v1.StatusRef
+	0,  // 21: bellwether.v1.LevelCount.level:type_name -> bellwether.v1.Level
+	0,  // 22: bellwether.v1.Policy.order:type_name -> bellwether.v1.Level
+	28, // 23: bellwether.v1.Ttls.default_ttl:type_name -> google.protobuf.Duration
+	28, // 24: bellwether.v1.Ttls.lost_after:type_name -> google.protobuf.Duration
+	28, // 25: bellwether.v1.Ttls.replaced_after:type_name -> google.protobuf.Duration
+	28, // 26: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
+	14, // 27: bellwether.v1.ApplicationConfig.policy:type_name -> bellwether.v1.Policy
+	3,  // 28: bellwether.v1.ApplicationConfig.lost_units:type_name -> bellwether.v1.LostUnits
+	15, // 29: bellwether.v1.ApplicationConfig.ttls:type_name -> bellwether.v1.Ttls
+	0,  // 30: bellwether.v1.ApplicationConfig.serving_levels:type_name -> bellwether.v1.Level
+	16, // 31: bellwether.v1.ApplicationConfig.external_leader:type_name -> bellwether.v1.ExternalLeader
+	28, // 32: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
+	20, // 33: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
+	17, // 34: bellwether.v1.ApplicationConfig.latches:type_name -> bellwether.v1.Latch
+	18, // 35: bellwether.v1.ApplicationConfig.damping:type_name -> bellwether.v1.Damping
+	28, // 36: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
+	12, // 37: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
+	13, // 38: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
+	27, // 39: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
+	27, // 40: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
+	19, // 41: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
+	27, // 42: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
+	2,  // 43: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
+	0,  // 44: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
+	27, // 45: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
+	22, // 46: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
+	27, // 47: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
+	27, // 48: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
+	27, // 49: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
+	11, // 50: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
+	0,  // 51: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
+	0,  // 52: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
+	2,  // 53: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
+	6,  // 54: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
+	25, // 55: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
+	7,  // 56: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_status_proto_init() }

@@ -27,8 +27,10 @@ LATER = (
     errors.Unknown,
     errors.DataLoss,
 )
-#: A call that waited longer than this is not of this hook; its ttl has run since.
+#: A call that waited longer than this is not of this hook; its ttl and its end have run since.
 LATE_SECONDS = 5.0
+#: Fields of a status that have a time from its report on. Pushes of an earlier version have a ttl.
+SPANS = ("ttl", "end_after")
 #: A page has fewer if its texts are long.
 PAGE_SIZE = 1000
 #: Calls of the leader.
@@ -118,16 +120,14 @@ class Courier:
             self._left -= time.monotonic() - started
 
     def _made(self, method: Callable[..., Any], request: Dict[str, Any]) -> Any:
-        """Makes a call. An older server takes fewer texts as the reason of an error."""
+        """Makes a call, and makes it again without what an older server does not take."""
         try:
             return method(**request)
         except errors.InvalidArgument as refused:
-            error = request.get("error") or {}
-            fields = [field for field, _ in refused.violations]
-            if not error.get("reason") or "error.reason" not in fields:
+            plain = _for_older(request, refused)
+            if plain is None:
                 raise
-        plain = {name: value for name, value in error.items() if name not in ("domain", "reason")}
-        return method(**dict(request, error=plain))
+        return method(**plain)
 
     def all(self, method: str, field: str, **request: Any) -> List[Any]:
         """Calls a method that lists, and returns the members of all pages."""
@@ -222,16 +222,31 @@ def _check(method: str, answer: Any) -> None:
         raise Stranger(what.format(method, field), reason="INVALID_ANSWER")
 
 
+def _for_older(
+    request: Dict[str, Any], refused: errors.InvalidArgument
+) -> Optional[Dict[str, Any]]:
+    """Returns a refused request as an older server takes it; None if that does not help."""
+    error, status = request.get("error") or {}, request.get("status") or {}
+    if error.get("reason") and "error.reason" in [field for field, _ in refused.violations]:
+        # It takes fewer texts as the reason of an error.
+        plain = {name: one for name, one in error.items() if name not in ("domain", "reason")}
+        return dict(request, error=plain)
+    if status.get("end_after") is not None and "endAfter" in str(refused):
+        # It has no end of a status, which becomes stale there instead.
+        plain = {name: one for name, one in status.items() if name != "end_after"}
+        return dict(request, status=dict(plain, ttl=status["end_after"]))
+    return None
+
+
 def _is_over(status: Dict[str, Any], late: float) -> bool:
     """Returns whether a pushed status has ended while it waited for its delivery."""
-    return status.get("ttl") is not None and status["ttl"] - late < 1.0
+    return any(status.get(span) is not None and status[span] - late < 1.0 for span in SPANS)
 
 
 def _aged(status: Dict[str, Any], late: float) -> Dict[str, Any]:
-    """Returns a status whose time has run while it waited."""
-    if status.get("ttl") is None:
-        return status
-    return dict(status, ttl=max(1.0, status["ttl"] - late))
+    """Returns a status whose times have run while it waited."""
+    given = [span for span in SPANS if status.get(span) is not None]
+    return dict(status, **{span: max(1.0, status[span] - late) for span in given})
 
 
 def with_times(request: Dict[str, Any]) -> Dict[str, Any]:

@@ -294,7 +294,7 @@ MESSAGES = {
     "Contribution": (
         "ref:m=StatusRef level:e=LEVEL_UNSPECIFIED message:s reason:s action:s priority:i "
         "precedence:i since_time:t freshness:e=FRESHNESS_UNSPECIFIED leader:b beaten_by:s "
-        "check:s held:s short_message:s while_stopping:b"
+        "check:s held:s short_message:s while_stopping:b end_time:t"
     ),
     "ExplainApplicationResponse": (
         "application:m=Application winner:m=Contribution rule:s beaten:*m=Contribution "
@@ -581,12 +581,12 @@ MESSAGES = {
     "StatusReport": (
         "component:s key:s kind:e=STATUS_KIND_UNSPECIFIED level:e=LEVEL_UNSPECIFIED message:s "
         "short_message:s reason:s check:s action:s priority:i precedence:i labels:{s "
-        "observe_time:t ttl:d"
+        "observe_time:t ttl:d end_after:d"
     ),
     "StatusRecord": (
         "namespace:s application:s unit:s report:m=StatusReport since_time:t update_time:t "
         "expire_time:t incarnation:l freshness:e=FRESHNESS_UNSPECIFIED contributing:b "
-        "held:m=HeldStatus while_stopping:b"
+        "held:m=HeldStatus while_stopping:b end_time:t"
     ),
     "HeldStatus": (
         "cause:e=HOLD_CAUSE_UNSPECIFIED latest_level:e=LEVEL_UNSPECIFIED latest_message:s "

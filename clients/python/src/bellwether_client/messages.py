@@ -199,6 +199,7 @@ class StatusReportInput(TypedDict, total=False):
     labels: Mapping[str, str]
     observe_time: Optional[datetime]
     ttl: Optional[float]
+    end_after: Optional[float]
 
 
 class PolicyInput(TypedDict, total=False):
@@ -321,6 +322,7 @@ class Contribution(TypedDict):
     held: str
     short_message: str
     while_stopping: bool
+    end_time: Optional[datetime]
 
 
 class ExplainApplicationResponse(TypedDict):
@@ -792,6 +794,7 @@ class StatusReport(TypedDict):
     labels: Dict[str, str]
     observe_time: Optional[datetime]
     ttl: Optional[float]
+    end_after: Optional[float]
 
 
 class StatusRecord(TypedDict):
@@ -809,6 +812,7 @@ class StatusRecord(TypedDict):
     contributing: bool
     held: Optional[HeldStatus]
     while_stopping: bool
+    end_time: Optional[datetime]
 
 
 class HeldStatus(TypedDict):

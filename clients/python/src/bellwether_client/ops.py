@@ -137,7 +137,10 @@ class StatusReporter:
     def push(
         self, component: str, status: Any, *, key: str = "", ttl: Optional[float] = None
     ) -> None:
-        """Keeps a status until `clear`, or for `ttl` seconds (1 s to 30 days)."""
+        """Keeps a status until `clear`, or for `ttl` seconds (1 s to 30 days).
+
+        After that it ends here and at the server; another push of the same status moves the end.
+        """
         report = dict(
             _charm.report_of(status), component=_texts.name(component), key=_texts.name(key)
         )
@@ -148,8 +151,8 @@ class StatusReporter:
         if ttl is not None:
             if math.isnan(float(ttl)):
                 raise ValueError("the ttl of a status is a number of seconds, not {!r}".format(ttl))
-            report["ttl"] = min(max(float(ttl), 1.0), 30 * 86400.0)
-        expires = now + report["ttl"] if ttl is not None else None
+            report["end_after"] = min(max(float(ttl), 1.0), 30 * 86400.0)
+        expires = now + report["end_after"] if ttl is not None else None
         kept = dict(report, expires=expires, while_stopping=self.state.stopping)
         request = {"unit": self.names["unit"], "cut_long_texts": True}
         request["status"] = dict(report, kind="STATUS_KIND_PUSH")
@@ -486,7 +489,8 @@ def _restored(record: Any) -> Dict[str, Any]:
     for name in ("component", "key", "level"):
         kept[name] = report[name]
     kept["message"] = _texts.public(report["message"])
-    since, expires = record["since_time"], record["expire_time"]
+    # An earlier version of the package pushed statuses that are stale in place of an end.
+    since, expires = record["since_time"], record["end_time"] or record["expire_time"]
     kept["observe_time"] = since.timestamp() if since else time.time()
     kept["expires"] = expires.timestamp() if expires else None
     return kept

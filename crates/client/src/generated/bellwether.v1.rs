@@ -51,6 +51,11 @@ pub struct StatusReport {
     /// without a limit. A repeat of the same report only extends the time.
     #[prost(message, optional, tag = "14")]
     pub ttl: ::core::option::Option<::prost_types::Duration>,
+    /// How long the status lasts without a repeat; 1 s to 30 days. Then the server removes it, fresh or stale, and the
+    /// history has the cause Ended. Not given: the status stays until it is cleared or replaced. A repeat of the same
+    /// report moves the end; a report without this field takes the end away.
+    #[prost(message, optional, tag = "15")]
+    pub end_after: ::core::option::Option<::prost_types::Duration>,
 }
 /// A status, as the server stores it.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -93,6 +98,9 @@ pub struct StatusRecord {
     /// Whether the unit had announced its stop when it reported this: the status ends with the unit's incarnation.
     #[prost(bool, tag = "12")]
     pub while_stopping: bool,
+    /// Time at which the status ends without a repeat; absent without `end_after`.
+    #[prost(message, optional, tag = "13")]
+    pub end_time: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// The state behind a latched or damped status. Changes of this state do not move the revision. If several servers share
 /// one store, a server that missed a change may show the previous state.
@@ -453,8 +461,8 @@ pub struct StatusEvent {
     /// Cause of the event, CamelCase: Reported, Cleared, Replaced, Expired, UnitLost, UnitReturned, UnitRemoved,
     /// Configured, LeaderSet, LeaderCleared, Deleted, Derived, Doubted, UnitReplaced, HandedOver, FlappingBegan,
     /// FlappingEnded, ErrorReported, FaultPersists, ErrorResolved, HoldRetried, HoldSkipped, Operation, LeaderClaimed,
-    /// LeaderTransferred, LeaderReleased, LeaderExpired, LeaderEnded, UnitStopping. `Doubted` means that a unit became
-    /// uncertain after a data loss of the store.
+    /// LeaderTransferred, LeaderReleased, LeaderExpired, LeaderEnded, UnitStopping, Ended. `Doubted` means that a unit
+    /// became uncertain after a data loss of the store.
     #[prost(string, tag = "9")]
     pub cause: ::prost::alloc::string::String,
     /// Kind of event, for programs that print a line for each kind. Only STATUS and APPLICATION are changes of a level.
@@ -544,7 +552,7 @@ pub enum StatusKind {
     Unspecified = 0,
     /// The worker recomputes it at each check; a new set replaces the last set.
     Pull = 1,
-    /// Known only from an attempt; kept until cleared, replaced or expired.
+    /// Known only from an attempt; kept until it is cleared or replaced, or until its end.
     Push = 2,
 }
 impl StatusKind {
@@ -1520,6 +1528,9 @@ pub struct Contribution {
     /// Whether its unit had announced its stop when it reported this: it ends with the unit's incarnation.
     #[prost(bool, tag = "15")]
     pub while_stopping: bool,
+    /// Time at which it ends without a repeat; absent if it has no end.
+    #[prost(message, optional, tag = "16")]
+    pub end_time: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// Response of ExplainApplication: the status and its reason.
 #[derive(Clone, PartialEq, ::prost::Message)]

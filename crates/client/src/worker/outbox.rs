@@ -69,8 +69,9 @@ pub(super) struct Outbox {
     places: BTreeMap<Key, u64>,
     /// Sent entries by `seq`, each with its place in that order.
     sent: BTreeMap<u64, (u64, OutboxEntry)>,
-    /// Push statuses that the server acknowledged, by component and key. Those with a TTL are left
-    /// out: the worker repeats them anyway, and a repeat from here would extend them wrongly.
+    /// Push statuses that the server acknowledged, by component and key. Those with a TTL or an end
+    /// are left out: the worker repeats them anyway, and a repeat from here would extend them
+    /// wrongly.
     kept: BTreeMap<(String, String), StatusReport>,
     place: u64,
     seq: u64,
@@ -146,7 +147,7 @@ impl Outbox {
             return;
         }
         match entry.content {
-            Content::Status(status) if status.ttl.is_none() => {
+            Content::Status(status) if status.ttl.is_none() && status.end_after.is_none() => {
                 self.kept.insert((component, key), *status)
             }
             _ => self.kept.remove(&(component, key)),

@@ -55,7 +55,7 @@ impl Received {
     }
 }
 
-/// A report of one status without labels and observation time, in which everything is valid.
+/// A report of one status without labels, observation time and end, in which everything is valid.
 #[derive(Debug, PartialEq)]
 pub struct PlainReport {
     /// Sequence number of the message.

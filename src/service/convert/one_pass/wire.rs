@@ -52,7 +52,7 @@ impl<'a> Plain<'a> {
                 10 => self.priority = value.sint32()?,
                 11 => self.precedence = value.sint32()?,
                 14 => self.ttl = Some(duration(value.bytes()?)?),
-                // Labels, the observation time, and what a later version adds.
+                // Labels, the observation time, the end, and what a later version adds.
                 _ => return None,
             }
         }

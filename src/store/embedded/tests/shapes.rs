@@ -294,21 +294,25 @@ fn mk_commands() -> Vec<Command> {
     let set = BTreeMap::from([("key".into(), Bytes::from(b"value".to_vec()))]);
     let patch = DataPatch { set, delete: Vec::new(), etag: None };
     // The last fields of a summary and of an event are written only if they have a value.
-    let mut report = mk_report("web/0", "up");
-    let Command::Report(_, _, new) = &mut report else { unreachable!() };
-    let said = Arc::make_mut(&mut new.report);
-    // It wins over the operation.
-    let details = Details { short_message: "up".into(), ..Details::default() };
-    *said = Report { level: Level::Blocked, ..said.clone() }.with(details);
+    let report = |message| {
+        let mut report = mk_report("web/0", message);
+        let Command::Report(_, _, new) = &mut report else { unreachable!() };
+        let said = Arc::make_mut(&mut new.report);
+        // It wins over the operation.
+        let end_after = Some(Duration::from_secs(86_400));
+        let details = Details { short_message: "up".into(), end_after, ..Details::default() };
+        *said = Report { level: Level::Blocked, ..said.clone() }.with(details);
+        report
+    };
     vec![
-        report,
+        report("up"),
         Command::ClaimLeadership(mk_reporter("web/0"), None),
         Command::UpdateData(Claim { unit: unit(), lease_epoch: 1, decided_outside: false }, patch),
         Command::Operate(OperationCommand { id, by: unit(), action: whole }),
         Command::Operate(OperationCommand { id: of_unit, by: unit(), action: own }),
         // What follows is marked in its last field.
         Command::AnnounceStop(mk_reporter("web/0")),
-        mk_report("web/0", "stopping"),
+        report("stopping"),
         Command::ReportError {
             reporter: mk_reporter("web/0"),
             component: PartName::new("db").unwrap(),

@@ -85,9 +85,11 @@ async fn reports_that_the_server_lost_are_sent_again() {
     let mut stage = Stage::open();
     let worker = mk_worker(&stage.url);
     let mut call = stage.welcomed().await;
-    for name in ["kept", "lost", "older", "cleared", "passing"] {
-        let ttl = (name == "passing").then_some(prost_types::Duration { seconds: 90, nanos: 0 });
-        let wait = worker.set_status(StatusReport { ttl, ..mk_status(name, "1") });
+    for name in ["kept", "lost", "older", "cleared", "passing", "ending"] {
+        let time = Some(prost_types::Duration { seconds: 90, nanos: 0 });
+        let (ttl, end_after) =
+            (time.filter(|_| name == "passing"), time.filter(|_| name == "ending"));
+        let wait = worker.set_status(StatusReport { ttl, end_after, ..mk_status(name, "1") });
         let (seq, _) = call.report().await;
         call.ack(seq, 1).await;
         soon(wait.into_future()).await.expect("committed");
