@@ -1,5 +1,5 @@
-//! Changes caused by time alone: a ttl passes, a status ends, a silent unit is lost, a flapping status becomes
-//! calm, the leader's status expires, a lease lapses.
+//! Changes caused by time alone: a ttl passes, a status ends, a silent unit is lost, a flapping
+//! status becomes calm, the leader's status expires, a lease lapses.
 
 use std::sync::Arc;
 

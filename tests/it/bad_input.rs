@@ -47,22 +47,6 @@ async fn every_bad_report_names_its_field() {
             "INVALID_VALUE",
             "status.ttl",
         ),
-        (
-            |r| {
-                let end_after = prost_types::Duration { seconds: 0, nanos: 999_999_999 };
-                r.status.as_mut().unwrap().end_after = Some(end_after);
-            },
-            "INVALID_VALUE",
-            "status.end_after",
-        ),
-        (
-            |r| {
-                let end_after = prost_types::Duration { seconds: 30 * 86_400, nanos: 1 };
-                r.status.as_mut().unwrap().end_after = Some(end_after);
-            },
-            "INVALID_VALUE",
-            "status.end_after",
-        ),
         (|r| r.request_id = "x".repeat(129), "INVALID_VALUE", "request_id"),
         (|r| r.request_id = "\u{1}removed web/0".into(), "INVALID_VALUE", "request_id"),
     ];
