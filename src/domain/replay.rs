@@ -308,12 +308,11 @@ impl AppState {
         let deadlines = self.deadlines();
         // A stale status keeps the time at which it was due, and has the one of its end.
         let fresh = deadlines.of_status(&Status { stale: false, ..old.clone() });
-        let ends = fresh.into_iter().chain(deadlines.of_end(old));
         let new_end = new.and_then(|new| deadlines.of_status(new));
         let new_calm = new.and_then(|new| deadlines.of_calm(new));
-        let gone_ends: Vec<_> = ends.filter(|at| new_end != Some(*at)).collect();
+        let gone = [fresh, deadlines.of_end(old)].map(|at| at.filter(|at| new_end != Some(*at)));
         let gone_calm = deadlines.of_calm(old).filter(|at| new_calm != Some(*at));
-        for at in gone_ends {
+        for at in gone.into_iter().flatten() {
             self.due.remove(&(at, Due::Status(key.clone())));
         }
         gone_calm.map(|at| self.due.remove(&(at, Due::Calm(key.clone()))));
