@@ -83,13 +83,13 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         ..context.of_unit(&target)
     };
     let answer = match context.change(request.clone()).await {
-        Err(error) if is_about_reason(&error) => {
-            // A server of 0.1.0 takes UPPER_SNAKE alone.
-            let (domain, reason) = (String::new(), String::new());
-            let error = Some(ErrorReport { domain, reason, ..error_of(&request) });
-            context.change(ReportErrorRequest { error, ..request }).await?
-        }
-        answer => answer?,
+        Err(refused) => match without_reason(&refused, request.error.as_ref()) {
+            Some(error) => {
+                context.change(ReportErrorRequest { error: Some(error), ..request }).await?
+            }
+            None => return Err(refused),
+        },
+        Ok(answer) => answer,
     };
     say_advice(&answer.advice);
     if !context.output.is_structured() {
@@ -101,18 +101,9 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn error_of(request: &ReportErrorRequest) -> ErrorReport {
-    request.error.clone().unwrap_or_default()
-}
-
-/// Returns whether the server refuses the reason of the error.
-fn is_about_reason(error: &anyhow::Error) -> bool {
-    match error.downcast_ref::<Error>() {
-        Some(Error::Refused(refusal)) => {
-            refusal.violations.iter().any(|(field, _)| field == "error.reason")
-        }
-        _ => false,
-    }
+/// Returns the report as an older server takes it, if the server refuses the reason of the error.
+fn without_reason(refused: &anyhow::Error, error: Option<&ErrorReport>) -> Option<ErrorReport> {
+    refused.downcast_ref::<Error>()?.without_reason(error?)
 }
 
 /// Returns the action for a person: as reported, or as the class of the error defines it.

@@ -9,6 +9,7 @@ use tonic::Code;
 use tonic_types::StatusExt;
 
 use crate::handshake;
+use crate::proto::v1::ErrorReport;
 
 /// The reason why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -194,12 +195,33 @@ impl Error {
         }
     }
 
+    /// Returns the report of an error as an older server takes it, if this is the refusal of its
+    /// reason by such a server. See [`Refusal::without_reason`].
+    pub fn without_reason(&self, report: &ErrorReport) -> Option<ErrorReport> {
+        match self {
+            Error::Refused(refusal) => refusal.without_reason(report),
+            _ => None,
+        }
+    }
+
     /// Returns the time after which the server accepts a retry, if it sent one.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Error::Refused(refusal) => refusal.retry_after,
             _ => None,
         }
+    }
+}
+
+impl Refusal {
+    /// Returns the report of an error without the service's own code, if this is the refusal of
+    /// its reason: a server of 0.1.0 takes UPPER_SNAKE alone. `None` if the refusal is about
+    /// something else, or the report has no reason.
+    pub fn without_reason(&self, report: &ErrorReport) -> Option<ErrorReport> {
+        let is_about_it = self.violations.iter().any(|(field, _)| field == "error.reason");
+        let (domain, reason) = (String::new(), String::new());
+        let plain = || ErrorReport { domain, reason, ..report.clone() };
+        (is_about_it && !report.reason.is_empty()).then(plain)
     }
 }
 

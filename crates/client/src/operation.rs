@@ -168,7 +168,8 @@ impl OperationLease {
     }
 
     /// Reports that the attempt failed; `touched` if it has changed something. Returns the new
-    /// state of the operation.
+    /// state of the operation. An older server that refuses the reason of the error gets the
+    /// report again without it.
     ///
     /// # Errors
     /// Those of the contract; a temporary one may be tried again.
@@ -180,11 +181,18 @@ impl OperationLease {
         let request = v1::FailOperationRequest {
             operation_id: self.operation.operation_id.clone(),
             fence: self.operation.fence,
-            error: Some(error),
+            error: Some(error.clone()),
             touched,
             ..of_holder(&self.operation)
         };
-        let operation = self.client.call(request).await?.operation.unwrap_or_default();
+        let mut answer = self.client.call(request.clone()).await;
+        if let Err(refused) = &answer
+            && let Some(plain) = refused.without_reason(&error)
+        {
+            answer =
+                self.client.call(v1::FailOperationRequest { error: Some(plain), ..request }).await;
+        }
+        let operation = answer?.operation.unwrap_or_default();
         self.heartbeats.abort();
         Ok(operation)
     }
@@ -284,4 +292,73 @@ fn lease_of(operation: &v1::Operation) -> Duration {
 /// Locks even if poisoned: the content is consistent at any point.
 fn lock(shared: &Shared) -> std::sync::MutexGuard<'_, HeartbeatContent> {
     shared.content.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use axum::extract::Request as HttpRequest;
+    use axum::routing::post;
+    use tokio::sync::mpsc;
+    use tonic::server::{Grpc, UnaryService};
+    use tonic::{Code, Request, Response, Status};
+    use tonic_prost::ProstCodec;
+    use tonic_types::{ErrorDetails, StatusExt};
+
+    use super::*;
+    use crate::testing::serve;
+
+    const PATH: &str = "/bellwether.v1.OperationService/FailOperation";
+
+    /// A server of 0.1.0, which takes UPPER_SNAKE as a reason alone. It passes on each request.
+    #[derive(Clone)]
+    struct Older(mpsc::Sender<v1::FailOperationRequest>);
+
+    impl UnaryService<v1::FailOperationRequest> for Older {
+        type Response = v1::FailOperationResponse;
+        type Future =
+            Pin<Box<dyn Future<Output = Result<Response<Self::Response>, Status>> + Send>>;
+
+        fn call(&mut self, request: Request<v1::FailOperationRequest>) -> Self::Future {
+            let (requests, request) = (self.0.clone(), request.into_inner());
+            Box::pin(async move {
+                let error = request.error.clone().unwrap_or_default();
+                requests.send(request).await.expect("the test listens");
+                if error.reason.chars().any(char::is_lowercase) {
+                    let details = ErrorDetails::with_bad_request_violation("error.reason", "is no");
+                    let text = "error.reason is no UPPER_SNAKE";
+                    return Err(Status::with_error_details(Code::InvalidArgument, text, details));
+                }
+                let operation = Some(v1::Operation::default());
+                Ok(Response::new(v1::FailOperationResponse { operation, ..Default::default() }))
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn an_older_server_gets_the_failure_without_its_reason() {
+        let (sender, mut requests) = mpsc::channel(4);
+        let older = Older(sender);
+        let handler = move |request: HttpRequest| {
+            let older = older.clone();
+            async move { Grpc::new(ProstCodec::default()).unary(older, request).await }
+        };
+        let url = serve("127.0.0.1:0".parse().expect("an address"), PATH, post(handler));
+        let client = Client::connect(&url).await.expect("an address");
+        let lease = OperationLease::hold(&client, v1::Operation::default(), Instant::now());
+        let error = v1::ErrorReport {
+            system: "http".into(),
+            code: "400".into(),
+            domain: "aws".into(),
+            reason: "ThrottlingException".into(),
+            ..v1::ErrorReport::default()
+        };
+        lease.fail(error.clone(), true).await.expect("taken");
+        let first = requests.recv().await.expect("a request");
+        assert_eq!(first.error.as_ref(), Some(&error));
+        let second = requests.recv().await.expect("another request");
+        let plain = v1::ErrorReport { domain: "".into(), reason: "".into(), ..error };
+        assert_eq!((second.error, second.touched), (Some(plain), true));
+    }
 }

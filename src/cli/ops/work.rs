@@ -257,9 +257,19 @@ pub async fn fail(args: Fail, context: &Context) -> anyhow::Result<()> {
     let request = FailOperationRequest {
         fence: operation.fence,
         operation_id: args.work.operation,
-        error: Some(error),
+        error: Some(error.clone()),
         touched: args.touched,
         ..context.of_unit(&target)
     };
-    act::done(context.call(request).await?.operation, context)
+    let answer = match context.call(request.clone()).await {
+        // An older server takes fewer texts as a reason.
+        Err(refused) => match refused.without_reason(&error) {
+            Some(plain) => {
+                context.call(FailOperationRequest { error: Some(plain), ..request }).await?
+            }
+            None => return Err(refused.into()),
+        },
+        Ok(answer) => answer,
+    };
+    act::done(answer.operation, context)
 }

@@ -168,6 +168,26 @@ impl Outbox {
         })
     }
 
+    /// Takes back the report of an error whose reason an older server refuses: it is sent again
+    /// without it, unless a later entry about the same target was sent. Returns whether it is one.
+    pub(super) fn take_back_plain(&mut self, seq: u64, refusal: &Refusal) -> bool {
+        let error = self.sent.get(&seq).and_then(|(_, entry)| match &entry.content {
+            Content::Error(error) => refusal.without_reason(error),
+            _ => None,
+        });
+        let Some((error, (place, mut entry))) =
+            error.and_then(|e| Some((e, self.sent.remove(&seq)?)))
+        else {
+            return false;
+        };
+        entry.content = Content::Error(Box::new(error));
+        match self.sent.values_mut().find(|(later, one)| place < *later && one.key == entry.key) {
+            Some((_, later)) => later.take_waiting(entry),
+            None => self.merge(place, entry),
+        }
+        true
+    }
+
     /// Returns the component and target of the error report or resolution that was sent as `seq`.
     pub(super) fn target_of(&self, seq: u64) -> Option<(String, String)> {
         let (_, entry) = self.sent.get(&seq)?;

@@ -373,6 +373,8 @@ impl<'a> Session<'a> {
             // The entries after it are sent again after it: their order must be kept.
             outbox.take_back(reject.seq);
             self.resting = Some(Instant::now() + self.rests.pause(refusal.retry_after));
+        } else if outbox.take_back_plain(reject.seq, &refusal) {
+            // The loop of the session sends it.
         } else if let Some((component, key)) = outbox.reject(reject.seq, &refusal) {
             let refusal = Box::new(refusal);
             self.shared.tell(Event::Rejected { component, key, refusal });

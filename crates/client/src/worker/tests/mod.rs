@@ -17,7 +17,7 @@ use super::Worker;
 use super::outbox::KEYS_MAX;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
-use crate::proto::v1::{ConnectDrain, Reject, StatusReport, Superseded, Welcome};
+use crate::proto::v1::{ConnectDrain, ErrorReport, Reject, StatusReport, Superseded, Welcome};
 use stage::{Stage, mk_options, mk_refusal, mk_status, mk_welcome, mk_worker, received, soon};
 
 #[tokio::test]
@@ -105,6 +105,44 @@ async fn reports_that_the_server_lost_are_sent_again() {
     assert_eq!(call.report().await.1, "lost=1");
     assert_eq!(call.report().await.1, "older=1");
     assert_eq!(worker.retained(), retained);
+    worker.set_status(mk_status("next", "1"));
+    assert_eq!(call.report().await.1, "next=1");
+}
+
+/// A server of 0.1.0 takes UPPER_SNAKE alone as the reason of an error.
+#[tokio::test]
+async fn an_error_whose_reason_an_older_server_refuses_is_sent_without_it() {
+    let mut stage = Stage::open();
+    let worker = mk_worker(&stage.url);
+    let mut call = stage.welcomed().await;
+    let report = |target: &str| ErrorReport {
+        target: target.into(),
+        domain: "aws".into(),
+        reason: "ThrottlingException".into(),
+        ..ErrorReport::default()
+    };
+    let wait = worker.report_error(report("bucket"));
+    let Some(Said::Error(first)) = call.next().await else { panic!("not an error") };
+    assert_eq!(first.error, Some(report("bucket")));
+    let details = ErrorDetails::with_bad_request_violation("error.reason", "is no UPPER_SNAKE");
+    let refusal = Status::with_error_details(Code::InvalidArgument, "is no UPPER_SNAKE", details);
+    call.say(mk_reject(first.seq, &refusal)).await;
+    let Some(Said::Error(second)) = call.next().await else { panic!("not an error") };
+    let plain = ErrorReport { target: "bucket".into(), ..ErrorReport::default() };
+    assert_eq!(second.error, Some(plain));
+    assert!(first.seq < second.seq);
+    call.ack(second.seq, 3).await;
+    assert_eq!(soon(wait.into_future()).await.expect("committed"), 3);
+
+    // A later entry about the target replaces the refused one.
+    let lost = worker.report_error(report("pg"));
+    let Some(Said::Error(refused)) = call.next().await else { panic!("not an error") };
+    let works = worker.resolve_error("", "pg", "");
+    let Some(Said::Resolve(resolve)) = call.next().await else { panic!("not a success") };
+    call.say(mk_reject(refused.seq, &refusal)).await;
+    call.ack(resolve.seq, 4).await;
+    assert_eq!(soon(lost.into_future()).await.expect("replaced"), 4);
+    assert_eq!(soon(works.into_future()).await.expect("committed"), 4);
     worker.set_status(mk_status("next", "1"));
     assert_eq!(call.report().await.1, "next=1");
 }
