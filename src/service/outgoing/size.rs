@@ -14,8 +14,9 @@ const LONG: usize = 1 << 20;
 /// Bytes of the status page with what it reads.
 pub const PAGE: usize = 8 << 20;
 
-/// What an answer in JSON takes while it is rendered, in answers of binary proto: the records, their
-/// binary proto, the message between the two formats, and the text with the room that it grew into.
+/// What an answer in JSON takes while it is rendered, in answers of binary proto: the records,
+/// their binary proto, the message between the two formats, and the text with the room that it grew
+/// into.
 pub const JSON_FACTOR: usize = 5;
 
 /// Methods with a list or an operation in their answer.
