@@ -29,11 +29,22 @@ struct Case {
     class: Vec<String>,
 }
 
-/// Cases that accept UNCLASSIFIED beside a class and end there, with the reason.
-const LEFT_OPEN: [(&str, &str); 2] = [
-    ("r12", "the commands before it have the cause"),
-    ("s7", "a command may give 226 a meaning of its own: only systemd gives it this one"),
-];
+/// A case that accepts UNCLASSIFIED beside a class and ends there.
+#[derive(Deserialize)]
+struct LeftOpen {
+    id: String,
+    why: String,
+}
+
+/// Returns the cases that are left open, each with its reason: those of exceptions are for the
+/// tests of the Python package.
+fn left_open() -> Vec<LeftOpen> {
+    let listed: Vec<LeftOpen> =
+        yaml_serde::from_str(include_str!("../data/error-cases-left-open.yaml")).unwrap();
+    assert!(listed.len() <= 3, "at most three cases are left open");
+    assert!(listed.iter().all(|case| !case.why.is_empty()), "a case is left open for a reason");
+    listed
+}
 
 fn evidence(system: &str, code: &str, message: &str) -> Evidence {
     Evidence {
@@ -94,8 +105,11 @@ fn real_errors_have_the_class_that_a_careful_engineer_gives_them() {
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.texts.len(), wrong.join("\n"));
-    let left_open: Vec<&str> = LEFT_OPEN.iter().map(|(id, _)| *id).collect();
-    assert!(open.keys().all(|id| left_open.contains(&id.as_str())), "{open:?}");
+    let of_texts = |id: &str| cases.texts.iter().any(|case| case.id == id);
+    let mut listed: Vec<String> = left_open().into_iter().map(|case| case.id).collect();
+    listed.retain(|id| of_texts(id));
+    listed.sort();
+    assert!(open.keys().eq(&listed), "{open:?} are left open, and {listed:?} are listed");
 }
 
 #[test]

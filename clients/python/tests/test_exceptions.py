@@ -17,6 +17,9 @@ from server import ServerCase
 from bellwether_client import _classify, _evidence, _rules
 
 CASES = Path(__file__).resolve().parents[3] / "tests" / "data" / "error-cases.yaml"
+#: Cases that accept UNCLASSIFIED beside a class and end there, at most three, each with its reason.
+LEFT_OPEN = CASES.with_name("error-cases-left-open.yaml")
+OPEN = re.compile(r'- \{id: (\S+), why: "[^"]+"\}')
 LINE = re.compile(r'- \{ids: \[([^]]+)\], exception: "([^"]+)".* class: \[([^]]+)\]')
 
 
@@ -222,7 +225,7 @@ class Exceptions(ServerCase):
         return report, there["class"].rpartition("_")[2], there["held"]
 
     def test_real_exceptions_have_the_class_that_a_careful_engineer_gives_them(self):
-        count = 0
+        cases, left_open = [], []
         for line in CASES.read_text(encoding="utf-8").splitlines():
             found = LINE.match(line)
             if not found:
@@ -235,8 +238,13 @@ class Exceptions(ServerCase):
                     self.assertIn(got, accepted, report)
                     passes = accepted[0] not in ("BLOCKED", "FATAL", "GONE")
                     self.assertFalse(held and passes, report)
-                    count += 1
-        self.assertEqual(count, 82)
+                    if got == "UNCLASSIFIED" and len(accepted) > 1:
+                        left_open.append(case)
+                    cases.append(case)
+        self.assertEqual(len(cases), 82)
+        listed = OPEN.findall(LEFT_OPEN.read_text(encoding="utf-8"))
+        self.assertLessEqual(len(listed), 3)
+        self.assertEqual(sorted(left_open), sorted(set(listed) & set(cases)))
 
     def test_the_code_of_a_service_is_reported_beside_that_of_the_protocol(self):
         problem = {"type": "urn:ietf:params:acme:error:badNonce", "detail": "no"}
