@@ -25,6 +25,7 @@ mod deletion;
 mod elections;
 mod ends;
 mod error_cases;
+mod error_sources;
 mod errors;
 mod exceptions;
 mod faults;
