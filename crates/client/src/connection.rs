@@ -20,6 +20,9 @@ use crate::proto::v1::server_service_client::ServerServiceClient;
 use crate::proto::v1::worker_service_client::WorkerServiceClient;
 use crate::security::{Bearer, Security};
 
+/// The port of the calls, where `bellwether serve` listens.
+const DEFAULT_PORT: u16 = 50051;
+
 /// A server on the same network accepts a connection within milliseconds; three lost packets fit.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -54,7 +57,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to `url` (`http://HOST:PORT` or `https://HOST:PORT`; without a scheme it is http).
+    /// Connects to `url` (`http://HOST:PORT` or `https://HOST:PORT`; without a scheme it is http,
+    /// without a port it is 50051).
     ///
     /// # Errors
     /// [`Error::InvalidServer`] if `url` is not a valid address, [`Error::Unreachable`] if no
@@ -80,8 +84,22 @@ impl Client {
         let endpoint = security.apply(url, endpoint(url)?)?.connect_timeout(timeout);
         let bearer = Bearer::new(&security);
         bearer.check()?;
-        let channel = endpoint.connect().await.map_err(|cause| Error::unreachable(url, &cause))?;
-        let (url, deadline) = (url.to_string(), CALL_DEADLINE);
+        let url = with_port(url);
+        let channel = endpoint.connect().await.map_err(|cause| Error::unreachable(&url, &cause))?;
+        let deadline = CALL_DEADLINE;
+        Ok(Client { url, endpoint, channel, security, bearer, deadline, as_of: Arc::default() })
+    }
+
+    /// Returns a client that connects at its first call, for a server that is not there yet.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect_with`] that no server causes.
+    pub fn connect_lazily(url: &str, security: Security) -> Result<Client, Error> {
+        let endpoint = security.apply(url, endpoint(url)?)?.connect_timeout(CONNECT_TIMEOUT);
+        let bearer = Bearer::new(&security);
+        bearer.check()?;
+        let channel = endpoint.connect_lazy();
+        let (url, deadline) = (with_port(url), CALL_DEADLINE);
         Ok(Client { url, endpoint, channel, security, bearer, deadline, as_of: Arc::default() })
     }
 
@@ -120,7 +138,7 @@ impl Client {
         Client { url, channel, endpoint, security, bearer, deadline, as_of: Arc::default() }
     }
 
-    /// Returns the address of the server, as given.
+    /// Returns the address of the server, with its port.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -218,18 +236,38 @@ impl Client {
     }
 }
 
+/// Returns the address with the port of the calls, if it names none: the ports of the web, 80 and
+/// 443, are never meant.
+fn with_port(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let after_host = authority.rsplit_once(']').map_or(authority, |(_, after)| after);
+    if authority.is_empty() || after_host.contains(':') {
+        return url.to_string();
+    }
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    format!("{scheme}{separator}{authority}:{DEFAULT_PORT}{path}")
+}
+
 /// Parses an address.
 pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Error> {
     let invalid =
         |detail: &str| Error::InvalidServer { url: url.to_string(), detail: detail.to_string() };
+    if !url.contains('[') && url.contains("::") {
+        return Err(invalid("an address of IPv6 is in brackets, as [::1]"));
+    }
     let full = match url.split_once("://") {
-        Some(("http" | "https", _)) => url.to_string(),
+        Some(("http" | "https", _)) => with_port(url),
         Some((scheme, _)) => return Err(invalid(&format!("`{scheme}` is no known scheme"))),
-        None => format!("http://{url}"),
+        None => format!("http://{}", with_port(url)),
     };
     let endpoint = Endpoint::from_shared(full).map_err(|_| invalid("it does not parse"))?;
-    if endpoint.uri().host().is_none_or(str::is_empty) {
+    let host = endpoint.uri().host().unwrap_or_default();
+    if host.is_empty() {
         return Err(invalid("it names no host"));
+    }
+    if endpoint.uri().port_u16().is_none_or(|port| port == 0) {
+        return Err(invalid("its port is no number from 1 to 65535"));
     }
     Ok(endpoint
         .tcp_nodelay(true)
@@ -252,10 +290,31 @@ mod tests {
     }
 
     #[test]
+    fn an_address_without_a_port_is_that_of_the_calls() {
+        for (url, wanted) in [
+            ("localhost", "localhost:50051"),
+            ("http://localhost", "http://localhost:50051"),
+            ("https://h/", "https://h:50051/"),
+            ("http://[::1]", "http://[::1]:50051"),
+            ("http://[::1]:80", "http://[::1]:80"),
+            ("h:443", "h:443"),
+            ("http://", "http://"),
+        ] {
+            assert_eq!(with_port(url), wanted);
+        }
+        let endpoint = endpoint("http://localhost").expect("an address");
+        assert_eq!(endpoint.uri().port_u16(), Some(50051));
+    }
+
+    #[test]
     fn refuses_what_is_no_address() {
-        for (url, detail) in
-            [("redis://h:1", "`redis` is no known scheme"), ("http://a b", "it does not parse")]
-        {
+        for (url, detail) in [
+            ("redis://h:1", "`redis` is no known scheme"),
+            ("http://a b", "it does not parse"),
+            ("h:", "its port is no number from 1 to 65535"),
+            ("http://h:99999", "its port is no number from 1 to 65535"),
+            ("::1", "an address of IPv6 is in brackets, as [::1]"),
+        ] {
             let error = endpoint(url).expect_err(url).to_string();
             assert_eq!(
                 error,

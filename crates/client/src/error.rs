@@ -38,7 +38,7 @@ pub enum Error {
         /// The innermost cause.
         detail: String,
     },
-    /// The server answered, but the two sides could not agree on TLS.
+    /// A program answered, but the two sides could not agree on TLS or on gRPC.
     #[error("cannot connect to {url}: {sentence} ({detail})")]
     Handshake {
         /// The address.

@@ -1,11 +1,20 @@
-//! Failed TLS handshakes in words: what is wrong, and who can change it.
+//! Failed handshakes of TLS and HTTP/2 in words: what is wrong, and who can change it.
 
 /// What the text of a cause contains, and the sentence for it.
-const SENTENCES: [(&[&str], &str); 8] = [
+const SENTENCES: [(&[&str], &str); 10] = [
+    (
+        &["tls handshake eof"],
+        "it ended the TLS handshake; if it has no TLS, use http://, and if this is its ops port, \
+         use that of the calls, 50051 by default",
+    ),
     (
         &["UnknownIssuer", "unknown issuer", "BadSignature"],
         "its certificate is from an authority that is not trusted; give the CA of the server \
          with --ca",
+    ),
+    (
+        &["CaUsedAsEndEntity"],
+        "its certificate is that of an authority; give it one that is signed without CA:TRUE",
     ),
     (
         &["NotValidForName", "not valid for name"],
@@ -36,16 +45,25 @@ const SENTENCES: [(&[&str], &str); 8] = [
 ];
 
 /// What a server with TLS leaves behind when it refuses a client after the handshake, as with TLS
-/// 1.3, and the alert that says so is lost.
+/// 1.3, and the alert that says so is lost. A server without TLS ends the connection too.
 const CLOSED: [&str; 3] = ["connection closed", "onnection reset", "roken pipe"];
-const AFTER_HANDSHAKE: &str = "it ended the connection; if it demands a certificate of the \
-    client, give one of its CA with --cert and --cert-key";
+const AFTER_HANDSHAKE: &str = "it ended the connection; if it has no TLS, use http://; if it \
+    demands a certificate of the client, give one of its CA with --cert and --cert-key";
 
-/// Returns the sentence for the text of a cause, if it is about the TLS with the server at `url`.
+/// What arrives where HTTP/2 is expected, from a server with TLS or one of HTTP/1.1.
+const NO_FRAME: &str = "frame with invalid size";
+const OTHER_PROTOCOL: &str = "it does not answer in gRPC without TLS; if it has TLS, use https://, \
+    and if this is another port of it, use that of the calls, 50051 by default";
+
+/// Returns the sentence for the text of a cause, if it is about the handshake with the server at
+/// `url`.
 pub(crate) fn sentence(url: &str, cause: &str) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| cause.contains(word));
     let known = SENTENCES.iter().find(|(words, _)| has(words)).map(|(_, sentence)| *sentence);
-    known.or_else(|| (url.starts_with("https:") && has(&CLOSED)).then_some(AFTER_HANDSHAKE))
+    known.or_else(|| match url.starts_with("https:") {
+        true => has(&CLOSED).then_some(AFTER_HANDSHAKE),
+        false => has(&[NO_FRAME]).then_some(OTHER_PROTOCOL),
+    })
 }
 
 #[cfg(test)]
@@ -58,6 +76,7 @@ mod tests {
         assert!(is_known("https://h:1", "invalid peer certificate: UnknownIssuer"));
         assert!(is_known("https://h:1", "connection closed"));
         assert!(!is_known("http://h:1", "connection closed"));
+        assert!(is_known("h:1", "connection error detected: frame with invalid size"));
         assert!(!is_known("https://h:1", "connection refused"));
     }
 }
