@@ -4,10 +4,10 @@ use crate::cli::context::{Context, print_plain};
 use crate::cli::exit::Exit;
 use crate::cli::render::status::application_message;
 use crate::cli::render::text::marked;
-use crate::cli::silence::{Silence, level_of};
 use crate::cli::status::verdict;
 use crate::cli::{level, refusal};
 use crate::proto::v1::Application;
+use crate::service::severity::{Silence, level_of};
 
 /// Check an application for Nagios: one line, and 0 ok, 1 warning, 2 critical or 3 unknown
 #[derive(clap::Args)]

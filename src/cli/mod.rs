@@ -48,7 +48,6 @@ mod resolve;
 pub mod scrape;
 mod security;
 mod serve;
-mod silence;
 mod span;
 mod status;
 mod stopping;

@@ -26,6 +26,7 @@ pub mod message;
 pub mod name;
 pub mod outage;
 pub mod revision;
+pub mod severity;
 pub mod shown;
 pub mod time;
 pub mod usage;

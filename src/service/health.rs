@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use crate::domain::app::Head;
-use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::policy::LostUnits;
+use crate::domain::severity::is_doubtful;
 use crate::proto::health::health_check_response::ServingStatus;
 use crate::proto::health::health_server::Health;
 use crate::proto::health::{
@@ -61,14 +61,7 @@ fn serving(head: &Head) -> ServingStatus {
         LostUnits::Waiting | LostUnits::Blocked => totals.lost_units,
     };
     let silent = totals.stale_units + totals.uncertain_units + lost;
-    let is_bad = matches!(level, Level::Error | Level::Blocked | Level::Unknown);
-    serving_if(head.config.serving_levels.contains(&level) && is_certain(is_bad, silent))
-}
-
-/// Returns whether a level counts although this many units are silent. A good level does not, as in
-/// `bellwether status --exit-status` and on the status page; silence makes no bad level better.
-pub(super) fn is_certain(is_bad: bool, silent_units: u32) -> bool {
-    is_bad || silent_units == 0
+    serving_if(head.config.serving_levels.contains(&level) && !is_doubtful(level, 0 < silent))
 }
 
 fn serving_if(is_serving: bool) -> ServingStatus {

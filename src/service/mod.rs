@@ -60,6 +60,7 @@ pub mod observe;
 pub mod offload;
 pub mod ops;
 pub mod outgoing;
+pub mod severity;
 pub mod web;
 
 pub use convert::PAGE_BYTES_MAX;

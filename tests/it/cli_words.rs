@@ -29,7 +29,7 @@ fn one_answer_to_whether_a_stale_unit_is_active() {
     let server = Server::ephemeral();
     ok(&server, &["report", "a/0", "--level", "active", "--ttl", "1s"]);
     let status = until(&server, &["status"], "(1 stale !)");
-    assert!(status.contains("  1 stale\n"), "{status}");
+    assert!(status.contains("  1 silent\n"), "{status}");
     assert!(status.contains("a    active    0/1"), "{status}");
     assert_eq!(run(&server, &["status", "--exit-status"]).code, Some(13));
     let waited = run(&server, &["wait", "a", "--timeout", "1s"]);

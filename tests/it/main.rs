@@ -29,6 +29,7 @@ mod cli_contexts;
 mod cli_hooks;
 mod cli_leader;
 mod cli_ops;
+mod cli_severity;
 mod cli_words;
 mod clock;
 mod clock_ahead;

@@ -7,9 +7,10 @@ use crate::cli::render::paint::Paint;
 use crate::cli::render::status::{freshness_word, part_of};
 use crate::cli::render::text::{with_notes, wrap};
 use crate::cli::render::{Screen, counted, faults, one_line, text, time};
-use crate::cli::silence::Silence;
-use crate::cli::{level, silence, span};
+use crate::cli::{level, span};
 use crate::proto::v1::{Contribution, ExplainApplicationResponse};
+use crate::service::severity;
+use crate::service::severity::Silence;
 
 /// Columns before the text of a line: `  chosen   `.
 const LABEL: usize = 11;
@@ -87,7 +88,7 @@ fn asked(why: &ExplainApplicationResponse) -> Vec<(&'static str, String)> {
 /// Formats `api is blocked since 12:41:02Z (4m)`.
 fn title(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> String {
     let application = why.application.clone().unwrap_or_default();
-    let silent = match silence::hides(&application) {
+    let silent = match severity::hides(&application) {
         true => format!(", but {}", Silence::of(&application).words()),
         false => String::new(),
     };

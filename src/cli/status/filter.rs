@@ -1,11 +1,12 @@
 //! Selects the applications, units and levels to show.
 
 use crate::cli::exit::UsageError;
+use crate::cli::level;
 use crate::cli::render::status::{ApplicationView, View};
-use crate::cli::silence::level_of;
 use crate::cli::target::Target;
-use crate::cli::{level, silence};
 use crate::proto::v1::{Application, Freshness, Level, Unit};
+use crate::service::severity;
+use crate::service::severity::level_of;
 
 /// Selects everything that one of its words names; without words, everything.
 #[derive(Debug, Clone, Default)]
@@ -101,7 +102,7 @@ fn problems(mut view: ApplicationView) -> Option<ApplicationView> {
         !is_well(level) || unit.freshness != i32::from(Freshness::Fresh)
     });
     let application = &view.application;
-    let is_doubtful = silence::hides(application) || has_open_errors(application);
+    let is_doubtful = severity::hides(application) || has_open_errors(application);
     (!is_well(level_of(application)) || is_doubtful || !view.units.is_empty()).then_some(view)
 }
 

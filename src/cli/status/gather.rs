@@ -7,11 +7,11 @@ use crate::cli::context::say;
 use crate::cli::parallel::{each, unless_gone};
 use crate::cli::render;
 use crate::cli::render::status::ApplicationView;
-use crate::cli::silence::level_of;
 use crate::proto::v1::{
     Application, ExplainApplicationRequest, ExplainApplicationResponse, GetApplicationRequest,
     Level, ListApplicationsRequest,
 };
+use crate::service::severity::level_of;
 
 /// Applications that are searched for namespaces, and namespaces that are named.
 const NAMESPACES_OF_MAX: i32 = 1_000;

@@ -6,18 +6,16 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use bellwether_client::{Client, Error, Event, Watch};
-use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cli::context::{print, say, screen};
 use crate::cli::exit::Exit;
 use crate::cli::outage::Outage;
-use crate::cli::render;
 use crate::cli::render::status::{ApplicationView, View};
-use crate::cli::render::text::{fit, rows};
-use crate::cli::render::{Screen, one_line};
-use crate::cli::status::{Query, gather, show};
+use crate::cli::render::text::rows;
+use crate::cli::status::{Query, frame, gather, show};
 use crate::proto::v1::{Application, WatchApplicationsRequest};
+use crate::service::severity;
 
 /// Changes within this time are shown together.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -25,15 +23,19 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// Redraw interval: ages grow without events.
 const REDRAW: Duration = Duration::from_secs(1);
 
+/// Applications whose units are gathered before the events that arrived meanwhile are taken.
+const GATHERED_MAX: usize = 512;
+
 type Name = (String, String);
 
 /// The data shown, and the changes since it was gathered.
 struct Live<'a> {
     client: &'a Client,
     query: &'a Query,
-    known: BTreeMap<Name, ApplicationView>,
+    /// What the filter selects.
+    shown: BTreeMap<Name, ApplicationView>,
     changed: BTreeMap<Name, Application>,
-    /// An event has arrived since the last view.
+    /// An event has arrived since the last frame.
     dirty: bool,
     current: bool,
     trouble: Option<Error>,
@@ -54,7 +56,7 @@ pub async fn run(client: &Client, query: &Query) -> anyhow::Result<Exit> {
     let mut live = Live {
         client,
         query,
-        known: BTreeMap::new(),
+        shown: BTreeMap::new(),
         changed: BTreeMap::new(),
         dirty: true,
         current: false,
@@ -62,23 +64,28 @@ pub async fn run(client: &Client, query: &Query) -> anyhow::Result<Exit> {
         outage: Outage::default(),
         is_terminal: io::stdout().is_terminal(),
     };
-    let mut shown: Option<View> = None;
+    let mut printed: Option<View> = None;
     loop {
         live.listen(&mut watch).await?;
-        let view = live.view().await?;
+        let has_changed = live.gather().await?;
         if live.is_terminal && !query.output.is_structured() {
-            draw(&view, live.trouble.as_ref(), query.is_wide())?;
-        } else if live.current && shown.as_ref() != Some(&view) {
-            show(&view, query)?;
-            shown = Some(view);
+            print(&live.frame())?;
+        } else if has_changed && live.current && live.changed.is_empty() {
+            let view = query.view(client, live.shown.values().cloned().collect());
+            if printed.as_ref() != Some(&view) {
+                show(&view, query)?;
+                printed = Some(view);
+            }
         }
     }
 }
 
 impl Live<'_> {
-    /// Takes events until there is a pause, or it is time to redraw.
+    /// Takes events until there is a pause, or it is time to redraw. While changes are left to
+    /// gather, only events that are here are taken.
     async fn listen(&mut self, watch: &mut Watch) -> Result<(), Error> {
-        let mut until = Instant::now() + REDRAW;
+        let is_behind = !self.changed.is_empty() && self.trouble.is_none();
+        let mut until = Instant::now() + if is_behind { Duration::ZERO } else { REDRAW };
         while let Ok(event) = timeout_at(until, watch.next()).await {
             self.take(event?);
             // A snapshot is taken whole; a later change is shown soon.
@@ -96,13 +103,12 @@ impl Live<'_> {
         }
         match event {
             Event::Upserted(application, _) => {
-                let name = (application.namespace.clone(), application.name.clone());
-                self.changed.insert(name, *application);
+                self.changed.insert(name_of(&application), *application);
             }
             Event::Removed { namespace, name } => {
                 let name = (namespace, name);
                 self.changed.remove(&name);
-                self.known.remove(&name);
+                self.shown.remove(&name);
             }
             Event::Current => {
                 self.current = true;
@@ -113,81 +119,57 @@ impl Live<'_> {
         self.dirty = true;
     }
 
-    /// Returns the current view. Data that cannot be gathered is retried with the next view.
-    async fn view(&mut self) -> Result<View, Error> {
-        if std::mem::take(&mut self.dirty) {
-            for (name, application) in self.changed.clone() {
-                match gather::view(self.client, application, self.query.is_wide()).await {
-                    Ok(Some(view)) => drop(self.known.insert(name.clone(), view)),
-                    // The event of its removal follows.
-                    Ok(None) => {}
-                    Err(error) if error.is_passing() => {
-                        self.dirty = true;
-                        self.trouble = Some(error);
-                        break;
-                    }
-                    Err(error) => return Err(error),
-                }
-                self.changed.remove(&name);
-            }
+    /// Gathers what has changed, the worst first; returns whether anything did. Data that cannot be
+    /// gathered is retried with the next frame.
+    async fn gather(&mut self) -> Result<bool, Error> {
+        if !std::mem::take(&mut self.dirty) {
+            return Ok(false);
         }
-        let applications = self.known.values().cloned().collect();
-        Ok(self.query.view(self.client, applications))
+        let mut changed: Vec<&Application> = self.changed.values().collect();
+        changed.sort_by(|a, b| severity::compare(a, b));
+        let taken: Vec<Application> = changed.into_iter().take(GATHERED_MAX).cloned().collect();
+        let names: Vec<Name> = taken.iter().map(name_of).collect();
+        match gather::views(self.client, taken, self.query.is_wide()).await {
+            Ok(views) => {
+                for name in &names {
+                    self.changed.remove(name);
+                    self.shown.remove(name);
+                }
+                // One that is left out is deleted; the event of its removal follows.
+                for view in views.into_iter().filter_map(|view| self.query.filter.apply(view)) {
+                    self.shown.insert(name_of(&view.application), view);
+                }
+            }
+            Err(error) if error.is_passing() => self.trouble = Some(error),
+            Err(error) => return Err(error),
+        }
+        self.dirty = !self.changed.is_empty();
+        Ok(true)
+    }
+
+    /// Formats what is shown, for the size that the terminal has now.
+    fn frame(&self) -> String {
+        let screen = screen();
+        let mut shown: Vec<&ApplicationView> = self.shown.values().collect();
+        self.query.sort(&mut shown);
+        let is_new = |(name, _): &(&Name, &Application)| !self.shown.contains_key(*name);
+        // What a filter selects of an application is known with its units.
+        let waiting = self.changed.iter().filter(|_| self.query.filter.is_empty());
+        let pending: Vec<&Application> =
+            waiting.filter(is_new).map(|(_, application)| application).collect();
+        let overview = frame::Overview {
+            server: self.client.url(),
+            namespace: self.query.shown_namespace(),
+            applications: &shown,
+            pending: &pending,
+            trouble: self.trouble.as_ref(),
+            wide: self.query.is_wide(),
+        };
+        let height = terminal_size::terminal_size().map_or(24, |(_, height)| height.0.into());
+        frame::of(&overview, height, screen, |line| rows(line, screen.width))
     }
 }
 
-/// Draws over the last view without flicker.
-fn draw(view: &View, trouble: Option<&Error>, wide: bool) -> io::Result<()> {
-    let screen = screen();
-    let height = terminal_size::terminal_size().map_or(24, |(_, height)| usize::from(height.0));
-    let mut text = render::status::render(view, wide, Timestamp::now(), screen);
-    if let Some(error) = trouble {
-        text = format!("! {}\n\n{text}", one_line(&error.to_string()));
-    }
-    print(&frame(&text, height, screen))
-}
-
-/// Formats the text from the top left corner, cut to the height, and clears the rest of the screen.
-fn frame(text: &str, height: usize, screen: Screen) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let height_of =
-        |lines: &[&str]| lines.iter().map(|line| rows(line, screen.width)).sum::<usize>();
-    let fits = height_of(&lines) < height;
-    let mut shown = lines.len();
-    // One row for the note about the cut lines, and one for the cursor.
-    while !fits && 0 < shown && height.saturating_sub(2) < height_of(&lines[..shown]) {
-        shown -= 1;
-    }
-    let mut frame = String::from("\x1b[H");
-    for line in &lines[..shown] {
-        frame.push_str(&format!("{line}\x1b[K\n"));
-    }
-    if !fits {
-        let more = format!("... and {} more lines", lines.len() - shown);
-        frame.push_str(&format!("{}\x1b[K\n", fit(&more, screen.width, 0)));
-    }
-    frame.push_str("\x1b[J");
-    frame
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_frame_never_scrolls() {
-        let text = "one\ntwo\nthree\nfour\n";
-        assert_eq!(
-            frame(text, 5, Screen::PLAIN),
-            "\x1b[Hone\x1b[K\ntwo\x1b[K\nthree\x1b[K\nfour\x1b[K\n\x1b[J"
-        );
-        assert_eq!(
-            frame(text, 4, Screen::PLAIN),
-            "\x1b[Hone\x1b[K\ntwo\x1b[K\n... and 2 more lines\x1b[K\n\x1b[J"
-        );
-        // A line that is never cut takes several rows.
-        let screen = Screen { width: Some(4), color: false };
-        let drawn = frame("one\n-> a long action\nthree\n", 5, screen);
-        assert!(drawn.starts_with("\x1b[Hone\x1b[K\n... and 2"), "{drawn:?}");
-    }
+fn name_of(application: &Application) -> Name {
+    (application.namespace.clone(), application.name.clone())
 }

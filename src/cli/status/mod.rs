@@ -1,9 +1,12 @@
 //! `bellwether status`: the overview.
 
 mod filter;
+mod frame;
 mod gather;
 mod live;
 pub mod verdict;
+
+use std::borrow::Borrow;
 
 use bellwether_client::Client;
 use jiff::Timestamp;
@@ -15,6 +18,7 @@ use crate::cli::output::Output;
 use crate::cli::render::status::{ApplicationView, View};
 use crate::cli::status::filter::Filter;
 use crate::cli::{json, render};
+use crate::service::severity;
 
 /// Show applications and units with their levels, and what to do
 #[derive(clap::Args)]
@@ -44,7 +48,7 @@ pub struct Args {
 enum Sort {
     /// By namespace and name
     Name,
-    /// The worst first
+    /// The worst first, then the newest
     Severity,
 }
 
@@ -61,14 +65,23 @@ impl Query {
     fn view(&self, client: &Client, applications: Vec<ApplicationView>) -> View {
         let mut applications: Vec<ApplicationView> =
             applications.into_iter().filter_map(|a| self.filter.apply(a)).collect();
+        self.sort(&mut applications);
+        let (server, namespace) = (client.url().to_string(), self.shown_namespace());
+        View { server, namespace, applications }
+    }
+
+    /// Sorts applications that are in the order of their names.
+    fn sort<A: Borrow<ApplicationView>>(&self, applications: &mut [A]) {
         if self.sort == Sort::Severity {
-            applications.sort_by_key(|shown| verdict::severity(&shown.application));
+            applications.sort_by(|a, b| {
+                severity::compare(&a.borrow().application, &b.borrow().application)
+            });
         }
-        View {
-            server: client.url().to_string(),
-            namespace: (self.namespace != "-").then(|| self.namespace.clone()),
-            applications,
-        }
+    }
+
+    /// Returns the namespace of all applications shown; `None` for all namespaces.
+    fn shown_namespace(&self) -> Option<String> {
+        (self.namespace != "-").then(|| self.namespace.clone())
     }
 
     /// Whether every status is needed, or only those with an action.

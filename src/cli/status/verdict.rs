@@ -2,35 +2,30 @@
 
 use crate::cli::exit::Exit;
 use crate::cli::render::status::View;
-use crate::cli::silence;
-use crate::cli::silence::level_of;
-use crate::proto::v1::{Application, Level};
+use crate::domain::severity::Severity;
+use crate::proto::v1::Application;
+use crate::service::severity;
 
-/// Returns the worst of all: error, blocked, unknown or stale, waiting or maintenance, ok. Without
-/// applications the result is unknown.
+/// Returns the exit code of the worst of all, in the order of severity. Without applications the
+/// result is unknown.
 pub fn of(view: &View) -> Exit {
-    let worst = view.applications.iter().map(|a| &a.application).min_by_key(|a| severity(a));
-    worst.map_or(Exit::Unknown, of_application)
-}
-
-/// Returns the rank of an application for sorting, the worst first.
-pub fn severity(application: &Application) -> usize {
-    let order = [Exit::Error, Exit::Blocked, Exit::Unknown, Exit::Busy];
-    let exit = of_application(application);
-    order.iter().position(|known| *known == exit).unwrap_or(order.len())
+    let severities = view.applications.iter().map(|shown| severity::of(&shown.application));
+    severities.min().map_or(Exit::Unknown, of_severity)
 }
 
 /// Returns the exit code for one application.
 pub fn of_application(application: &Application) -> Exit {
-    match level_of(application) {
-        Level::Error => Exit::Error,
-        Level::Blocked => Exit::Blocked,
-        Level::Unknown | Level::Unspecified => Exit::Unknown,
-        // An active level without confirmation in time counts as unknown.
-        _ if silence::hides(application) => Exit::Unknown,
-        Level::Waiting | Level::Maintenance => Exit::Busy,
+    of_severity(severity::of(application))
+}
+
+fn of_severity(severity: Severity) -> Exit {
+    match severity {
+        Severity::Error => Exit::Error,
+        Severity::Blocked => Exit::Blocked,
+        Severity::Silent => Exit::Unknown,
+        Severity::Maintenance | Severity::Waiting => Exit::Busy,
         // Terminated is an intended end and no problem.
-        Level::Active | Level::Terminated => Exit::Ok,
+        Severity::Marked | Severity::Active | Severity::Terminated => Exit::Ok,
     }
 }
 
@@ -38,7 +33,7 @@ pub fn of_application(application: &Application) -> Exit {
 mod tests {
     use super::*;
     use crate::cli::render::status::ApplicationView;
-    use crate::proto::v1::AggregatedStatus;
+    use crate::proto::v1::{AggregatedStatus, Level};
 
     fn exit(levels: &[Level], stale_units: i32) -> Exit {
         let mk = |level: &Level| ApplicationView {

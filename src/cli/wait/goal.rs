@@ -8,9 +8,11 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::cli::render::time;
-use crate::cli::silence::{Silence, level_of};
-use crate::cli::{level, silence, span};
+use crate::cli::{level, span};
+use crate::domain::severity::Severity;
 use crate::proto::v1::{Application, Level, Unit};
+use crate::service::severity;
+use crate::service::severity::{Silence, level_of};
 
 /// The most silent units that are named; the rest is counted.
 const NAMED_MAX: usize = 3;
@@ -37,6 +39,7 @@ pub struct Goal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     level: Level,
+    severity: Severity,
     message: String,
     /// Its silent units, if they make the level unreliable.
     silence: Silence,
@@ -124,7 +127,7 @@ impl Progress {
     /// Takes the units of an application.
     pub fn take_units(&mut self, name: &str, units: &[Unit]) {
         if let Some(Some(seen)) = self.seen.get_mut(name) {
-            let silent = units.iter().filter(|unit| silence::is_silent(unit));
+            let silent = units.iter().filter(|unit| severity::is_silent(unit));
             let heard = |unit: &Unit| time::from_wire(unit.last_seen_time.as_ref());
             seen.silent = silent.map(|unit| (unit.name.clone(), heard(unit))).collect();
         }
@@ -167,13 +170,14 @@ impl Progress {
         self.current && if self.goal.any { seen.any(reached) } else { seen.all(reached) }
     }
 
-    /// With `any` the wait fails only when no application is left that could reach the goal.
+    /// Returns the worst application at a level of `fail_on`. With `any` the wait fails only when
+    /// no application is left that could reach the goal.
     fn failed(&self) -> Option<String> {
-        let mut failed = self.seen.iter().filter(|(_, seen)| {
-            seen.as_ref().is_some_and(|s| self.goal.fail_on.contains(&s.level))
-        });
-        let first = failed.next()?.0.clone();
-        (!self.goal.any || failed.count() + 1 == self.seen.len()).then_some(first)
+        let is_failed = |seen: &Seen| self.goal.fail_on.contains(&seen.level);
+        let seen = self.seen.iter().filter_map(|(name, seen)| Some((name, seen.as_ref()?)));
+        let failed: Vec<(&String, &Seen)> = seen.filter(|(_, seen)| is_failed(seen)).collect();
+        let worst = failed.iter().min_by_key(|(_, seen)| seen.severity)?;
+        (!self.goal.any || failed.len() == self.seen.len()).then(|| worst.0.clone())
     }
 
     /// Formats `web waiting: for db; db not there yet`: the applications that the wait still lacks,
@@ -215,9 +219,10 @@ impl Progress {
 
 impl Seen {
     fn of(application: &Application) -> Seen {
-        let hides = silence::hides(application);
+        let hides = severity::hides(application);
         Seen {
             level: level_of(application),
+            severity: severity::of(application),
             message: application.status.clone().unwrap_or_default().message,
             silence: if hides { Silence::of(application) } else { Silence::default() },
             silent: Vec::new(),
@@ -385,6 +390,9 @@ mod tests {
         let events = [mk_upsert("web", Level::Blocked)];
         assert_eq!(take(&mut progress, now, &events), Standing::Pending);
         assert_eq!(take(&mut progress, now, &[Event::Current]), Standing::Unmet("web".into()));
+        progress.goal.fail_on.push(Level::Waiting);
+        let events = [mk_upsert("db", Level::Waiting)];
+        assert_eq!(take(&mut progress, now, &events), Standing::Unmet("web".into()));
         assert_eq!(progress.describe_one("web", Timestamp::UNIX_EPOCH), "web blocked: so");
     }
 }

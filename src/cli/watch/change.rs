@@ -9,8 +9,8 @@ use crate::cli::level;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::application_message;
 use crate::cli::render::{Screen, one_line, time};
-use crate::cli::silence::level_of;
 use crate::proto::v1::{Application, Level};
+use crate::service::severity::level_of;
 
 /// Level and message of each application as printed last.
 #[derive(Debug, Default)]

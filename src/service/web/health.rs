@@ -14,7 +14,7 @@ use crate::proto::health::health_check_response::ServingStatus;
 use crate::proto::health::{HealthCheckRequest, HealthCheckResponse};
 use crate::proto::v1;
 use crate::service::convert::level_word;
-use crate::service::health::is_certain;
+use crate::service::severity;
 
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 const GET: &str = "/bellwether.v1.ApplicationService/GetApplication";
@@ -82,11 +82,7 @@ fn described(application: &v1::Application) -> (bool, String) {
     let status = application.status.clone().unwrap_or_default();
     let serving = application.config.iter().flat_map(|config| &config.serving_levels);
     let is_wanted = serving.copied().any(|level| level == status.level);
-    let ignores = application.config.as_ref().map(v1::ApplicationConfig::lost_units);
-    let lost = if ignores == Some(v1::LostUnits::Ignore) { 0 } else { status.lost_units };
-    let silent = status.stale_units + status.uncertain_units + lost;
-    let bad = [v1::Level::Error, v1::Level::Blocked, v1::Level::Unknown];
-    let is_certain = is_certain(bad.contains(&status.level()), silent.unsigned_abs());
+    let is_certain = !severity::hides(application);
     let doubt = if is_certain { "" } else { ", but units are silent" };
     let level = format!("{}{doubt}", level_word(status.level()));
     let v1::Application { namespace, name, .. } = application;

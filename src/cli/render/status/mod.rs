@@ -1,20 +1,23 @@
 //! Formats the overview: a header line, a table of applications and one of units.
 
+pub mod cut;
 mod units;
 
 use indexmap::IndexSet;
 use jiff::Timestamp;
 
+use crate::cli::level;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::table::{Cell, Table};
 use crate::cli::render::text::{counted, middle, with_notes};
 use crate::cli::render::{Screen, time};
-use crate::cli::silence::{Silence, level_of};
-use crate::cli::{level, silence};
+use crate::domain::severity::Severity;
 use crate::proto::v1::{
     Application, Contribution, Freshness, Level, Operation, StatusKind, StatusRecord, StatusRef,
     Unit,
 };
+use crate::service::severity;
+use crate::service::severity::{Silence, level_of};
 
 /// The name of a unit within a message is not cut shorter than this.
 const UNIT_MIN: usize = 10;
@@ -47,9 +50,21 @@ pub struct View {
 
 /// Formats the overview; `wide` adds columns.
 pub fn render(view: &View, wide: bool, now: Timestamp, screen: Screen) -> String {
-    let mut text = header(view, now).render(screen);
-    let applications = applications(view, wide, now, screen.width);
-    let units = units::table(view, wide, now);
+    let counts = counts(view.applications.iter().map(|shown| &shown.application));
+    render_part(&counts, view, wide, now, screen)
+}
+
+/// Formats the tables of a part of an overview, beneath the counts of the whole.
+pub fn render_part(
+    counts: &str,
+    part: &View,
+    wide: bool,
+    now: Timestamp,
+    screen: Screen,
+) -> String {
+    let mut text = header(part, counts, now).render(screen);
+    let applications = applications(part, wide, now, screen.width);
+    let units = units::table(part, wide, now);
     for table in [applications, units] {
         if !table.is_empty() {
             text.push('\n');
@@ -59,7 +74,7 @@ pub fn render(view: &View, wide: bool, now: Timestamp, screen: Screen) -> String
     text
 }
 
-fn header(view: &View, now: Timestamp) -> Table {
+fn header(view: &View, counts: &str, now: Timestamp) -> Table {
     let mut table = Table::new(&["Namespace", "Server", "Timestamp", "Apps"])
         .names(&["Namespace", "Server"])
         .wrap("Apps");
@@ -68,27 +83,20 @@ fn header(view: &View, now: Timestamp) -> Table {
         view.namespace.as_deref().unwrap_or("(all)").into(),
         server.into(),
         now.strftime("%H:%M:%SZ").to_string().into(),
-        counts(view).into(),
+        counts.into(),
     ]);
     table
 }
 
-/// Formats `1 blocked, 1 stale, 2 active`: the worst first. An application that is active or
-/// terminated while units are silent counts as stale.
-fn counts(view: &View) -> String {
-    let word = |application: &Application| match level_of(application) {
-        Level::Active | Level::Terminated if silence::hides(application) => "stale",
-        Level::Unspecified => "unknown",
-        level => level::word(level.into()),
-    };
-    let words: Vec<&str> = view.applications.iter().map(|a| word(&a.application)).collect();
-    let order =
-        ["error", "blocked", "maintenance", "waiting", "unknown", "stale", "terminated", "active"];
-    let counts: Vec<String> = order
+/// Formats `1 blocked, 1 silent, 2 active`: the number of applications by severity, the worst
+/// first.
+pub fn counts<'a>(applications: impl Iterator<Item = &'a Application>) -> String {
+    let severities: Vec<Severity> = applications.map(severity::of).collect();
+    let counts: Vec<String> = Severity::ALL
         .into_iter()
-        .map(|level| (words.iter().filter(|word| **word == level).count(), level))
+        .map(|one| (severities.iter().filter(|severity| **severity == one).count(), one.word()))
         .filter(|(count, _)| 0 < *count)
-        .map(|(count, level)| format!("{count} {level}"))
+        .map(|(count, word)| format!("{count} {word}"))
         .collect();
     if counts.is_empty() { "none".to_string() } else { counts.join(", ") }
 }

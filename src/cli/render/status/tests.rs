@@ -126,7 +126,7 @@ fn mk_view() -> View {
 fn looks_like_juju_status() {
     let expected = "\
 Namespace  Server             Timestamp  Apps
-prod       status.prod:50051  12:45:09Z  1 blocked, 1 maintenance, 1 active
+prod       status.prod:50051  12:45:09Z  1 blocked, 1 maintenance, 1 marked
 
 App    Status       Heard  Since  Message
 api    blocked        2/3  4m     api/1: add a database relation (+2 more, 1 lost !)
@@ -210,7 +210,7 @@ fn stale_counts_as_stale_and_flapping_is_marked_at_its_unit() {
         api,
     ];
     let text = render(&View { applications, ..mk_view() }, false, mk_now(), PLAIN);
-    assert!(text.contains("  1 blocked, 1 stale\n"), "{text}");
+    assert!(text.contains("  1 blocked, 1 silent\n"), "{text}");
     assert!(text.contains("a    active     0/1  5s     (1 stale !)\n"), "{text}");
     assert!(text.contains("add a database relation (flapping, now active)\n"), "{text}");
 }

@@ -3,16 +3,17 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::proto::v1;
-use crate::service::convert::level_word;
+use crate::service::convert::{from_level, level_word};
+use crate::service::severity;
 use crate::service::web::query::Query;
 
-/// The levels, worst first, with their shape. Only `active` may be green.
+/// The levels in the order of severity, with their shape. Only `active` may be green.
 pub const LEVELS: [(v1::Level, &str); 7] = [
     (v1::Level::Error, "\u{2716}"),
     (v1::Level::Blocked, "\u{25a0}"),
+    (v1::Level::Unknown, "?"),
     (v1::Level::Maintenance, "\u{25c6}"),
     (v1::Level::Waiting, "\u{25b2}"),
-    (v1::Level::Unknown, "?"),
     (v1::Level::Active, "\u{25cf}"),
     (v1::Level::Terminated, "\u{25cb}"),
 ];
@@ -76,7 +77,8 @@ pub fn level(app: &v1::Application) -> v1::Level {
 
 /// Returns the place of a level, worst first.
 pub fn place(level: v1::Level) -> usize {
-    LEVELS.iter().position(|(one, _)| *one == level).unwrap_or(4)
+    let known = from_level(level);
+    LEVELS.iter().position(|(one, _)| from_level(*one) == known).unwrap_or_default()
 }
 
 /// Returns the shape of a level.
@@ -102,12 +104,9 @@ pub fn marks(app: &v1::Application) -> Vec<String> {
     marks
 }
 
-/// Sorts worst first, doubtful before certain, then by name.
+/// Sorts in the order of severity, as the command line does.
 pub fn sort(apps: &mut [v1::Application]) {
-    apps.sort_by_cached_key(|app| {
-        let is_certain = marks(app).is_empty();
-        (place(level(app)), is_certain, app.namespace.clone(), app.name.clone())
-    });
+    apps.sort_by(severity::compare);
 }
 
 #[cfg(test)]
@@ -137,16 +136,24 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_is_first_and_what_is_doubtful_before_what_is_not() {
+    fn the_levels_are_in_the_order_of_severity() {
+        let severities = LEVELS.map(|(level, _)| severity::of(&app("web", level, 0)));
+        assert!(severities.is_sorted(), "{severities:?}");
+        assert_eq!(shape(v1::Level::Unspecified), "?");
+    }
+
+    #[test]
+    fn the_worst_is_first_and_what_is_silent_before_what_works() {
         let mut apps = vec![
             app("sure", v1::Level::Active, 0),
+            app("works", v1::Level::Maintenance, 0),
             app("stale", v1::Level::Active, 1),
             app("gone", v1::Level::Terminated, 0),
             app("bad", v1::Level::Error, 0),
         ];
         sort(&mut apps);
         let names: Vec<_> = apps.iter().map(|app| app.name.as_str()).collect();
-        assert_eq!(names, ["bad", "stale", "sure", "gone"]);
+        assert_eq!(names, ["bad", "stale", "works", "sure", "gone"]);
         assert_eq!(marks(&apps[1]), ["1 stale"]);
         let view = PageView::of("level=active&q=FAULT/s");
         let names: Vec<_> = apps.iter().filter(|app| view.has(app)).map(|a| &a.name).collect();
