@@ -5,7 +5,7 @@ use crate::cli::exit::Exit;
 use crate::cli::render::status::application_message;
 use crate::cli::render::text::marked;
 use crate::cli::status::verdict;
-use crate::cli::{level, refusal};
+use crate::cli::{level, refusal, suggest};
 use crate::proto::v1::Application;
 use crate::service::severity::{Silence, level_of};
 
@@ -25,7 +25,11 @@ pub struct Args {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let (exit, line) = match context.application(&args.application).await {
         Ok(application) => result(&application),
-        Err(error) => (Exit::NotFound, format!("UNKNOWN - {}", refusal::sentence(&error.into()))),
+        Err(error) => {
+            let error = error.into();
+            let meant = suggest::for_error(&error, context).await.unwrap_or_default();
+            (Exit::NotFound, format!("UNKNOWN - {}{meant}", refusal::sentence(&error)))
+        }
     };
     // A monitor reads text after a bar as performance data.
     print_plain(&format!("{}\n", line.replace('\n', " ")))?;

@@ -73,6 +73,18 @@ impl Context {
         self.client.get_or_try_init(connect).await
     }
 
+    /// Returns a connection that is made at its first use, for a command that waits for the server.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect_lazily`].
+    pub fn connect_lazily(&self) -> Result<Client, Error> {
+        let client = Client::connect_lazily(&self.server, self.security.clone())?;
+        let client = client.with_deadline(self.request_timeout);
+        // The command says at its end what the answers of the server say about its store.
+        let _ = self.client.set(client.clone());
+        Ok(client)
+    }
+
     /// Makes a unary call.
     ///
     /// # Errors

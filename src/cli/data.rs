@@ -15,7 +15,7 @@ use crate::cli::leader::LeaderArgs;
 use crate::cli::render::{one_line, text};
 use crate::cli::target::{UnitTarget, shell_word};
 use crate::cli::unit::AppArgs;
-use crate::cli::{file, json};
+use crate::cli::{file, json, suggest};
 use crate::proto::v1::watch_app_data_response::Event;
 use crate::proto::v1::{AppData, GetAppDataRequest, UpdateAppDataRequest, WatchAppDataRequest};
 
@@ -61,6 +61,8 @@ enum Action {
         condition: Condition,
     },
     /// Follow the data: one JSON line for the current data, then one per change
+    ///
+    /// Values that are no text are base64, and `binary` names their keys.
     Watch(AppArgs),
 }
 
@@ -154,7 +156,14 @@ fn read(value: String) -> Result<Bytes, UsageError> {
 async fn get(application: String, key: Option<String>, context: &Context) -> anyhow::Result<()> {
     let request: GetAppDataRequest = context.of_application(&application);
     let app_data = context.call(request).await?.app_data.unwrap_or_default();
+    if app_data.data.is_empty() {
+        // An application that does not exist has no data either.
+        context.application(&application).await?;
+    }
     let Some(key) = key else {
+        if app_data.data.is_empty() && !context.output.is_structured() {
+            say(&format!("{application} has no data"));
+        }
         return context.print_message(&app_data, "AppData", || print_plain(&render(&app_data)));
     };
     let Some(value) = app_data.data.get(&key) else {
@@ -196,6 +205,7 @@ async fn update(
 
 async fn watch(application: String, context: &Context) -> anyhow::Result<()> {
     let client = context.connect().await?;
+    suggest::say_absent(client, &context.namespace(), std::slice::from_ref(&application)).await;
     let mut printed = None;
     loop {
         let mut pause = None;
@@ -228,10 +238,28 @@ async fn follow(
         let Some(Event::AppData(app_data)) = response.event else { continue };
         // A reopened watch may repeat the data printed last.
         if printed.as_ref() != Some(&app_data.etag) {
-            print(&json::line(&json::from_message(&app_data, "AppData")?))?;
+            print(&line(&app_data)?)?;
             *printed = Some(app_data.etag);
         }
     }
+}
+
+/// Formats the data as one JSON line. Values that are text are text, as `data get` prints them;
+/// others are base64, and `binary` names them.
+fn line(app_data: &AppData) -> anyhow::Result<String> {
+    let mut value = json::from_message(app_data, "AppData")?;
+    let mut binary = Vec::new();
+    for (key, bytes) in &app_data.data {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => value["data"][key] = text.into(),
+            Err(_) => binary.push(key.clone()),
+        }
+    }
+    if !binary.is_empty() {
+        binary.sort();
+        value["binary"] = binary.into();
+    }
+    Ok(json::line(&value))
 }
 
 /// Formats the data by key: one line with the key and the start of its value.
@@ -255,6 +283,20 @@ mod tests {
         let data = data.map(|(key, value)| (key.to_string(), Bytes::from_static(value.as_bytes())));
         let app_data = AppData { data: data.into(), ..AppData::default() };
         assert_eq!(render(&app_data), "database.name  web\nuser           web two\n");
+    }
+
+    #[test]
+    fn a_watched_value_is_text_if_it_is_text() {
+        let data = [("text", &b"db:5432"[..]), ("bytes", &[0xff, 0x00])];
+        let data = data.map(|(key, value)| (key.to_string(), Bytes::from_static(value)));
+        let app_data = AppData { data: data.into(), ..AppData::default() };
+        let value: serde_json::Value =
+            serde_json::from_str(&line(&app_data).expect("a line")).expect("JSON");
+        assert_eq!(value["data"]["text"], "db:5432");
+        assert_eq!(
+            (&value["data"]["bytes"], &value["binary"][0]),
+            (&"/wA=".into(), &"bytes".into())
+        );
     }
 
     #[test]

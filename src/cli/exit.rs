@@ -125,6 +125,8 @@ fn of_refusal(refusal: &Refusal) -> Exit {
         (_, Code::NotFound) => Exit::NotFound,
         (_, Code::Unauthenticated | Code::PermissionDenied) => Exit::Denied,
         (_, Code::DeadlineExceeded) => Exit::TimedOut,
+        // A value that the server refuses is as wrong as one that the command line refuses.
+        (_, Code::InvalidArgument) => Exit::Usage,
         _ => Exit::Failed,
     }
 }
@@ -144,7 +146,7 @@ mod tests {
         assert_eq!(of_code(Code::Unauthenticated), Exit::Denied);
         assert_eq!(of_code(Code::PermissionDenied), Exit::Denied);
         assert_eq!(of_code(Code::DeadlineExceeded), Exit::TimedOut);
-        assert_eq!(of_code(Code::InvalidArgument), Exit::Failed);
+        assert_eq!(of_code(Code::InvalidArgument), Exit::Usage);
         assert_eq!(Exit::of(&UsageError("no".into()).into()), Exit::Usage);
         assert_eq!(Exit::of(&NotFoundError("no".into()).into()), Exit::NotFound);
         assert_eq!(Exit::of(&NotThisUnitError("no".into()).into()), Exit::NotThisUnit);

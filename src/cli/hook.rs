@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use bellwether_client::Error;
+
 use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
 use crate::cli::{refusal, span};
@@ -62,7 +64,7 @@ impl HookArgs {
             }
         };
         match ended {
-            Err(error) if self.best_effort && Exit::of(&error) != Exit::Usage => {
+            Err(error) if self.best_effort && !is_mistyped(&error) => {
                 say(&format!("ignored (--best-effort): {}", refusal::sentence(&error)));
                 Ok(Exit::Ok)
             }
@@ -75,10 +77,18 @@ impl HookArgs {
     }
 }
 
+/// Whether the command line is wrong. A value that the server refuses is none of it: a text that is
+/// too long must not fail a hook.
+fn is_mistyped(error: &anyhow::Error) -> bool {
+    let is_refused = matches!(error.downcast_ref::<Error>(), Some(Error::Refused(_)));
+    Exit::of(error) == Exit::Usage && !is_refused
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::exit::UsageError;
+    use bellwether_client::Refusal;
 
     #[tokio::test(start_paused = true)]
     async fn a_command_ends_in_time_and_without_an_error_if_asked() {
@@ -92,5 +102,12 @@ mod tests {
         let mistyped =
             async || -> anyhow::Result<Exit> { Err(UsageError("no unit".into()).into()) };
         assert!(within(true).run(mistyped()).await.is_err());
+        let too_long = async || -> anyhow::Result<Exit> {
+            let refusal = Refusal::from(tonic::Status::invalid_argument("is too long"));
+            Err(Error::Refused(Box::new(refusal)).into())
+        };
+        assert_eq!(within(true).run(too_long()).await.unwrap(), Exit::Ok);
+        let exit = Exit::of(&within(false).run(too_long()).await.unwrap_err());
+        assert_eq!(exit, Exit::Usage);
     }
 }

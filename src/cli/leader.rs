@@ -81,7 +81,12 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.action {
         Action::Get(application) => {
             application.given().map(Target::application_only).transpose()?;
-            let answer = leader(&application.name()?, context).await?;
+            let name = application.name()?;
+            let answer = leader(&name, context).await?;
+            if answer == GetLeaderResponse::default() {
+                // An application that does not exist has no leader either.
+                context.application(&name).await?;
+            }
             let print_text = || print_plain(&render(&answer));
             context.print_message(&answer, "GetLeaderResponse", print_text)?;
         }

@@ -30,6 +30,8 @@ mod leader;
 mod level;
 mod log;
 mod man;
+mod mistake;
+mod names;
 mod notify;
 mod ops;
 mod outage;
@@ -51,6 +53,7 @@ mod serve;
 mod span;
 mod status;
 mod stopping;
+mod suggest;
 mod target;
 mod token;
 mod unit;
@@ -197,7 +200,7 @@ pub fn run() -> ExitCode {
     });
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(&mistake::explained(error, Cli::command(), &line())),
     };
     anstream::ColorChoice::write_global(cli.color.into());
     let given_text = |text: Option<String>| text.filter(|text| !text.is_empty());
@@ -244,12 +247,17 @@ fn warnings() -> Vec<String> {
     variables::without_effect(&Cli::command(), variables)
 }
 
+/// Returns the words of the command line.
+fn line() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// Prints help, the version, or the mistake in a command line. The message repeats words of the
 /// line, so control characters are removed first.
 fn refused(error: &clap::Error) -> ExitCode {
     // A server set by a variable counts as an argument, so clap itself would print no help.
     if error.kind() == ErrorKind::MissingSubcommand {
-        say_lines(Cli::command().render_help().to_string().trim_end());
+        say_lines(mistake::help(Cli::command(), &line()).trim_end());
         return Exit::Usage.into();
     }
     let text = error.render().to_string();
@@ -270,7 +278,7 @@ fn run_client(command: ClientCommand, context: &Context) -> anyhow::Result<Exit>
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(async {
         tokio::select! {
-            result = dispatch(command, context) => result,
+            result = dispatch_or_suggest(command, context) => result,
             _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
         }
     });
@@ -283,6 +291,17 @@ fn run_client(command: ClientCommand, context: &Context) -> anyhow::Result<Exit>
     // A read of stdin cannot be cancelled; it must not delay the exit.
     runtime.shutdown_background();
     result
+}
+
+/// Runs a command. The name that a misspelt one may mean follows the error.
+async fn dispatch_or_suggest(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
+    let error = match dispatch(command, context).await {
+        Ok(exit) => return Ok(exit),
+        Err(error) => error,
+    };
+    let Some(meant) = suggest::for_error(&error, context).await else { return Err(error) };
+    say(&format!("error: {}{meant}", refusal::sentence(&error)));
+    Ok(Exit::of(&error))
 }
 
 async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {

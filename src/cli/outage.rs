@@ -4,12 +4,15 @@
 use bellwether_client::Event;
 
 use crate::cli::context::say;
+use crate::cli::refusal;
 
 /// The state of the messages so far.
 #[derive(Debug, Default)]
 pub struct Outage {
     /// The last error printed, while it lasts.
     printed: Option<String>,
+    /// Whether the server ever answered: its connections are served, whatever ends them.
+    reached: bool,
 }
 
 impl Outage {
@@ -22,14 +25,20 @@ impl Outage {
     pub fn line(&mut self, event: &Event) -> Option<String> {
         match event {
             Event::Disconnected { error, .. } => {
-                let text = error.to_string();
+                let text = match self.reached {
+                    true => error.to_string(),
+                    false => refusal::sentence_of(error),
+                };
                 if self.printed.as_ref() == Some(&text) {
                     return None;
                 }
                 self.printed = Some(text.clone());
                 Some(format!("disconnected: {text}"))
             }
-            Event::Current => self.printed.take().map(|_| "connected again".to_string()),
+            Event::Current => {
+                let again = if std::mem::replace(&mut self.reached, true) { " again" } else { "" };
+                self.printed.take().map(|_| format!("connected{again}"))
+            }
             Event::Upserted(..) | Event::Removed { .. } => None,
         }
     }
@@ -49,11 +58,15 @@ mod tests {
         };
         let mut outage = Outage::default();
         assert_eq!(outage.line(&Event::Current), None);
-        assert!(outage.line(&mk_event("reset")).is_some());
+        assert!(outage.line(&mk_event("broken pipe")).is_some_and(|it| !it.contains("50051")));
         assert!(outage.line(&mk_event("refused")).is_some());
         assert_eq!(outage.line(&mk_event("refused")), None);
         let back = Some("connected again".to_string());
         assert_eq!(outage.line(&Event::Current), back);
         assert_eq!(outage.line(&Event::Current), None);
+        let mut first = Outage::default();
+        let line = first.line(&mk_event("broken pipe"));
+        assert!(line.is_some_and(|line| line.contains("if this is the ops port")));
+        assert_eq!(first.line(&Event::Current).as_deref(), Some("connected"));
     }
 }

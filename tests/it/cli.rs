@@ -99,7 +99,7 @@ fn each_outcome_has_its_exit_code() {
         (&["status", "--exit-status"], 10),
         (&["why", "nobody"], 3),
         (&["report", "web/0"], 2),
-        (&["report", "a b/0", "--level", "active"], 1),
+        (&["report", "a b/0", "--level", "active"], 2),
         (&["clear", "web/7"], 3),
         (&["wait", "web", "--for=active", "--timeout", "200ms"], 124),
         (&["wait", "web", "--for=active", "--fail-on", "waiting", "--timeout", "10s"], 6),

@@ -28,6 +28,7 @@ mod cli_commands;
 mod cli_contexts;
 mod cli_hooks;
 mod cli_leader;
+mod cli_mistakes;
 mod cli_ops;
 mod cli_severity;
 mod cli_words;

@@ -11,7 +11,7 @@ use crate::cli::context::{Context, print, say, screen};
 use crate::cli::output::Output;
 use crate::cli::render::time;
 use crate::cli::target::Target;
-use crate::cli::{render, span};
+use crate::cli::{render, span, suggest};
 use crate::proto::v1::{ListStatusEventsRequest, ListStatusEventsResponse};
 
 /// Show the history of an application or of one unit, the newest last
@@ -56,6 +56,13 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     };
     let client = context.connect().await?;
     let events = client.list_events(query.clone(), args.limit).await?;
+    if events.is_empty() {
+        match suggest::check_there(client, &query).await {
+            // It may come while the history is followed.
+            Err(error) if args.follow => say(&format!("{error}; following it until it comes")),
+            checked => checked?,
+        }
+    }
     if args.follow {
         return follow::run(client, query, events, context).await;
     }

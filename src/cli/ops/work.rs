@@ -112,7 +112,12 @@ pub struct Fail {
 
 impl WorkArgs {
     fn target(&self) -> Result<UnitTarget, UsageError> {
-        juju_hook::unit(self.unit.as_deref(), self.application.as_deref(), juju_hook())
+        let hook = juju_hook();
+        if self.unit.is_none() && hook.is_none() {
+            let text = "no unit given outside of a Juju hook: write --unit APP/UNIT";
+            return Err(UsageError(text.to_string()));
+        }
+        juju_hook::unit(self.unit.as_deref(), self.application.as_deref(), hook)
     }
 
     /// Returns the operation, and the unit that works on it.

@@ -76,21 +76,14 @@ impl Filter {
     }
 
     /// Returns the names that match nothing.
-    pub fn missing(&self, view: &View) -> Vec<String> {
+    pub fn missing(&self, view: &View) -> Vec<&Target> {
         let is_there = |target: &Target| {
             view.applications.iter().any(|shown| {
                 shown.application.name == target.application
                     && (target.unit.is_none() || shown.units.iter().any(|u| is_unit(target, u)))
             })
         };
-        self.targets
-            .iter()
-            .filter(|target| !is_there(target))
-            .map(|target| match &target.unit {
-                Some(unit) => format!("unit {unit}"),
-                None => format!("application {}", target.application),
-            })
-            .collect()
+        self.targets.iter().filter(|target| !is_there(target)).collect()
     }
 }
 
@@ -166,7 +159,9 @@ mod tests {
             let units: Vec<&str> = a.units.iter().map(|u| u.name.as_str()).collect();
             format!("{}({})", a.application.name, units.join(","))
         });
-        (names.collect::<Vec<_>>().join(" "), filter.missing(&view))
+        let missing = filter.missing(&view).into_iter();
+        let missing = missing.map(|it| it.unit.clone().unwrap_or(it.application.clone()));
+        (names.collect::<Vec<_>>().join(" "), missing.collect())
     }
 
     #[test]
@@ -188,7 +183,7 @@ mod tests {
     fn unknown_units_and_applications_are_listed_as_missing() {
         let (text, missing) = shown(&["api/7", "web", "pod"]);
         assert_eq!(text, "pod(pod-x1)");
-        assert_eq!(missing, ["unit api/7", "application web"]);
+        assert_eq!(missing, ["api/7", "web"]);
     }
 
     #[test]

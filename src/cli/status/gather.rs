@@ -9,13 +9,9 @@ use crate::cli::render;
 use crate::cli::render::status::ApplicationView;
 use crate::proto::v1::{
     Application, ExplainApplicationRequest, ExplainApplicationResponse, GetApplicationRequest,
-    Level, ListApplicationsRequest,
+    Level,
 };
 use crate::service::severity::level_of;
-
-/// Applications that are searched for namespaces, and namespaces that are named.
-const NAMESPACES_OF_MAX: i32 = 1_000;
-const NAMESPACES_MAX: usize = 5;
 
 /// A contribution with an action is among the strongest; `why --limit` shows the rest.
 const CONTRIBUTIONS_MAX: i32 = 200;
@@ -32,20 +28,6 @@ pub async fn applications(
         Ok(unless_gone(client.call(request).await)?.and_then(|found| found.application))
     };
     each(names, call).await
-}
-
-/// Returns some namespaces that have applications, in order.
-pub async fn namespaces(client: &Client) -> Result<Vec<String>, Error> {
-    let request = ListApplicationsRequest {
-        namespace: "-".to_string(),
-        page_size: NAMESPACES_OF_MAX,
-        ..ListApplicationsRequest::default()
-    };
-    let applications = client.call(request).await?.applications;
-    let mut names: Vec<String> = applications.into_iter().map(|a| a.namespace).collect();
-    names.dedup();
-    names.truncate(NAMESPACES_MAX);
-    Ok(names)
 }
 
 /// Returns each application with its units and statuses, without those deleted meanwhile.

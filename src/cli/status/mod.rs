@@ -17,7 +17,8 @@ use crate::cli::exit::Exit;
 use crate::cli::output::Output;
 use crate::cli::render::status::{ApplicationView, View};
 use crate::cli::status::filter::Filter;
-use crate::cli::{json, render};
+use crate::cli::target::Target;
+use crate::cli::{json, level, names, render, suggest};
 use crate::service::severity;
 
 /// Show applications and units with their levels, and what to do
@@ -109,12 +110,15 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     show(&view, &query)?;
     // With `--problems`, a name that is well is left out and not missing.
     let missing = if args.problems { Vec::new() } else { query.filter.missing(&view) };
-    for name in &missing {
-        say(&format!("error: there is no {name} in namespace {}", query.namespace));
+    if !missing.is_empty() {
+        let known = names::names_in(client, &query.namespace).await.unwrap_or_default();
+        for target in missing.iter().copied() {
+            say(&absent(target, &query.namespace, &known));
+        }
     }
     if view.applications.is_empty() && missing.is_empty() {
         let others = match query.filter.is_empty() && query.namespace != "-" {
-            true => gather::namespaces(client).await.unwrap_or_default(),
+            true => names::namespaces(client).await.unwrap_or_default(),
             false => Vec::new(),
         };
         say(&nothing_there(context, &query, &others));
@@ -126,6 +130,19 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         true => verdict::of(&view),
         false => Exit::Ok,
     })
+}
+
+/// Returns a message for a name that nothing has. A misspelt level is taken for a name.
+fn absent(target: &Target, namespace: &str, known: &[String]) -> String {
+    let names = known.iter().map(String::as_str).chain(level::words());
+    let (what, meant) = match &target.unit {
+        Some(unit) => (format!("unit {unit}"), None),
+        None => {
+            let name = &target.application;
+            (format!("application {name}"), suggest::among(name, names))
+        }
+    };
+    format!("error: there is no {what} in namespace {namespace}{}", meant.unwrap_or_default())
 }
 
 /// Returns a message for an empty overview. `others` are namespaces that have applications.

@@ -133,6 +133,12 @@ impl Progress {
         }
     }
 
+    /// Returns the names of applications that do not exist.
+    pub fn absent(&self) -> Vec<String> {
+        let absent = self.seen.iter().filter(|(_, seen)| seen.is_none());
+        absent.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Whether the server ever sent the whole state.
     pub fn was_reached(&self) -> bool {
         self.reached

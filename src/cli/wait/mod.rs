@@ -7,18 +7,19 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use bellwether_client::{Client, Event, Watch};
+use clap::ValueEnum;
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cli::context::{Context, say, terminal_width};
-use crate::cli::exit::Exit;
+use crate::cli::exit::{Exit, UsageError};
 use crate::cli::level::LevelWord;
 use crate::cli::outage::Outage;
 use crate::cli::render::one_line;
 use crate::cli::render::text::fit;
-use crate::cli::span;
 use crate::cli::target::Target;
 use crate::cli::wait::goal::{Goal, Progress, Standing};
+use crate::cli::{level, span, suggest};
 use crate::proto::v1::{Level, WatchApplicationsRequest};
 
 /// Redraw interval: the line on a terminal shows seconds.
@@ -57,10 +58,12 @@ pub struct Args {
 /// Waits.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let started = Instant::now();
+    refuse_levels(&args.applications)?;
     for name in &args.applications {
         Target::application_only(name)?;
     }
-    let client = context.connect().await?;
+    // The server need not be up yet.
+    let client = context.connect_lazily()?;
     let request = WatchApplicationsRequest {
         namespace: context.namespace(),
         applications: args.applications.clone(),
@@ -80,9 +83,22 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         progress: Progress::new(goal, &args.applications, started),
         line: Line::new(started, args.timeout),
         outage: Outage::default(),
+        has_suggested: false,
         deadline: started.checked_add(args.timeout),
     };
-    wait.run(Watch::new(client, request)).await
+    wait.run(Watch::new(&client, request)).await
+}
+
+/// Refuses `wait web active`, which would wait for an application with the name of a level.
+fn refuse_levels(names: &[String]) -> Result<(), UsageError> {
+    let is_level = |name: &&String| LevelWord::from_str(name, true).is_ok();
+    match names.iter().find(is_level) {
+        Some(level) if 1 < names.len() => Err(UsageError(format!(
+            "`{level}` is a level: write --for={level}; an application of this name needs a wait \
+             of its own"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 struct Wait {
@@ -91,6 +107,7 @@ struct Wait {
     progress: Progress,
     line: Line,
     outage: Outage,
+    has_suggested: bool,
     /// The end of the wait; absent if it is beyond the range of the clock.
     deadline: Option<Instant>,
 }
@@ -114,6 +131,9 @@ impl Wait {
                 self.line.note(&trouble);
             }
             let has_changed = self.progress.take(&event, Instant::now());
+            if matches!(event, Event::Current) {
+                self.say_what_is_meant().await;
+            }
             if let Event::Upserted(application, _) = &event {
                 self.ask_who_is_silent(&application.name).await;
             }
@@ -137,6 +157,21 @@ impl Wait {
         let until = self.deadline.map_or(redraw, |deadline| deadline.min(redraw));
         if let Ok(Ok(units)) = timeout_at(until, units).await {
             self.progress.take_units(name, &units);
+        }
+    }
+
+    /// Says once which application may be meant by a name that no application has.
+    async fn say_what_is_meant(&mut self) {
+        let absent = self.progress.absent();
+        if absent.is_empty() || std::mem::replace(&mut self.has_suggested, true) {
+            return;
+        }
+        let known = suggest::known(&self.client, &self.namespace).await.unwrap_or_default();
+        for name in absent {
+            let names = known.iter().map(String::as_str).chain(level::words());
+            if let Some(meant) = suggest::among(&name, names) {
+                self.line.note(&format!("{name} not there yet{meant}"));
+            }
         }
     }
 
@@ -204,6 +239,15 @@ fn progress(words: &str, elapsed: Duration, timeout: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_level_among_the_names_is_refused_with_what_is_meant() {
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let error = refuse_levels(&names(&["web", "active"])).expect_err("a level");
+        assert!(error.to_string().contains("write --for=active"), "{error}");
+        assert!(refuse_levels(&names(&["active"])).is_ok());
+        assert!(refuse_levels(&names(&["web", "db"])).is_ok());
+    }
 
     #[test]
     fn the_line_shows_level_elapsed_and_left() {

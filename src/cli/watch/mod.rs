@@ -16,7 +16,7 @@ use crate::cli::outage::Outage;
 use crate::cli::output::Output;
 use crate::cli::watch::change::{KnownLevels, LevelChange};
 use crate::cli::watch::exec::Exec;
-use crate::cli::{json, span};
+use crate::cli::{json, span, suggest};
 use crate::proto::v1::{ApplicationRemoved, Level, WatchApplicationsRequest};
 
 /// Follow applications: a line for the current state of each, then one per change; JSON into a pipe
@@ -56,7 +56,9 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         stable_for: args.stable_for.map(span::on_wire),
         ..WatchApplicationsRequest::default()
     };
-    let mut watch = Watch::new(context.connect().await?, request);
+    let client = context.connect().await?;
+    suggest::say_absent(client, &request.namespace, &request.applications).await;
+    let mut watch = Watch::new(client, request);
     if !args.command.is_empty() {
         return Exec::new(args.command, context).run(watch).await;
     }
