@@ -58,6 +58,13 @@ pub struct StoreFlags {
     pub config: Option<PathBuf>,
 }
 
+impl StoreFlags {
+    /// Whether a flag, a variable or a file says which store is meant.
+    pub fn names_store(&self) -> bool {
+        self.store.is_some() || self.ephemeral || self.data_dir.is_some() || self.config.is_some()
+    }
+}
+
 /// The storage backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreChoice {

@@ -101,7 +101,7 @@ class Protected(unittest.TestCase):
         with Server(*self.arguments) as server:
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 call = container[probe]["httpGet"]
-                self.assertEqual(server.get(call["path"], call["scheme"].lower()), "ok")
+                self.assertEqual(server.get(call["path"], call["scheme"].lower()), "ok\n")
 
     def test_the_test_pod_passes_with_its_token_alone(self):
         spec = one(self.objects, "Pod", "-test")["spec"]

@@ -98,7 +98,7 @@ async fn ten_thousand_silent_connections_lock_no_client_out() {
         let prober = std::thread::spawn(move || {
             let mut probes = 0;
             while !over.load(Ordering::Relaxed) {
-                assert_eq!(fetch(ops, "/livez").1, "ok");
+                assert_eq!(fetch(ops, "/livez").1, "ok\n");
                 probes += 1;
             }
             probes

@@ -48,7 +48,7 @@ async fn a_slow_way_slows_down_and_breaks_nothing() {
     insist(&servers[0], mk_report("slow", "slow/0", Level::Active, "")).await;
     assert!(Duration::from_millis(400) <= start.elapsed(), "the proxy does not delay");
     // A busy machine adds to the delay, so that a ping may be late once.
-    let is_ready = async || (fetch(servers[0].ops, "/readyz").1 == "ok").then_some(());
+    let is_ready = async || (fetch(servers[0].ops, "/readyz").1 == "ok\n").then_some(());
     eventually("slow is not away", is_ready).await;
     proxy.heal();
     let expected = load.finish(&servers).await;

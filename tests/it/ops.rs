@@ -49,7 +49,7 @@ async fn metrics_count_what_happened() {
     });
     assert!(calls.is_some_and(|line| line.ends_with(" 3")), "{calls:?}");
     assert!(!text.contains("web/0"), "names of units are no labels");
-    assert_eq!(fetch(server.ops, "/livez").1, "ok");
+    assert_eq!(fetch(server.ops, "/livez").1, "ok\n");
     assert!(fetch(server.ops, "/readyz?verbose").1.contains("[+]store ok"));
     assert!(fetch(server.ops, "/nothing").0.contains("404"));
 }
@@ -90,6 +90,6 @@ fn half_requests_do_not_lock_a_probe_out() {
         stream
     };
     let held: Vec<TcpStream> = (0..300).map(|_| half()).collect();
-    assert_eq!(fetch(server.ops, "/livez").1, "ok");
+    assert_eq!(fetch(server.ops, "/livez").1, "ok\n");
     drop(held);
 }

@@ -77,7 +77,7 @@ async fn no_crowd_on_the_ops_port_keeps_a_probe_out() {
                 let probed = tokio::task::spawn_blocking(move || probe(local(prober), ops));
                 let answer = probed.await.unwrap();
                 let answer = answer.unwrap_or_else(|error| panic!("{prober}, {words:?}: {error}"));
-                assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok"));
+                assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok\n"));
                 assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
             }
         }

@@ -33,7 +33,7 @@ pub struct Args {
     callers: config::CallerFlags,
 
     /// Also ask this running server, at its port for /metrics, whether it is in self-preservation;
-    /// with TLS, as https://HOST:PORT with --ca
+    /// with TLS, as https://HOST:PORT with --ca. The store that is examined stays that of the flags
     #[arg(long, value_name = "ADDRESS", value_parser = ops_url)]
     ops: Option<Uri>,
 
@@ -55,11 +55,17 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         say(&format!("warning: {}", config::PASSWORD_SHOWN));
     }
     let wrong = |error: config::Error| UsageError(error.to_string());
+    let asks_server = args.ops.is_some() || args.connect;
+    // Without a flag, the store would be a folder here, which a running server need not use.
+    let is_server_alone = asks_server && !args.store.names_store();
     let chosen = TlsChoice::load(&args.store, args.tls, args.callers);
     let (tls, callers) = chosen.map_err(wrong)?;
     // As with `serve`, a wrong description of a store is wrong usage.
     let store = StoreChoice::load(args.store).map_err(wrong)?;
-    let mut findings = examine(&store, args.timeout).await;
+    let mut findings = match is_server_alone {
+        true => Vec::new(),
+        false => examine(&store, args.timeout).await,
+    };
     findings.extend(protection::examine(tls.as_ref(), &callers));
     findings.extend(protection::examine_urls(&callers).await);
     if let Some(ops) = args.ops {
@@ -71,9 +77,14 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         findings.push(connection::examine(context).await);
     }
     let worst = findings.iter().map(|finding| finding.level).min().unwrap_or(Level::Ok);
-    let value = json!({"store": shown(&store), "level": worst, "findings": findings});
+    let of_flags = if asks_server { ", as the flags of this command name it" } else { "" };
+    let (store, title) = match is_server_alone {
+        true => (None, "no store is named by a flag: only the server is examined".to_string()),
+        false => (Some(shown(&store)), format!("{}{of_flags}", shown(&store))),
+    };
+    let value = json!({"store": store, "level": worst, "findings": findings});
     context.print_value(&value, || {
-        print(&doctor::render(&shown(&store), &findings, doctor::has_symbols(), screen()))
+        print(&doctor::render(&title, &findings, doctor::has_symbols(), screen()))
     })?;
     Ok(if worst == Level::Error { Exit::Failed } else { Exit::Ok })
 }

@@ -84,7 +84,7 @@ impl Ops {
     pub fn router(self) -> Router {
         Router::new()
             .route("/metrics", get(metrics))
-            .route("/livez", get(|| async { "ok" }))
+            .route("/livez", get(|| async { "ok\n" }))
             .route("/readyz", get(readyz))
             .with_state(self)
     }
@@ -155,8 +155,8 @@ async fn readyz(
     let may_know = check(&ops, &request).is_ok();
     match readiness.is_ready() {
         true if is_verbose && may_know => (StatusCode::OK, readiness.text()),
-        true => (StatusCode::OK, "ok".to_owned()),
-        false if !may_know => (StatusCode::SERVICE_UNAVAILABLE, "not ready".to_owned()),
+        true => (StatusCode::OK, "ok\n".to_owned()),
+        false if !may_know => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned()),
         false => (StatusCode::SERVICE_UNAVAILABLE, readiness.text()),
     }
 }
@@ -189,9 +189,9 @@ mod tests {
             .with("store", Err("has no space left: free some on the data directory".into()))
             .with("drain", Ok(()));
         let cases = [
-            (&well, "/livez", 200, "ok"),
-            (&ill, "/livez", 200, "ok"),
-            (&well, "/readyz", 200, "ok"),
+            (&well, "/livez", 200, "ok\n"),
+            (&ill, "/livez", 200, "ok\n"),
+            (&well, "/readyz", 200, "ok\n"),
             (&well, "/readyz?verbose", 200, "[+]store ok\n[+]places ok: 2 of 3\n"),
             (
                 &ill,

@@ -68,7 +68,7 @@ const HEADER: &str = "<script src=\"/page.js\" defer></script></head><body>\
     <span id=\"live-text\">as of this moment</span></p>\
     <p id=\"proof\" hidden></p></header><main id=\"main\"";
 const FOOT: &str = "</main><footer>Keys: / searches, j and k move, Enter shows why, Escape closes.\
-    </footer></body></html>";
+    </footer></body></html>\n";
 
 /// How a page is sent.
 #[derive(Debug, Clone, Copy)]
