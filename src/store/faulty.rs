@@ -41,6 +41,8 @@ struct Faults {
     rivals: AtomicUsize,
     forgets_replicas: AtomicBool,
     data_losses: AtomicU32,
+    /// The time up to which deadlines may be judged, while it stands still.
+    judged: Mutex<Option<Timestamp>>,
 }
 
 /// The counts of calls.
@@ -73,6 +75,12 @@ impl FaultyStore {
             (true, false) => life.start(self.inner.now()),
             _ => {}
         }
+    }
+
+    /// Lets deadlines be judged no further than now while `stands`, as while this process does not
+    /// know whether an outage has begun.
+    pub fn hold_judgement(&self, stands: bool) {
+        *self.faults.judged.lock().unwrap() = stands.then(|| self.inner.now());
     }
 
     /// Delays commits and confirmations while `hangs` is set.
@@ -220,7 +228,8 @@ impl Store for FaultyStore {
 
     fn moment(&self) -> Moment {
         let (now, life) = (self.inner.now(), self.life.lock().unwrap());
-        let judged = if self.is_there().is_ok() { now } else { life.alive };
+        let held = *self.faults.judged.lock().unwrap();
+        let judged = if self.is_there().is_ok() { held.unwrap_or(now) } else { life.alive };
         Moment { now, judged, outages: life.outages.clone() }
     }
 

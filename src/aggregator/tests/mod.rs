@@ -151,6 +151,24 @@ async fn a_restart_moves_a_ttl_and_expires_applications_without_requests() {
     second.drain().await;
 }
 
+/// A commit may still pass while an outage that has begun is not known: what is due then was perhaps
+/// not missed.
+#[tokio::test(start_paused = true)]
+async fn a_commit_judges_no_deadline_beyond_the_known_outages() {
+    let store = mk_store();
+    let aggregator = start(store.clone());
+    let app = mk_app("web");
+    aggregator.apply(&app, mk_report("web/0", Level::Active, "up", Some(30))).await.unwrap();
+    store.hold_judgement(true);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    for (other, stale) in [("web/1", 0), ("web/2", 1)] {
+        aggregator.apply(&app, mk_report(other, Level::Active, "", None)).await.unwrap();
+        let head = store.load(&app).await.unwrap().head;
+        assert_eq!(head.summary.totals.stale_units, stale, "with {other}");
+        store.hold_judgement(false);
+    }
+}
+
 /// The sweep finds the due application during the outage, and again after it.
 #[tokio::test(start_paused = true)]
 async fn an_application_that_is_due_during_an_outage_expires_after_it() {
