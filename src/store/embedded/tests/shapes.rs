@@ -12,7 +12,7 @@ use serde::forward_to_deserialize_any;
 
 use crate::domain::app::Head;
 use crate::domain::bytes::Bytes;
-use crate::domain::classify::finding::{ErrorOrigin, Evidence, Hints};
+use crate::domain::classify::finding::{Class, ErrorOrigin, Evidence, Finding, Hints};
 use crate::domain::classify::{Rules, classify};
 use crate::domain::command::{Command, Request};
 use crate::domain::data::{DataHead, DataPatch};
@@ -22,7 +22,7 @@ use crate::domain::leadership::{Claim, Lease};
 use crate::domain::level::Level;
 use crate::domain::name::{OperationId, PartName, UnitName};
 use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
-use crate::domain::operation::{Kind, Operation, Payload};
+use crate::domain::operation::{Failure, Kind, Operation, Payload};
 use crate::domain::policy::{Config, ConfigPatch};
 use crate::domain::request::{Outcome, Remembered};
 use crate::domain::status::Status;
@@ -59,9 +59,11 @@ fn structs() -> Vec<Struct> {
         of::<Report>(Some(("Status", "report"))),
         of::<Fault>(None),
         of::<NewError>(Some(("Fault", "error"))),
+        of::<Finding>(Some(("NewError", "finding"))),
         of::<Remembered>(None),
         of::<Outcome>(Some(("Remembered", "outcome"))),
         of::<Operation>(None),
+        of::<Failure>(Some(("Operation", "last_error"))),
         of::<StatusEvent>(None),
     ]
 }
@@ -243,10 +245,10 @@ fn no_fixture_of_a_shape_is_missing() {
     assert_eq!(text, listed, "what was shipped stays; a new fixture is added with UPDATE=1");
 }
 
-fn mk_error() -> NewError {
+fn mk_error(code: &str) -> NewError {
     let evidence = Evidence {
         system: "grpc".into(),
-        code: "UNAVAILABLE".into(),
+        code: code.into(),
         origin: ErrorOrigin::Peer,
         outcome: None,
         domain: "a.example".into(),
@@ -265,6 +267,32 @@ fn mk_error() -> NewError {
         generation: "7".into(),
         shortest_wait: Some(Duration::from_secs(300)),
     }
+}
+
+/// Returns the report of an error of a target.
+fn mk_report_error(code: &str, target: &str) -> Command {
+    Command::ReportError {
+        reporter: mk_reporter("web/0"),
+        component: PartName::new("db").unwrap(),
+        target: target.into(),
+        error: Box::new(mk_error(code)),
+    }
+}
+
+/// Returns the end of an attempt by an error that blocks and may end by itself.
+fn mk_failed() -> OperationAction {
+    let failure = Failure {
+        class: Class::Blocked,
+        component: "db".into(),
+        target: "https://db:5432/".into(),
+        system: "grpc".into(),
+        code: "FAILED_PRECONDITION".into(),
+        domain: "a.example".into(),
+        reason: "".into(),
+        message: "it is not ready".into(),
+        tried_again: Some("make it ready".into()),
+    };
+    OperationAction::Fail { fence: 1, failure, touched: false, retry_after: None }
 }
 
 /// Returns commands that write records which [`mk_full`] does not have.
@@ -309,16 +337,14 @@ fn mk_commands() -> Vec<Command> {
         Command::ClaimLeadership(mk_reporter("web/0"), None),
         Command::UpdateData(Claim { unit: unit(), lease_epoch: 1, decided_outside: false }, patch),
         Command::Operate(OperationCommand { id, by: unit(), action: whole }),
-        Command::Operate(OperationCommand { id: of_unit, by: unit(), action: own }),
+        Command::Operate(OperationCommand { id: of_unit.clone(), by: unit(), action: own }),
+        Command::Operate(OperationCommand { id: of_unit, by: unit(), action: mk_failed() }),
         // What follows is marked in its last field.
         Command::AnnounceStop(mk_reporter("web/0")),
         report("stopping"),
-        Command::ReportError {
-            reporter: mk_reporter("web/0"),
-            component: PartName::new("db").unwrap(),
-            target: "https://db:5432/".into(),
-            error: Box::new(mk_error()),
-        },
+        mk_report_error("UNAVAILABLE", "https://db:5432/"),
+        // It is not held, which is in the last field of its finding.
+        mk_report_error("INVALID_ARGUMENT", "https://db:5433/"),
     ]
 }
 
@@ -365,7 +391,8 @@ async fn fixtures_of_later_fields_are_read() {
             Arc::new(EmbeddedStore::open(dir.path(), mk_options()).unwrap());
         let state = Driver::load(&store, mk_app("newest")).await.unwrap().state;
         let head = state.head();
-        assert_eq!((head.lease_epoch, head.fault_count), (1, 1), "{}", path.display());
+        assert_eq!(head.lease_epoch, 1, "{}", path.display());
+        assert_ne!(head.fault_count, 0, "{}", path.display());
         assert_eq!(head.lease.as_ref().unwrap().holder.as_str(), "web/0");
         assert_eq!(state.data().len(), 1);
         assert_ne!(head.usage().operations, 0);
