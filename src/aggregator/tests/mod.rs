@@ -151,8 +151,8 @@ async fn a_restart_moves_a_ttl_and_expires_applications_without_requests() {
     second.drain().await;
 }
 
-/// A commit may still pass while an outage that has begun is not known: what is due then was perhaps
-/// not missed.
+/// A commit may still pass while an outage that has begun is not known: the unit may have had no
+/// server to report to.
 #[tokio::test(start_paused = true)]
 async fn a_commit_judges_no_deadline_beyond_the_known_outages() {
     let store = mk_store();
