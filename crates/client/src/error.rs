@@ -213,15 +213,21 @@ impl Error {
     }
 }
 
+/// The most bytes of a reason.
+const REASON_BYTES_MAX: usize = 253;
+
 impl Refusal {
     /// Returns the report of an error without the service's own code, if this is the refusal of
     /// its reason: a server of 0.1.0 takes UPPER_SNAKE alone. `None` if the refusal is about
-    /// something else, or the report has no reason.
+    /// something else, or if the reason is one that no server takes.
     pub fn without_reason(&self, report: &ErrorReport) -> Option<ErrorReport> {
         let is_about_it = self.violations.iter().any(|(field, _)| field == "error.reason");
+        let given = report.reason.as_bytes();
+        let is_valid =
+            (1..=REASON_BYTES_MAX).contains(&given.len()) && given.iter().all(u8::is_ascii_graphic);
         let (domain, reason) = (String::new(), String::new());
         let plain = || ErrorReport { domain, reason, ..report.clone() };
-        (is_about_it && !report.reason.is_empty()).then(plain)
+        (is_about_it && is_valid).then(plain)
     }
 }
 
