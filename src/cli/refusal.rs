@@ -117,7 +117,7 @@ fn flag_of(field: &str, typed: &[String]) -> Option<String> {
 }
 
 /// Fields whose flag has another name, or a short one.
-const OTHER_FLAGS: [(&str, &str); 11] = [
+const OTHER_FLAGS: [(&str, &str); 12] = [
     ("level", "-l"),
     ("message", "-m"),
     ("namespace", "-n"),
@@ -129,6 +129,7 @@ const OTHER_FLAGS: [(&str, &str); 11] = [
     ("latches", "--latch"),
     ("lease-epoch", "--epoch"),
     ("page-size", "--limit"),
+    ("end-after", "--ends-after"),
 ];
 
 #[cfg(test)]
@@ -152,7 +153,8 @@ mod tests {
     fn a_wrong_value_is_named_by_the_flag_that_gave_it() {
         let typed = |line: &str| line.split(' ').map(ToString::to_string).collect::<Vec<_>>();
         let flag = |field, line| flag_of(field, &typed(line));
-        let line = "bellwether report web/0 --priority=9999999 -m x --label a=b";
+        let line = "bellwether report web/0 --priority=9999999 -m x --label a=b --ends-after 0s";
+        assert_eq!(flag("status.end_after", line).as_deref(), Some("--ends-after"));
         assert_eq!(flag("status.priority", line).as_deref(), Some("--priority"));
         assert_eq!(flag("status.message", line).as_deref(), Some("-m"));
         assert_eq!(flag("status.labels[a]", line).as_deref(), Some("--label"));
