@@ -160,7 +160,7 @@ async fn errors_and_the_status_of_the_application_are_cut_alike() {
     assert_eq!(answer.into_inner().advice, ["message was cut from 6000 to 4096 bytes"]);
     let long = "x".repeat(5000);
     let line = ["report", "web/0", "--level", "active", "-m", &long];
-    assert_eq!(cli::run(&server, &line).code, Some(1));
+    assert_eq!(cli::run(&server, &line).code, Some(2));
     let said = cli::run(&server, &[&line[..], &["--cut-long-texts"]].concat());
     assert!(said.err.contains("advice: status.message was cut"), "{}", said.err);
     // What a program reads is never cut.
