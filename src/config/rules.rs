@@ -1,4 +1,4 @@
-//! The file of the user's error rules, in the format of the tables: [`format`].
+//! The file of the user's error rules, in the format of the tables: [`mod@format`].
 
 use std::path::Path;
 

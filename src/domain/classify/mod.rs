@@ -6,7 +6,7 @@
 //!               (first match)    (reason, then text, then code)  (without an answer: class <= 4)
 //! ```
 //!
-//! The tables are data, one file for each system in `tables/`; [`format`] is what they and the
+//! The tables are data, one file for each system in `tables/`; [`mod@format`] is what they and the
 //! rules of an operator look like.
 //!
 //! Only the owner of a target can report that it is gone: a broken path is evidence about the path.

@@ -17,7 +17,7 @@ pub const PAGE: usize = 8 << 20;
 /// What an answer in JSON takes while it is rendered, in answers of binary proto: the records,
 /// their binary proto, the message between the two formats, and the text with the room that it grew
 /// into.
-pub const JSON_FACTOR: usize = 5;
+pub const JSON_FACTOR: usize = 8;
 
 /// Methods with a list or an operation in their answer.
 const LONG_ANSWERS: [&str; 18] = [
