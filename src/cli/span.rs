@@ -48,10 +48,7 @@ pub fn on_wire(span: Duration) -> prost_types::Duration {
     prost_types::Duration::try_from(span).unwrap_or(longest)
 }
 
-/// Returns a span of the wire; `None` for a negative one, which has no meaning.
-pub fn from_wire(span: Option<prost_types::Duration>) -> Option<Duration> {
-    span.and_then(|span| Duration::try_from(span).ok())
-}
+pub use bellwether_client::proto::span as from_wire;
 
 /// Formats one number, as in `juju status`: `35s`, `4m`, `2h`, `3d`.
 pub fn short(span: Duration) -> String {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::connection::Client;
 use crate::error::Error;
-use crate::proto::{OfUnit, v1};
+use crate::proto::{OfUnit, span, v1};
 
 /// The length of a lease if the server does not set one.
 const LEASE_DEFAULT: Duration = Duration::from_secs(30);
@@ -285,8 +285,7 @@ fn of_holder<R: OfUnit>(operation: &v1::Operation) -> R {
 }
 
 fn lease_of(operation: &v1::Operation) -> Duration {
-    let lease = operation.lease_duration.and_then(|lease| Duration::try_from(lease).ok());
-    lease.unwrap_or(LEASE_DEFAULT)
+    span(operation.lease_duration).unwrap_or(LEASE_DEFAULT)
 }
 
 /// Locks even if poisoned: the content is consistent at any point.

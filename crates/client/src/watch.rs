@@ -15,6 +15,7 @@ use crate::connection::Client;
 use crate::digest::Copy;
 use crate::error::Error;
 use crate::link::Link;
+use crate::proto::span;
 use crate::proto::v1::watch_applications_response::Event as WireEvent;
 use crate::proto::v1::{Application, Unit, WatchApplicationsRequest, WatchApplicationsResponse};
 
@@ -158,8 +159,7 @@ impl Watch {
                 }
             }
             Some(WireEvent::Drain(drain)) => {
-                let asked = drain.reconnect_after.and_then(|d| d.try_into().ok());
-                self.disconnect(asked);
+                self.disconnect(span(drain.reconnect_after));
             }
             None => {}
         }

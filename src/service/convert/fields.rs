@@ -359,9 +359,7 @@ impl Fields {
         max: Duration,
     ) -> Option<Duration> {
         let given = duration?;
-        // The conversion of far longer ones overflows, and so does their text.
-        let seconds = given.seconds.clamp(-DURATION_SECONDS_MAX, DURATION_SECONDS_MAX);
-        let given = prost_types::Duration { seconds, ..given };
+        let given = within_proto(given);
         let read = Duration::try_from(given).ok().filter(|read| (min..=max).contains(read));
         if read.is_none() {
             let (min, max) = (min.as_secs_f64(), max.as_secs_f64());
@@ -382,14 +380,13 @@ impl Fields {
         duration: Option<prost_types::Duration>,
         max: Duration,
     ) -> Option<Duration> {
-        let given = duration?;
+        let given = within_proto(duration?);
         let read = match Duration::try_from(given) {
             Ok(read) if read <= max => return Some(read),
             _ if 0 < given.seconds => max,
             _ => Duration::ZERO,
         };
-        let seconds = given.seconds.clamp(-DURATION_SECONDS_MAX, DURATION_SECONDS_MAX);
-        self.note_cut(field, format!("{seconds} s to {} s", read.as_secs()));
+        self.note_cut(field, format!("{} s to {} s", given.seconds, read.as_secs()));
         Some(read)
     }
 
@@ -436,6 +433,13 @@ impl Fields {
     }
 }
 
+/// Cuts a duration to the range of `google.protobuf.Duration`. The conversion of far longer ones
+/// overflows, and so does their text.
+fn within_proto(given: prost_types::Duration) -> prost_types::Duration {
+    let seconds = given.seconds.clamp(-DURATION_SECONDS_MAX, DURATION_SECONDS_MAX);
+    prost_types::Duration { seconds, ..given }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -450,6 +454,10 @@ mod tests {
                 let is_negative = seconds < 0;
                 assert_eq!(read.is_none(), is_negative, "{seconds} s {nanos} ns");
                 assert_eq!(fields.violations.len(), usize::from(is_negative));
+
+                let max = Duration::from_secs(60);
+                let read = fields.peers_duration("retry_after", Some(given), max);
+                assert_eq!(read, Some(if is_negative { Duration::ZERO } else { max }));
             }
         }
     }

@@ -12,6 +12,7 @@ use tonic::codec::Streaming;
 use crate::backoff::Backoff;
 use crate::connection::Client;
 use crate::error::{Error, Refusal};
+use crate::proto::span;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
 use crate::proto::v1::{
@@ -145,7 +146,7 @@ impl<'a> Session<'a> {
     ) -> Session<'a> {
         let now = Instant::now();
         let server_time = welcome.server_time.and_then(|time| time.try_into().ok());
-        let heartbeat = welcome.heartbeat_interval.and_then(|d| Duration::try_from(d).ok());
+        let heartbeat = span(welcome.heartbeat_interval);
         let session = Session {
             url: url.to_string(),
             shared: context.shared.clone(),
@@ -294,7 +295,7 @@ impl<'a> Session<'a> {
             // Deposed, and not in line: a unit that still wants to lead must claim again.
             self.ask_again();
         }
-        let interval = leadership.heartbeat_interval.and_then(|d| Duration::try_from(d).ok());
+        let interval = span(leadership.heartbeat_interval);
         self.leads = interval.filter(|i| leadership.is_self && !i.is_zero());
         self.leads = self.leads.map(|interval| interval.min(self.heartbeat));
         self.shared.set_lease_epoch(leadership.is_self.then_some(leadership.lease_epoch));
@@ -454,8 +455,7 @@ async fn due(at: Option<Instant>) {
 
 /// Handles a drain: returns the instant of the next connection.
 fn drained(shared: &Shared, pauses: &mut Backoff, drain: &ConnectDrain) -> Instant {
-    let asked = drain.reconnect_after.and_then(|after| Duration::try_from(after).ok());
-    let pause = pauses.pause(asked);
+    let pause = pauses.pause(span(drain.reconnect_after));
     shared.tell(Event::Drained { pause });
     Instant::now() + pause
 }
