@@ -108,8 +108,11 @@ pub async fn known(client: &Client, namespace: &str) -> Option<Vec<String>> {
 pub async fn check_there(client: &Client, query: &ListStatusEventsRequest) -> anyhow::Result<()> {
     let ListStatusEventsRequest { namespace, application, unit, .. } = query;
     client.call(GetApplicationRequest::of_application(namespace, application)).await?;
+    if unit.is_empty() {
+        return Ok(());
+    }
     let units = client.list_units(namespace, application, 0).await?;
-    if unit.is_empty() || units.iter().any(|one| one.name == *unit) {
+    if units.iter().any(|one| one.name == *unit) {
         return Ok(());
     }
     let names = units.iter().map(|one| one.name.as_str());

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
-use bellwether::domain::classify::finding::Class;
+use bellwether::domain::classify::finding::{Class, ErrorOrigin, Evidence, Finding, Hints};
 use bellwether::domain::classify::rule::Rule;
+use bellwether::domain::classify::{Rules, classify};
 use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
@@ -130,6 +131,26 @@ pub fn handing_over() -> Case {
 /// Returns a custom rule without conditions: each error meets it.
 pub fn rule_for_all(name: &str, class: Class) -> Rule {
     Rule { name: name.into(), class, remedy: "act".into(), ..Rule::default() }
+}
+
+/// Returns an error that the peer answered, with nothing else known.
+pub fn evidence(system: &str, code: &str, message: &str) -> Evidence {
+    Evidence {
+        system: system.into(),
+        code: code.into(),
+        origin: ErrorOrigin::Peer,
+        outcome: None,
+        domain: "".into(),
+        reason: "".into(),
+        message: message.into(),
+        retry_after: None,
+        hints: Hints::default(),
+    }
+}
+
+/// Returns what the tables say about such an error.
+pub fn find(system: &str, code: &str, message: &str) -> Finding {
+    classify(&Rules::default(), &evidence(system, code, message))
 }
 
 /// Returns a sender outside of any session, without an incarnation.

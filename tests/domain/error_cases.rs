@@ -8,6 +8,8 @@ use bellwether::domain::classify::finding::{Class, ErrorOrigin, Evidence, Findin
 use bellwether::domain::classify::{Rules, classify};
 use serde::Deserialize;
 
+use crate::case::{evidence, find};
+
 #[derive(Deserialize)]
 struct Cases {
     texts: Vec<Case>,
@@ -44,24 +46,6 @@ fn left_open() -> Vec<LeftOpen> {
     assert!(listed.len() <= 3, "at most three cases are left open");
     assert!(listed.iter().all(|case| !case.why.is_empty()), "a case is left open for a reason");
     listed
-}
-
-fn evidence(system: &str, code: &str, message: &str) -> Evidence {
-    Evidence {
-        system: system.into(),
-        code: code.into(),
-        origin: ErrorOrigin::Peer,
-        outcome: None,
-        domain: "".into(),
-        reason: "".into(),
-        message: message.into(),
-        retry_after: None,
-        hints: Hints::default(),
-    }
-}
-
-fn find(system: &str, code: &str, message: &str) -> Finding {
-    classify(&Rules::default(), &evidence(system, code, message))
 }
 
 impl Case {

@@ -1,23 +1,9 @@
 //! Errors as the programs of the tables write them: each text and code is in the file that its row
 //! names as the source.
 
-use bellwether::domain::classify::finding::{Class, ErrorOrigin, Evidence, Finding, Hints};
-use bellwether::domain::classify::{Rules, classify};
+use bellwether::domain::classify::finding::Class;
 
-fn find(system: &str, code: &str, message: &str) -> Finding {
-    let evidence = Evidence {
-        system: system.into(),
-        code: code.into(),
-        origin: ErrorOrigin::Peer,
-        outcome: None,
-        domain: "".into(),
-        reason: "".into(),
-        message: message.into(),
-        retry_after: None,
-        hints: Hints::default(),
-    };
-    classify(&Rules::default(), &evidence)
-}
+use crate::case::find;
 
 fn are_of(system: &str, cases: &[(&str, &str, Class)]) {
     for (code, message, class) in cases {

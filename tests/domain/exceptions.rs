@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use bellwether::domain::classify::finding::Class::{Blocked, Dependency, Transient, Unclassified};
-use bellwether::domain::classify::finding::{DEFAULT, ErrorOrigin, Evidence, Finding, Hints};
-use bellwether::domain::classify::{Rules, classify};
+use bellwether::domain::classify::finding::{DEFAULT, Finding};
+
+use crate::case::find;
 
 /// Names that only tell what happened together with a field of the exception, with a value of
 /// that field. The Python package adds the field.
@@ -74,7 +75,7 @@ fn a_field_decides_where_the_name_leaves_it_open() {
             Some((system, code)) => (system, code.to_string()),
             None => ("python", format!("{name}/{field}")),
         };
-        let found = found_in(system, &code);
+        let found = find(system, &code, "");
         assert_ne!(found.class, Unclassified, "{code}");
     }
 }
@@ -126,20 +127,5 @@ fn an_unknown_field_leaves_the_class_to_the_name() {
 }
 
 fn found(code: &str) -> Finding {
-    found_in("python", code)
-}
-
-fn found_in(system: &str, code: &str) -> Finding {
-    let evidence = Evidence {
-        system: system.into(),
-        code: code.into(),
-        origin: ErrorOrigin::Peer,
-        outcome: None,
-        domain: "".into(),
-        reason: "".into(),
-        message: "".into(),
-        retry_after: None,
-        hints: Hints::default(),
-    };
-    classify(&Rules::default(), &evidence)
+    find("python", code, "")
 }

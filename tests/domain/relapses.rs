@@ -104,6 +104,7 @@ fn an_operator_ends_an_intermittent_fault_that_works() {
     let resolution = Resolution::Retry;
     case.run(Command::ResolveHold { unit, component, resolution, why });
     assert_eq!((case.shown().0, fault(&case)), (Level::Active, None));
+    assert!(case.last.as_ref().unwrap().events.iter().any(|e| e.cause == Cause::HoldRetried));
 }
 
 #[test]

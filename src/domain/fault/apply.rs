@@ -174,13 +174,18 @@ pub fn resolve_hold(
     let faults = draft.faults.of(unit, Some(component));
     let removed = faults.len() as u32;
     for (key, fault) in faults {
+        let cause = match resolution {
+            Resolution::Retry => Cause::HoldRetried,
+            Resolution::Skip => Cause::HoldSkipped,
+        };
+        // What works again needs no retry.
         if resolution == Resolution::Skip || fault.has_recovered() {
-            end_fault(draft, &key, &fault, Cause::HoldSkipped, why);
+            end_fault(draft, &key, &fault, cause, why);
             continue;
         }
         let retried = fault.retried(&key, &draft.limits.faults, draft.now);
         let retried = Fault { ask_time: Some(draft.now), ..retried };
-        let event = fault_event(draft, &key, Some(&fault), Some(&retried), Cause::HoldRetried);
+        let event = fault_event(draft, &key, Some(&fault), Some(&retried), cause);
         draft.log(StatusEvent { message: why.into(), ..event });
         draft.put_fault(key, Some(Arc::new(retried)));
     }

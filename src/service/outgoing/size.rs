@@ -14,10 +14,13 @@ const LONG: usize = 1 << 20;
 /// Bytes of the status page with what it reads.
 pub const PAGE: usize = 8 << 20;
 
-/// What an answer in JSON takes while it is rendered, in answers of binary proto: the records,
-/// their binary proto, the message between the two formats, and the text with the room that it grew
-/// into.
-pub const JSON_FACTOR: usize = 8;
+/// What a list in JSON takes while it is rendered, in lists of binary proto: the records, their
+/// binary proto, the message between the two formats, and the text with the room that it grew into.
+const JSON_FACTOR_LONG: usize = 8;
+
+/// The same for an answer with one application. It is small, and thousands of calls may wait for
+/// one.
+const JSON_FACTOR_MEDIUM: usize = 2;
 
 /// Methods with a list or an operation in their answer.
 const LONG_ANSWERS: [&str; 18] = [
@@ -49,9 +52,18 @@ const MEDIUM_ANSWERS: [&str; 2] = [
 
 /// Returns the bytes that an answer of a method takes besides [`CALL`]; `None` for a short one.
 pub fn of_method(path: &str) -> Option<usize> {
+    sized(path, LONG, MEDIUM)
+}
+
+/// Returns the same for an answer in JSON.
+pub fn of_json(path: &str) -> Option<usize> {
+    sized(path, LONG * JSON_FACTOR_LONG, MEDIUM * JSON_FACTOR_MEDIUM)
+}
+
+fn sized(path: &str, long: usize, medium: usize) -> Option<usize> {
     match path {
-        _ if LONG_ANSWERS.contains(&path) => Some(LONG),
-        _ if MEDIUM_ANSWERS.contains(&path) => Some(MEDIUM),
+        _ if LONG_ANSWERS.contains(&path) => Some(long),
+        _ if MEDIUM_ANSWERS.contains(&path) => Some(medium),
         _ => None,
     }
 }
@@ -73,5 +85,10 @@ mod tests {
             assert_eq!(of_method(path), Some(LONG), "{path}");
         }
         assert_eq!(of_method("/bellwether.v1.ReportService/ReportStatus"), None);
+        let json = |method| of_json(&format!("/bellwether.v1.{method}"));
+        assert_eq!(json("ApplicationService/ListStatuses"), Some(PAGE));
+        // Hundreds of reads of one connection may wait for a revision at once.
+        let read = json("ApplicationService/GetApplication").unwrap();
+        assert!(read * 256 < crate::service::outgoing::Limits::default().per_connection_max);
     }
 }

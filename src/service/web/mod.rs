@@ -263,8 +263,7 @@ impl Shared {
             if events::is_asked(&request, method) {
                 return events::call(inner, request, method, intake).await;
             }
-            let bytes = size::of_method(&path).map(|bytes| bytes * size::JSON_FACTOR);
-            let reserved = match reserve(&mut request, bytes).await {
+            let reserved = match reserve(&mut request, size::of_json(&path)).await {
                 Ok(reserved) => reserved,
                 Err(status) => return connect::failed(&status, &self.options.pool),
             };
