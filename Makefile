@@ -65,7 +65,7 @@ load: tools ## Report to the embedded store for an hour with limits on its files
 planted-faults: ## Plant the faults of tests/faults one at a time, and print which checker catches each; continues an interrupted run
 	tools/planted-faults $(ARGS)
 
-mutants: ## Change the domain in one place at a time, and list in docs/mutants.md what no test notices; about an hour, continues (ARGS="rank.rs")
+mutants: ## Change the domain in one place at a time, and list in tests/mutants/survivors.md what no test notices; about an hour, continues (ARGS="rank.rs")
 	tools/mutants $(ARGS)
 
 # A workspace of its own.

@@ -188,6 +188,43 @@ fn a_wide_line_is_named() {
     assert_eq!(columns("a.md", &text), ["a.md:2: wider than 120 columns"]);
 }
 
+/// The name of a decision is how its title begins, and the index lists each decision.
+#[test]
+fn each_decision_is_named_by_its_title_and_listed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/adr");
+    let index = fs::read_to_string(folder.join("0000-how-we-record-decisions.md")).unwrap();
+    let mut errors = Vec::new();
+    for entry in fs::read_dir(&folder).unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(|first: char| first.is_ascii_digit()) {
+            errors.extend(misnamed(&name, &fs::read_to_string(entry.path()).unwrap()));
+            let is_listed = name.starts_with("0000-") || index.contains(&format!("]({name})"));
+            errors.extend((!is_listed).then(|| format!("{name}: the index lacks it")));
+        }
+    }
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
+/// Returns what is wrong with the name of a decision, whose first line is its title.
+fn misnamed(name: &str, text: &str) -> Option<String> {
+    let title = text.lines().next().unwrap_or_default().to_lowercase().replace('\'', "");
+    let words = title.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let expected = words.collect::<Vec<_>>().join("-") + "-";
+    let begins = expected.starts_with(&name.replace(".md", "-"));
+    (!begins).then(|| format!("{name}: the title begins otherwise: {expected}"))
+}
+
+#[test]
+fn a_decision_under_another_name_is_found() {
+    let text = "# 0007. The store's time, and \"its\" pace\n\nStatus: accepted\n";
+    for name in ["0007-the-stores-time.md", "0007-the-stores-time-and-its-pace.md"] {
+        assert_eq!(misnamed(name, text), None);
+    }
+    for name in ["0007-the-stores-ti.md", "0008-the-stores-time.md", "0007-what-a-clock-says.md"] {
+        assert!(misnamed(name, text).is_some(), "{name}");
+    }
+}
+
 /// Every reason that the server sends has an explanation in the documents.
 #[test]
 fn every_reason_that_is_sent_is_explained() {

@@ -126,7 +126,7 @@ class Words(unittest.TestCase):
             self.assertIn(f"Helm {helm}", (CHART / "README.md").read_text())
 
     def test_the_scorecard_names_tests_that_exist(self):
-        text = (ROOT / "docs/chart-scorecard.md").read_text()
+        text = (ROOT / "tests/chart/scorecard.md").read_text()
         self.assertEqual(re.findall(r"^(\d+)\. ", text, re.MULTILINE), [str(number) for number in range(1, 45)])
         tests = "".join(file.read_text() for file in pathlib.Path(__file__).parent.glob("test_*.py"))
         defined = set(re.findall(r"^    def (test_\w+)\(", tests, re.MULTILINE))
