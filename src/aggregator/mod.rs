@@ -5,7 +5,7 @@
 //! Other replicas decide too. Their commits arrive from the store: the task of an active
 //! application replays them, or reads the state again if one is missing. A decision takes effect
 //! only by a commit that compares revisions, so two concurrent decisions do no harm. Deadlines that
-//! repeats move are not compared; `docs/adr/0004` describes how they are handled.
+//! repeats move are not compared; `docs/design/redis.md` describes how they are handled.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};

@@ -324,7 +324,7 @@ impl State {
         self.server = Server { number, is_noted: false, ..self.past[at].clone() };
         self.past.clear();
         if 0 < dropped && !old_calls {
-            // The answers of the dropped commits are gone: see ADR 0044.
+            // The answers of the dropped commits are gone: see docs/design/proof.md.
             let acknowledged = self.acknowledged.0;
             self.calls.retain(|(report, _)| acknowledged < *report);
         }
