@@ -225,6 +225,51 @@ fn a_decision_under_another_name_is_found() {
     }
 }
 
+/// The design page of Redis names the arguments of the commit script in their order, and each exit.
+#[test]
+fn the_design_page_has_the_arguments_and_exits_of_the_commit_script() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/design/redis.md")).unwrap();
+    let scripts = text_files(&root.join("src"));
+    let (_, script) = scripts.iter().find(|(name, _)| name.ends_with("commit.lua")).unwrap();
+    assert_eq!(listed_arguments(&page), arguments(script));
+    for cause in causes(script) {
+        assert!(page.contains(&format!("\n| `{cause}` |")), "the page lacks the exit {cause}");
+    }
+    assert_eq!(causes(script).len(), 5);
+}
+
+/// Returns the names that the script gives its first arguments.
+fn arguments(script: &str) -> Vec<&str> {
+    let (before, _) = script.split_once(" = unpack(ARGV").expect("the script names its arguments");
+    let (_, names) = before.rsplit_once("local ").expect("the names are local");
+    names.split(',').map(str::trim).collect()
+}
+
+/// Returns the names in the first column of the rows that begin with a number.
+fn listed_arguments(page: &str) -> Vec<&str> {
+    let (_, section) = page.split_once("### Arguments\n").expect("the page has the section");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
+    let numbered = rows.filter(|row| row.starts_with(|first: char| first.is_ascii_digit()));
+    let named = numbered.map(|row| row.split(" |").next().unwrap_or_default().split('`'));
+    named.flat_map(|parts| parts.skip(1).step_by(2)).filter(|name| *name != "others").collect()
+}
+
+/// Returns the causes of the conflicts that the script answers.
+fn causes(script: &str) -> Vec<&str> {
+    let answers = script.split("return {0, current, '").skip(1);
+    answers.filter_map(|rest| rest.split('\'').next()).collect()
+}
+
+#[test]
+fn an_argument_that_the_page_lacks_is_found() {
+    let script = "local a, b = unpack(KEYS)\nlocal name,\n  base = unpack(ARGV, 1, 2)\n";
+    assert_eq!(arguments(script), ["name", "base"]);
+    let page = "### Arguments\n\n| `KEYS` | heads |\n| 1 `name` | `text` |\n| 2 on | more |\n";
+    assert_eq!(listed_arguments(page), ["name"]);
+    assert_eq!(causes("return {0, current, 'quiet'}\n"), ["quiet"]);
+}
+
 /// Every reason that the server sends has an explanation in the documents.
 #[test]
 fn every_reason_that_is_sent_is_explained() {
