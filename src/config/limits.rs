@@ -94,8 +94,8 @@ fn fixed() -> BTreeMap<&'static str, u64> {
         ("filters_per_peer_max", watch.filters_per_peer_max as u64),
         ("page_size_max", limits::PAGE_SIZE_MAX as u64),
         ("page_bytes_max", crate::service::PAGE_BYTES_MAX as u64),
-        ("request_list_max", crate::service::intake::LIST_MAX as u64),
-        ("request_parts_max", crate::service::intake::PARTS_MAX as u64),
+        ("request_list_max", crate::service::call::intake::LIST_MAX as u64),
+        ("request_parts_max", crate::service::call::intake::PARTS_MAX as u64),
         ("page_size_default", limits::PAGE_SIZE_DEFAULT as u64),
     ])
 }

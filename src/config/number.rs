@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::Config;
-use crate::service::account::Bound;
+use crate::service::caller::Bound;
 
 /// A setting that is a number, with the value in force.
 #[derive(Debug, Clone, PartialEq, Eq)]

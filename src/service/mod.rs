@@ -8,18 +8,9 @@ use hyper::server::conn::{http1, http2};
 use hyper_util::rt::TokioTimer;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
-use tonic_reflection::pb;
 
 use crate::aggregator::Aggregator;
 use crate::proto;
-use crate::proto::health::health_server::HealthServer;
-use crate::proto::v1::app_data_service_server::AppDataServiceServer;
-use crate::proto::v1::application_service_server::ApplicationServiceServer;
-use crate::proto::v1::leader_service_server::LeaderServiceServer;
-use crate::proto::v1::operation_service_server::OperationServiceServer;
-use crate::proto::v1::report_service_server::ReportServiceServer;
-use crate::proto::v1::server_service_server::ServerServiceServer;
-use crate::proto::v1::worker_service_server::WorkerServiceServer;
 use crate::security::Protection;
 use crate::security::tls::Tls;
 use crate::session::Sessions;
@@ -27,49 +18,30 @@ use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::watch::Hub;
 
-mod application;
-mod collect;
-mod data;
-mod descriptor;
-mod faults;
-mod handlers;
-mod health;
-mod held;
-mod leader;
-mod operation;
-mod options;
-mod reads;
-mod report;
-mod route;
-mod rules;
-mod scalars;
-mod server;
-mod sparse;
-mod watch;
-mod wire;
-mod worker;
-
-pub mod account;
+pub mod call;
+pub mod caller;
 pub mod code;
 mod convert;
-
+mod descriptor;
 pub mod edge;
-pub mod guard;
-pub mod intake;
-pub mod observe;
+mod grpc;
+mod log_limit;
 pub mod offload;
 pub mod ops;
-pub mod outgoing;
-pub mod severity;
+mod options;
+mod protobuf;
+mod scalars;
 pub mod web;
 
+pub use call::{guard, intake, observe};
 pub use convert::PAGE_BYTES_MAX;
 #[cfg(any(test, feature = "testing"))]
 pub use convert::probe;
-pub use handlers::About;
+pub use convert::rules::ErrorRules;
+pub use convert::severity;
+pub use grpc::handlers::About;
+pub use grpc::watch::{Limits as WatchLimits, STREAM_SHARE};
 pub use options::{CONNECTION_SHARE, Options};
-pub use rules::ErrorRules;
-pub use watch::{Limits as WatchLimits, STREAM_SHARE};
 
 /// The parts of the server that the handlers use.
 pub struct Parts {
@@ -124,7 +96,7 @@ const HTTP1_BUFFER_BYTES: usize = 128 << 10;
 /// Every gRPC service with its layers.
 pub type Calls = web::Web<observe::Observe<guard::Guard<Accounted>>>;
 
-type Accounted = account::Accounting<intake::Intake<Routes>>;
+type Accounted = call::account::Accounting<intake::Intake<Routes>>;
 
 /// Returns the input of [`edge::serve`]: every service, and the settings of connections.
 pub fn server(
@@ -134,8 +106,9 @@ pub fn server(
     tls: Option<Tls>,
 ) -> edge::Server<Calls> {
     let answers = options.connections.answers;
-    let untaken = outgoing::Untaken { max: answers.untaken_max, metrics: parts.metrics.clone() };
-    let mut http2 = http2::Builder::new(outgoing::StreamExecutor(untaken.clone()));
+    let untaken =
+        caller::outgoing::Untaken { max: answers.untaken_max, metrics: parts.metrics.clone() };
+    let mut http2 = http2::Builder::new(caller::outgoing::StreamExecutor(untaken.clone()));
     http2
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
@@ -169,64 +142,10 @@ pub fn server(
         is_tls: tls.is_some(),
     };
     let (protection, metrics) = (parts.protection.clone(), parts.metrics.clone());
-    let routes = routes(parts, options, intake.offload());
+    let routes = grpc::routes(parts, options, intake.offload());
     let calls = intake.layer(routes);
-    let calls = account::Accounting::new(options.account, answers, calls);
+    let calls = call::account::Accounting::new(options.account, answers, calls);
     let calls = guard::Guard::new(protection, metrics.clone(), calls);
     let service = web::Web::new(web, observe::Observe::new(&metrics, calls));
     edge::Server { service, gate, http2, http1, times: options.times, untaken, tls }
-}
-
-fn routes(parts: Parts, options: &Options, offload: &offload::Offload) -> Routes {
-    let reads = reads::Reads::new(parts.aggregator.clone(), parts.hub.clone());
-    let watches = watch::Watches::new(&parts, reads.clone(), options.watches);
-    let handlers = Arc::new(handlers::Handlers {
-        parts,
-        reads,
-        watches: watches.clone(),
-        offload: offload.clone(),
-        has_reflection: options.reflection,
-        share_max: (options.sessions_per_peer_max, options.sessions_per_principal_max),
-    });
-    let own = || handlers.clone();
-    let bytes_max = options.requests.large_bytes_max;
-    let reports = ReportServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
-    let workers = WorkerServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
-    let applications =
-        ApplicationServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
-    let operations = OperationServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
-    let leaders = LeaderServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
-    let data = AppDataServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
-    let servers = ServerServiceServer::from_arc(own()).max_decoding_message_size(bytes_max);
-    let health = HealthServer::from_arc(own());
-    let reflect = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
-            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
-            // Each version of the reflection service describes only itself, so both are registered.
-            .register_encoded_file_descriptor_set(pb::v1::FILE_DESCRIPTOR_SET)
-            .register_encoded_file_descriptor_set(pb::v1alpha::FILE_DESCRIPTOR_SET)
-    };
-    let mut routes = Routes::new(reports)
-        .add_service(workers)
-        .add_service(applications)
-        .add_service(operations)
-        .add_service(leaders)
-        .add_service(data)
-        .add_service(servers)
-        .add_service(health);
-    if options.reflection {
-        let v1 = reflect().build_v1().expect("our own descriptors decode");
-        let v1alpha = reflect().build_v1alpha().expect("our own descriptors decode");
-        routes = routes.add_service(v1).add_service(v1alpha);
-    }
-    let (streams, multiplexed) = (own(), watches.clone());
-    let connect = move |request| worker::connect(streams.clone(), request, bytes_max);
-    let watch = move |request| watches.clone().serve_watch(request, bytes_max);
-    let multiplex = move |request| multiplexed.clone().serve_multiplex(request, bytes_max);
-    let router = route::add(routes.into_axum_router(), worker::CONNECT, connect);
-    let router = route::add(router, watch::WATCH, watch);
-    let router = route::add(router, watch::MULTIPLEX, multiplex);
-    // Otherwise axum copies the handler of each call with its state.
-    Routes::from(router).prepare()
 }

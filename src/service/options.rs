@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use prost_reflect::DescriptorPool;
 
-use super::watch::{Limits as WatchLimits, STREAM_SHARE};
-use super::{account, edge, intake, outgoing, web};
+use super::call::intake;
+use super::caller::{self, outgoing};
+use super::grpc::watch::{Limits as WatchLimits, STREAM_SHARE};
+use super::{edge, web};
 use crate::proto;
 
 /// Limits of the gRPC server.
@@ -24,7 +26,7 @@ pub struct Options {
     /// Sessions of one principal at the same time.
     pub sessions_per_principal_max: usize,
     /// Limits on the calls of one caller.
-    pub account: account::Limits,
+    pub account: caller::Limits,
     /// Limits of requests.
     pub requests: intake::Limits,
     /// Large requests that are decoded, and large answers that are rendered, at the same time.
@@ -72,7 +74,7 @@ impl Default for Options {
             },
             sessions_per_peer_max: 25_000,
             sessions_per_principal_max: 25_000,
-            account: account::Limits::default(),
+            account: caller::Limits::default(),
             requests: intake::Limits {
                 large_bytes_max: 4 << 20,
                 small_bytes_max: 64 << 10,

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use bellwether::security::Reloaded;
 use bellwether::security::tls::{ClientCertificates, Files, Port, Tls};
+use bellwether::service::call::intake::{self, IntakeLayer};
+use bellwether::service::call::observe::Observe;
+use bellwether::service::caller::outgoing::{self, StreamExecutor, Untaken};
 use bellwether::service::edge::{self, Gate, Times};
-use bellwether::service::intake::{self, IntakeLayer};
-use bellwether::service::observe::Observe;
 use bellwether::service::offload::Offload;
-use bellwether::service::outgoing::{self, StreamExecutor, Untaken};
 use bellwether::service::web::{self, Origins, Web};
 use bellwether::store::Epoch;
 use bellwether::telemetry::Metrics;

@@ -19,7 +19,7 @@ use crate::domain::limits::{
 use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
-use crate::service::rules::ErrorRules;
+use crate::service::convert::rules::ErrorRules;
 
 /// Reads a `ReportError`.
 pub fn report_error(

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::fields::Fields;
 use crate::domain::name::AppName;
 use crate::proto::v1;
+use crate::service::call::guard::Access;
 use crate::service::code::{ApiError, Reason};
-use crate::service::guard::Access;
 use crate::watch;
 
 /// Maximum applications that a watch may name.

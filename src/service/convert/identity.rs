@@ -13,8 +13,8 @@ use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::request::{Fingerprint, RequestId};
 use crate::proto::v1;
+use crate::service::call::guard::Access;
 use crate::service::code::ApiError;
-use crate::service::guard::Access;
 
 /// A request about one application.
 pub trait Scoped {

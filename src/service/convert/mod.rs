@@ -14,7 +14,9 @@ mod operation;
 mod output;
 mod page;
 mod report;
+pub mod rules;
 mod session;
+pub mod severity;
 mod value;
 
 pub use configure::{configure_application, remove_unit};

@@ -21,7 +21,7 @@ use crate::domain::operation::set::Pending;
 use crate::domain::operation::{Failure, Kind, Operation, Payload, State};
 use crate::proto::v1;
 use crate::service::code::Reason;
-use crate::service::rules::ErrorRules;
+use crate::service::convert::rules::ErrorRules;
 
 const DIGEST: &str = "sha256:";
 

@@ -20,9 +20,9 @@ use crate::domain::unit::{Newcomer, Reporter};
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Payload;
 use crate::proto::v1::connect_response::Message as Answer;
+use crate::service::call::guard::Access;
 use crate::service::code::{ApiError, Reason};
-use crate::service::guard::Access;
-use crate::service::rules::ErrorRules;
+use crate::service::convert::rules::ErrorRules;
 use crate::session::{Hello, Inbound, Outbound, Welcome};
 
 /// Maximum statuses in one message: equal to the limit of one unit in one component.

@@ -10,9 +10,9 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-use super::link::{Caller, OpenCall};
-use crate::service::guard::Presented;
-use crate::service::outgoing::{AnswerBody, Share, bare, size};
+use crate::service::caller::Presented;
+use crate::service::caller::outgoing::{AnswerBody, Share, bare, size};
+use crate::service::caller::{Caller, OpenCall};
 
 /// A service of gRPC.
 pub trait GrpcService:

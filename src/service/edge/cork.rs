@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::service::outgoing::{Resets, Watch};
+use crate::service::caller::outgoing::{Resets, Watch};
 
 /// Bytes that are sent without waiting for more.
 const ENOUGH: usize = 16 << 10;
@@ -155,7 +155,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     use super::*;
-    use crate::service::outgoing::Untaken;
+    use crate::service::caller::outgoing::Untaken;
     use crate::telemetry::Metrics;
 
     const UNTAKEN_MAX: Duration = Duration::from_secs(30);

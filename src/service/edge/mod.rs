@@ -12,14 +12,10 @@
 mod call;
 mod cork;
 mod gate;
-mod link;
-mod peer;
 mod preface;
 mod serve;
 pub mod transport;
 
 pub use call::{GrpcBody, GrpcService};
 pub use gate::{Gate, Limits, Seat};
-pub use link::Caller;
-pub use peer::{Full, Holder, Kind, Owner, Peer, Share, Tally};
 pub use serve::{Server, Times, accept, bind, serve};

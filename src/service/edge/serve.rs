@@ -19,8 +19,8 @@ use super::gate::{Gate, Seat};
 use super::preface::{self, First};
 use super::transport::{self, Transport};
 use crate::security::tls::Tls;
-use crate::service::outgoing::{StreamExecutor, Untaken, Watch};
-use crate::service::sparse::Sparse;
+use crate::service::caller::outgoing::{StreamExecutor, Untaken, Watch};
+use crate::service::log_limit::Sparse;
 
 /// Pause after an accept that failed: if the process has no files left, accepting without a pause
 /// would use a whole core until a file is closed.

@@ -10,7 +10,7 @@ use tokio_util::either::Either;
 
 use crate::security::identity::certificate::ClientCertificate;
 use crate::security::tls::Tls;
-use crate::service::guard::Presented;
+use crate::service::caller::Presented;
 
 /// How long, and for how many bytes, a refused client may go on.
 const LINGER_MAX: Duration = Duration::from_millis(500);

@@ -17,7 +17,7 @@ use axum::routing::get;
 
 use crate::security::Protection;
 use crate::security::role::Need;
-use crate::service::guard::Presented;
+use crate::service::caller::Presented;
 use crate::service::web::{Hosts, Origins, Refused, gzip};
 use crate::telemetry::{self, Prometheus};
 

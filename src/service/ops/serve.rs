@@ -20,10 +20,10 @@ use tower::Service;
 
 use super::Scraper;
 use crate::security::tls::Tls;
+use crate::service::caller::outgoing;
 use crate::service::edge::{Gate, Limits, accept, transport};
+use crate::service::log_limit::Sparse;
 use crate::service::options::CONNECTION_SHARE;
-use crate::service::outgoing;
-use crate::service::sparse::Sparse;
 use crate::telemetry::{ConnectionEnd, Metrics};
 
 /// Connections at the same time. Probes and scrapers are few and take milliseconds.

@@ -10,8 +10,8 @@ use http_body::{Frame, SizeHint};
 use tonic::Status;
 use tonic::body::Body;
 
+use crate::service::caller::outgoing::Reserved;
 use crate::service::edge::GrpcBody;
-use crate::service::outgoing::Reserved;
 
 /// The body of an answer.
 pub enum WebBody<B> {

@@ -6,8 +6,8 @@ use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};
 use tonic::Status;
 
 use super::{plain_json, unique};
-use crate::service::intake::frame::{PREFIX_BYTES, Prefix};
-use crate::service::intake::{Shape, refusal};
+use crate::service::call::intake::frame::{PREFIX_BYTES, Prefix};
+use crate::service::call::intake::{Shape, refusal};
 
 /// How the bodies of a call are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

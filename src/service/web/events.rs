@@ -23,8 +23,8 @@ use super::connect::{self, Framing};
 use super::method::is_safe;
 use super::query::{self, Query};
 use super::{GrpcService, WebAnswer};
+use crate::service::call::intake::IntakeLayer;
 use crate::service::code::Reason;
-use crate::service::intake::IntakeLayer;
 
 const EVENTS: &str = "text/event-stream";
 const LAST_ID: &str = "last-event-id";

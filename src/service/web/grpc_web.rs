@@ -16,7 +16,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-use crate::service::intake::refusal;
+use crate::service::call::intake::refusal;
 use crate::sync::lock;
 
 type Cause = Arc<Mutex<Option<Status>>>;

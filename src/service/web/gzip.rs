@@ -11,7 +11,7 @@ use http::{HeaderValue, Response};
 use tonic::Status;
 
 use super::body::WebBody;
-use crate::service::intake::refusal;
+use crate::service::call::intake::refusal;
 
 /// A smaller message is sent as it is: it fits into one packet.
 const WORTH_BYTES_MIN: usize = 1024;

@@ -63,9 +63,10 @@ use method::{Methods, is_unary};
 use session::BrowserSessions;
 
 use crate::security::Protection;
-use crate::service::edge::{Caller, GrpcService};
-use crate::service::intake::IntakeLayer;
-use crate::service::outgoing::{self, Reserved, size};
+use crate::service::call::intake::IntakeLayer;
+use crate::service::caller::Caller;
+use crate::service::caller::outgoing::{self, Reserved, size};
+use crate::service::edge::GrpcService;
 use crate::watch::Hub;
 
 /// Serves the descriptor set.

@@ -13,7 +13,7 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
 use prost_types::Timestamp;
 use serde::Serialize;
 
-use crate::service::wire::{WireValue, next_field};
+use crate::service::protobuf::{WireValue, next_field};
 
 /// The times that JSON can show: those of the years 1 to 9999.
 const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;

@@ -6,7 +6,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose};
 use percent_encoding::percent_decode_str;
 use tonic::Status;
 
-use crate::service::intake::refusal;
+use crate::service::call::intake::refusal;
 
 /// URL-safe base64, with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

@@ -9,7 +9,7 @@ use crate::domain::name::UnitName;
 use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::convert;
-use crate::service::rules::ErrorRules;
+use crate::service::convert::rules::ErrorRules;
 use crate::session::Inbound;
 use crate::telemetry::Metrics;
 

@@ -2,7 +2,7 @@
 //! at most once, as encoders write them. Any other form is read as `None`. The numbers are those of
 //! the protos.
 
-use crate::service::wire::{WireValue, next_field};
+use crate::service::protobuf::{WireValue, next_field};
 
 /// The fields of a plain report, as they are in the message.
 #[derive(Debug, Default)]

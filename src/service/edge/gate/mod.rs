@@ -23,11 +23,10 @@ use std::time::{Duration, Instant};
 
 use unfinished::Unfinished;
 
-use super::link::{Caller, Link};
-use super::peer::{Peer, Tally};
-use crate::service::intake::budget::Budget;
-use crate::service::outgoing::{self, Room};
-use crate::service::sparse::Sparse;
+use crate::service::caller::budget::Budget;
+use crate::service::caller::outgoing::{self, Room};
+use crate::service::caller::{Caller, Link, Peer, Tally};
+use crate::service::log_limit::Sparse;
 use crate::sync::lock;
 use crate::telemetry::{ConnectionEnd, Metrics};
 

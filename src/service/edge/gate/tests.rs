@@ -136,7 +136,7 @@ fn some_connections_are_reserved_for_this_machine() {
 
 #[test]
 fn resources_of_a_peer_count_after_its_connections_end() {
-    use crate::service::edge::peer::Kind;
+    use crate::service::caller::Kind;
     let gate = mk_gate(100, 100, 100);
     let seat = finished(&gate, peer(1));
     let mut share = seat.caller().share(Kind::Session);

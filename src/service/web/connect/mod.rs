@@ -31,9 +31,9 @@ use super::codec::Codec;
 use super::method::{is_safe, is_unary};
 use super::query::{self, Query};
 use super::{GrpcService, WebAnswer, gzip, metadata, plain};
+use crate::service::call::intake::{IntakeLayer, refusal};
+use crate::service::caller::Caller;
 use crate::service::code::{ApiError, Reason};
-use crate::service::edge::Caller;
-use crate::service::intake::{IntakeLayer, refusal};
 
 /// Maximum digits of a timeout, by the protocol.
 const TIMEOUT_DIGITS_MAX: usize = 10;

@@ -13,8 +13,8 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::{COMPRESSED, Form, Framing};
-use crate::service::intake::frame::Prefix;
-use crate::service::intake::{Meter, Shape, refusal};
+use crate::service::call::intake::frame::Prefix;
+use crate::service::call::intake::{Meter, Shape, refusal};
 use crate::service::offload::{LARGE_BYTES, Offload};
 use crate::service::web::codec::{Codec, framed, take_frame};
 use crate::service::web::gzip::Inflation;

@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 
 use super::{BrowserSessions, cookie, sameness};
 use crate::proto::v1;
-use crate::service::intake::Meter;
+use crate::service::call::intake::Meter;
 use crate::service::web::body::{WebBody, next_frame};
 use crate::service::web::inner::Inner;
 use crate::service::web::origin::Origins;

@@ -1,0 +1,337 @@
+//! `ApplicationService`: for readers, watchers and operators.
+
+use tokio_stream::Empty;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::domain::app::AppState;
+use crate::domain::derive::derive;
+use crate::domain::level::Level;
+use crate::domain::name::{OperationId, UnitName};
+use crate::domain::status::StatusKey;
+use crate::proto::v1;
+use crate::proto::v1::application_service_server::ApplicationService;
+use crate::service::call::guard::Access;
+use crate::service::code::ApiError;
+use crate::service::convert::{self, PAGE_BYTES_MAX, Page};
+use crate::service::grpc::handlers::{Applied, Handlers};
+use crate::service::grpc::{collect, faults};
+
+/// Metadata of a read that is answered from memory because the store is unreachable: the start of
+/// that time, as RFC 3339.
+const AS_OF: &str = "bellwether-as-of";
+
+impl Handlers {
+    /// Wraps the answer to a read. While the store is unreachable, the metadata has the time at
+    /// which the outage began.
+    fn as_of<T>(&self, message: T) -> Response<T> {
+        let mut response = Response::new(message);
+        let since = self.parts.aggregator.away_since().map(|at| convert::timestamp(at).to_string());
+        if let Some(Ok(since)) = since.map(|since| since.parse()) {
+            response.metadata_mut().insert(AS_OF, since);
+        }
+        response
+    }
+}
+
+#[tonic::async_trait]
+impl ApplicationService for Handlers {
+    // `route` passes these two calls to `watch`, so they do not reach this handler.
+    type WatchApplicationsStream = Empty<Result<v1::WatchApplicationsResponse, Status>>;
+    type MultiplexWatchesStream = Empty<Result<v1::MultiplexWatchesResponse, Status>>;
+
+    async fn get_application(
+        &self,
+        request: Request<v1::GetApplicationRequest>,
+    ) -> Result<Response<v1::GetApplicationResponse>, Status> {
+        let (app, wire) = convert::app(request)?;
+        let entry = self.reads.entry(&app, wire.min_revision).await?;
+        Ok(self.as_of(v1::GetApplicationResponse {
+            application: Some(convert::application(&app, &entry.head)),
+        }))
+    }
+
+    async fn list_applications(
+        &self,
+        request: Request<v1::ListApplicationsRequest>,
+    ) -> Result<Response<v1::ListApplicationsResponse>, Status> {
+        let (access, wire) = Access::open(request);
+        let (namespace, levels) = convert::list_applications(&access, &wire)?;
+        let namespace = namespace.as_deref();
+        let asked = [namespace.unwrap_or("-"), &format!("{levels:?}")];
+        let page = Page::open("ListApplications", &asked, wire.page_size, &wire.page_token)?;
+        let found = self.parts.hub.list(namespace, page.after.as_ref(), &levels, page.size + 1);
+        let found = found.iter().map(|e| (&e.app, convert::application(&e.app, &e.head)));
+        let (applications, next_page_token) = page.fill(found);
+        Ok(self.as_of(v1::ListApplicationsResponse { applications, next_page_token }))
+    }
+
+    async fn explain_application(
+        &self,
+        request: Request<v1::ExplainApplicationRequest>,
+    ) -> Result<Response<v1::ExplainApplicationResponse>, Status> {
+        let (app, wire) = convert::app(request)?;
+        let page = convert::page_size(wire.page_size)?;
+        let explain = |state: &AppState| explain(state, page);
+        let answer = self.reads.read(&app, wire.min_revision, explain).await?;
+        let observer_suspect = self.parts.sessions.is_suspect(&app);
+        Ok(self.as_of(v1::ExplainApplicationResponse { observer_suspect, ..answer }))
+    }
+
+    async fn list_statuses(
+        &self,
+        request: Request<v1::ListStatusesRequest>,
+    ) -> Result<Response<v1::ListStatusesResponse>, Status> {
+        let (app, wire, unit) = convert::open(request, |fields, wire| {
+            Some(fields.unit_or_application("unit", &wire.unit))
+        })?;
+        let asked = [&app.to_string(), unit.as_str()];
+        let page = Page::open("ListStatuses", &asked, wire.page_size, &wire.page_token)?;
+        let list = |state: &AppState| page.fill(statuses(state, &unit, page.after.as_ref()));
+        let (statuses, next_page_token) = self.reads.read(&app, wire.min_revision, list).await?;
+        Ok(self.as_of(v1::ListStatusesResponse { statuses, next_page_token }))
+    }
+
+    async fn list_units(
+        &self,
+        request: Request<v1::ListUnitsRequest>,
+    ) -> Result<Response<v1::ListUnitsResponse>, Status> {
+        let (app, wire) = convert::app(request)?;
+        let asked = [&*app.to_string()];
+        let page = Page::open("ListUnits", &asked, wire.page_size, &wire.page_token)?;
+        let list = |state: &AppState| {
+            let units = state.units_after(page.after.as_ref());
+            page.fill(units.map(|(name, unit)| (name, convert::unit(state, name, unit))))
+        };
+        let (units, next_page_token) = self.reads.read(&app, wire.min_revision, list).await?;
+        Ok(self.as_of(v1::ListUnitsResponse { units, next_page_token }))
+    }
+
+    async fn list_faults(
+        &self,
+        request: Request<v1::ListFaultsRequest>,
+    ) -> Result<Response<v1::ListFaultsResponse>, Status> {
+        let (app, wire, unit) = convert::open(request, |fields, wire| {
+            Some(fields.unit_or_application("unit", &wire.unit))
+        })?;
+        let asked = [&app.to_string(), unit.as_str()];
+        let page = Page::open("ListFaults", &asked, wire.page_size, &wire.page_token)?;
+        let detail = wire.include_internal_detail;
+        let list =
+            |state: &AppState| page.fill(faults::of(state, &unit, page.after.as_ref(), detail));
+        let (faults, next_page_token) = self.reads.read(&app, wire.min_revision, list).await?;
+        Ok(self.as_of(v1::ListFaultsResponse { faults, next_page_token }))
+    }
+
+    async fn resolve_hold(
+        &self,
+        request: Request<v1::ResolveHoldRequest>,
+    ) -> Result<Response<v1::ResolveHoldResponse>, Status> {
+        let Applied { revision, removed, .. } = self.handle(request, convert::resolve_hold).await?;
+        Ok(Response::new(v1::ResolveHoldResponse { revision, released_count: removed }))
+    }
+
+    async fn watch_applications(
+        &self,
+        _: Request<v1::WatchApplicationsRequest>,
+    ) -> Result<Response<Self::WatchApplicationsStream>, Status> {
+        Err(not_routed())
+    }
+
+    async fn multiplex_watches(
+        &self,
+        _: Request<Streaming<v1::MultiplexWatchesRequest>>,
+    ) -> Result<Response<Self::MultiplexWatchesStream>, Status> {
+        Err(not_routed())
+    }
+
+    async fn collect_application(
+        &self,
+        request: Request<v1::CollectApplicationRequest>,
+    ) -> Result<Response<v1::CollectApplicationResponse>, Status> {
+        let answer = collect::collect(self, request).await?;
+        Ok(self.as_of(answer))
+    }
+
+    async fn list_status_events(
+        &self,
+        request: Request<v1::ListStatusEventsRequest>,
+    ) -> Result<Response<v1::ListStatusEventsResponse>, Status> {
+        let (app, wire, (unit, after_time)) = convert::open(request, |fields, wire| {
+            let unit = fields.unit_or_application("unit", &wire.unit);
+            Some((unit, fields.moment("after_time", wire.after_time)))
+        })?;
+        let asked = [&app.to_string(), unit.as_str()];
+        let page = Page::open("ListStatusEvents", &asked, wire.page_size, &wire.page_token)?;
+        let mut before: Option<u64> = page.after;
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        // The events of one unit lie between those of other units, so one page may need several
+        // reads.
+        let next = 'page: loop {
+            let read =
+                self.parts.store.events(&app, before, page.size).await.map_err(ApiError::from)?;
+            let is_last = read.len() < page.size;
+            for numbered in read {
+                if after_time.is_some_and(|after| numbered.event.time <= after) {
+                    break 'page None;
+                }
+                let subject = numbered.event.subject.as_ref();
+                if unit.is_application() || subject.is_some_and(|s| s.unit == unit) {
+                    let event = convert::event(&numbered.event);
+                    bytes += convert::framed(&event);
+                    if PAGE_BYTES_MAX < bytes {
+                        break 'page before;
+                    }
+                    events.push(event);
+                }
+                before = Some(numbered.number);
+                if events.len() == page.size {
+                    break 'page before;
+                }
+            }
+            if !is_last {
+                continue;
+            }
+            // Events outlive a deletion, so an empty history means that the application never
+            // existed.
+            if events.is_empty() && wire.page_token.is_empty() && self.parts.hub.get(&app).is_none()
+            {
+                return Err(ApiError::application_not_found(&app).into());
+            }
+            break None;
+        };
+        let next_page_token = page.token(next);
+        Ok(Response::new(v1::ListStatusEventsResponse { events, next_page_token }))
+    }
+
+    async fn configure_application(
+        &self,
+        request: Request<v1::ConfigureApplicationRequest>,
+    ) -> Result<Response<v1::ConfigureApplicationResponse>, Status> {
+        let id = request.get_ref().request_id.clone();
+        let applied = self.handle(request, convert::configure_application).await?;
+        let Applied { app, revision, .. } = applied;
+        // A repeat gets the configuration of the first answer, as it gets its revision.
+        let config = |state: &AppState| {
+            convert::config(state.answered_config(&id).unwrap_or(&state.head().config))
+        };
+        let config = Some(self.reads.read(&app, revision, config).await?);
+        Ok(Response::new(v1::ConfigureApplicationResponse { revision, config }))
+    }
+
+    async fn set_application_status(
+        &self,
+        request: Request<v1::SetApplicationStatusRequest>,
+    ) -> Result<Response<v1::SetApplicationStatusResponse>, Status> {
+        let applied = self.handle(request, convert::set_application_status).await?;
+        let Applied { revision, changed, advice, .. } = applied;
+        Ok(Response::new(v1::SetApplicationStatusResponse { revision, changed, advice }))
+    }
+
+    async fn replace_application_statuses(
+        &self,
+        request: Request<v1::ReplaceApplicationStatusesRequest>,
+    ) -> Result<Response<v1::ReplaceApplicationStatusesResponse>, Status> {
+        let applied = self.handle(request, convert::replace_application_statuses).await?;
+        let Applied { revision, changed, removed, advice, .. } = applied;
+        Ok(Response::new(v1::ReplaceApplicationStatusesResponse {
+            revision,
+            changed,
+            removed_count: removed,
+            advice,
+        }))
+    }
+
+    async fn clear_application_status(
+        &self,
+        request: Request<v1::ClearApplicationStatusRequest>,
+    ) -> Result<Response<v1::ClearApplicationStatusResponse>, Status> {
+        let applied = self.handle(request, convert::clear_application_status).await?;
+        let Applied { revision, changed, .. } = applied;
+        Ok(Response::new(v1::ClearApplicationStatusResponse { revision, changed }))
+    }
+
+    async fn remove_unit(
+        &self,
+        request: Request<v1::RemoveUnitRequest>,
+    ) -> Result<Response<v1::RemoveUnitResponse>, Status> {
+        let Applied { revision, removed, .. } = self.handle(request, convert::remove_unit).await?;
+        Ok(Response::new(v1::RemoveUnitResponse { revision, removed_count: removed }))
+    }
+
+    async fn delete_application(
+        &self,
+        request: Request<v1::DeleteApplicationRequest>,
+    ) -> Result<Response<v1::DeleteApplicationResponse>, Status> {
+        let (app, _, id) =
+            convert::open(request, |fields, wire| Some(convert::request_id(fields, wire)))?;
+        let deleted = self.parts.aggregator.delete(&app, id).await;
+        let outcome = deleted.map_err(|e| ApiError::of(&app, e))?;
+        Ok(Response::new(v1::DeleteApplicationResponse { revision: outcome.revision.0 }))
+    }
+}
+
+fn not_routed() -> Status {
+    Status::internal("watches are served by service::route, which did not see this call")
+}
+
+fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationResponse {
+    let derived = derive(state, beaten_max);
+    let head = state.head();
+    let winner = derived.winner.as_ref().map(convert::contribution);
+    let beaten = derived.others.iter().map(|other| ((), convert::contribution(other)));
+    let (holds, holds_rest_count) = faults::holds(state, beaten_max);
+    let application = UnitName::application();
+    let faults = faults::of(state, &application, None, false);
+    v1::ExplainApplicationResponse {
+        application: Some(convert::application(&state.name, head)),
+        winner: winner.or_else(|| convert::override_contribution(head)),
+        rule: head.summary.rule.words(&head.config.policy),
+        beaten: convert::fill(beaten, beaten_max).0,
+        beaten_count: derived.others_count as i32,
+        silent_count: derived.silent_count as i32,
+        observer_suspect: false,
+        operations: operations(state, beaten_max),
+        faults: convert::fill(faults, beaten_max).0,
+        fault_count: head.fault_count as i32,
+        holds,
+        holds_rest_count,
+    }
+}
+
+/// Returns the latest operation of the application, then the unfinished and failed ones of its
+/// units, the latest first.
+fn operations(state: &AppState, count_max: usize) -> Vec<v1::Operation> {
+    let all = state.operations().latest_first();
+    let is_shown = |unit: &UnitName, id: &OperationId| {
+        let shown = state.unit(unit).and_then(|unit| unit.operation.as_ref());
+        shown.is_some_and(|shown| shown.id == *id && shown.level != Level::Active)
+    };
+    let of_units = all.into_iter().filter(|(id, operation)| is_shown(&operation.unit, id));
+    let all = state.operations().last().into_iter().chain(of_units);
+    let shown = |operation| state.deadlines().shown(operation);
+    let line = |id, operation| convert::operation_line(&state.name, id, &shown(operation));
+    let lines = all.map(|(id, operation)| ((), line(id, operation)));
+    convert::fill(lines, count_max).0
+}
+
+/// Returns the statuses of one unit, or with `""` of all units and of the application itself, that
+/// follow a key.
+fn statuses(
+    state: &AppState,
+    unit: &UnitName,
+    after: Option<&StatusKey>,
+) -> impl Iterator<Item = (StatusKey, v1::StatusRecord)> {
+    let first = after.cloned().unwrap_or_else(|| StatusKey::first_of(unit));
+    let is_next = |key: &StatusKey| unit.is_application() && after.is_none_or(|after| after < key);
+    let mut own = convert::leader_record(state).filter(|(key, _)| is_next(key));
+    let wanted = |key: &StatusKey| unit.is_application() || key.unit == *unit;
+    let found = state.statuses().from(&first).take_while(move |(key, _)| wanted(key));
+    let found = found.filter(move |(key, _)| after != Some(&***key));
+    let found = found.map(|(key, status)| ((**key).clone(), convert::record(state, key, status)));
+    let mut found = found.peekable();
+    std::iter::from_fn(move || match (&own, found.peek()) {
+        (Some((own, _)), Some((key, _))) if key < own => found.next(),
+        (Some(_), _) => own.take(),
+        (None, _) => found.next(),
+    })
+}
