@@ -38,7 +38,7 @@ impl Deadlines<'_> {
 
     /// Returns when time alone changes a status: it becomes stale, or ends.
     pub fn of_status(self, status: &Status) -> Option<Timestamp> {
-        self.of_ttl(status).into_iter().chain(self.of_end(status)).min()
+        earlier(self.of_ttl(status), self.of_end(status))
     }
 
     /// Returns when a flapping status is calm.
@@ -62,7 +62,7 @@ impl Deadlines<'_> {
 
     /// Returns when time alone changes a unit: it becomes quiet or lost, or a callback is due.
     pub fn of_unit(self, unit: &Unit) -> Option<Timestamp> {
-        self.of_silence(unit).into_iter().chain(unit.next_callback()).min()
+        earlier(self.of_silence(unit), unit.next_callback())
     }
 
     /// Returns when a fault moves to its next stage. The stage is as of the last error, or as of
@@ -74,7 +74,7 @@ impl Deadlines<'_> {
 
     /// Returns when time alone changes a fault.
     pub fn of_fault(self, fault: &Fault) -> Option<Timestamp> {
-        self.of_stage(fault).into_iter().chain(fault.ask_time).min()
+        earlier(self.of_stage(fault), fault.ask_time)
     }
 
     /// Returns when a lease of leadership ends, unless it lasts as long as a session.
@@ -110,5 +110,13 @@ impl Deadlines<'_> {
         let neglect = self.of_neglect(operation).filter(|_| !operation.neglected);
         let lease = self.of_holder(operation);
         lease.into_iter().chain(operation.deadline_due()).chain(neglect).min()
+    }
+}
+
+/// Returns the earlier of two deadlines.
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }

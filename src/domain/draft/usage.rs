@@ -64,11 +64,10 @@ impl UsageDraft {
         }
         let (others, own) = (before.0 - before.1 + self.events.0, before.1 + self.events.1);
         let (others_max, own_max) = (limits.events_max, limits.own_events_max);
-        let is_over =
-            if event.is_own() { own_max.max(1) <= own } else { others_max.max(1) <= others };
+        let (kind, kind_max) = if event.is_own() { (own, own_max) } else { (others, others_max) };
         // A new event over the limit drops an old one, of average size.
-        let kept = (others.min(others_max) + own.min(own_max)).max(1);
-        let old = if is_over { self.counts.history_bytes / kept } else { 0 };
+        let kept = || (others.min(others_max) + own.min(own_max)).max(1);
+        let old = if kind < kind_max.max(1) { 0 } else { self.counts.history_bytes / kept() };
         self.counts.history_bytes = self.counts.history_bytes - old + event.size();
         match event.is_own() {
             true => self.events.1 += 1,

@@ -83,13 +83,13 @@ fn is_late(draft: &Draft<'_>, reporter: &Reporter, old: Option<&Status>, new: &N
     let (Some(old), Some(observed)) = (old, new.observe_time) else { return false };
     // Most reports repeat the time or have a later one, and need no look at their unit.
     let observed = observed.min(draft.now);
-    old.is_observed_after(observed) && old.is_of(incarnation_of(draft, reporter))
+    old.is_observed_after(observed)
+        && old.is_of(incarnation_of(draft.unit(&reporter.unit), reporter))
 }
 
 /// Returns the incarnation that a report counts for: that of its sender, else the current one.
-fn incarnation_of(draft: &Draft<'_>, reporter: &Reporter) -> u64 {
-    let current = || draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
-    reporter.incarnation.unwrap_or_else(current)
+fn incarnation_of(unit: Option<&Unit>, reporter: &Reporter) -> u64 {
+    reporter.incarnation.unwrap_or_else(|| unit.map_or(0, |unit| unit.incarnation))
 }
 
 /// Replaces the pull set of a unit, or of one of its components. A latch or damping may keep a
@@ -207,8 +207,9 @@ fn set(
     if report.ttl.is_none() && draft.head.config.default_ttl.is_some() {
         Arc::make_mut(&mut report).ttl = draft.head.config.default_ttl;
     }
-    let while_stopping = draft.unit(&reporter.unit).is_some_and(Unit::is_stopping);
-    let incarnation = incarnation_of(draft, reporter);
+    let unit = draft.unit(&reporter.unit);
+    let while_stopping = unit.is_some_and(Unit::is_stopping);
+    let incarnation = incarnation_of(unit, reporter);
     let observe_time = new.observe_time.map(|at| at.min(draft.now));
     if old.as_ref().is_some_and(|old| may_hold(draft, &key, old)) {
         let latest = Reported { report, observe_time, incarnation };
