@@ -26,14 +26,14 @@ pub struct Deadlines<'a> {
 impl Deadlines<'_> {
     /// Returns when a status becomes stale without a repeat, if it is not yet.
     pub fn of_ttl(self, status: &Status) -> Option<Timestamp> {
-        let ttl = status.ttl().unwrap_or_default();
-        status.deadline().map(|at| self.outages.moved(at, ttl))
+        let at = status.deadline()?;
+        Some(self.outages.moved(at, status.ttl().unwrap_or_default()))
     }
 
     /// Returns when a status ends without a repeat.
     pub fn of_end(self, status: &Status) -> Option<Timestamp> {
-        let length = status.end_after().unwrap_or_default();
-        status.end_time.map(|at| self.outages.moved(at, length))
+        let at = status.end_time?;
+        Some(self.outages.moved(at, status.end_after().unwrap_or_default()))
     }
 
     /// Returns when time alone changes a status: it becomes stale, or ends.

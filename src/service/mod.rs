@@ -1,5 +1,15 @@
-//! gRPC handlers. `convert` translates between wire and domain, `code` maps failures to gRPC codes,
-//! and `observe` measures and logs every call.
+//! gRPC, JSON and the status page; who may call; limits.
+//!
+//! ```text
+//!            connections      calls               messages, answers    commands, reads
+//!  client --> edge --> web --> call --> grpc --> convert --> aggregator, session, watch
+//!              |        |        |        |
+//!              |        |        |        '-- a handler for each row of `method`
+//!              |        |        '-- observe, identify, count, check; `code` has the status of
+//!              |        |            each failure
+//!              |        '-- JSON, gRPC-Web, events, /health and the page become calls
+//!              '-- a place, TLS; `caller` has what one address or principal may hold
+//! ```
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +36,7 @@ mod descriptor;
 pub mod edge;
 mod grpc;
 mod log_limit;
+pub mod method;
 pub mod offload;
 pub mod ops;
 mod options;
@@ -33,7 +44,6 @@ mod protobuf;
 mod scalars;
 pub mod web;
 
-pub use call::{guard, intake, observe};
 pub use convert::PAGE_BYTES_MAX;
 #[cfg(any(test, feature = "testing"))]
 pub use convert::probe;
@@ -93,10 +103,8 @@ const HTTP1_SILENCE_MAX: Duration = Duration::from_secs(90);
 /// Bytes that a connection of HTTP/1.1 buffers in each direction; the head of a request fits.
 const HTTP1_BUFFER_BYTES: usize = 128 << 10;
 
-/// Every gRPC service with its layers.
-pub type Calls = web::Web<observe::Observe<guard::Guard<Accounted>>>;
-
-type Accounted = call::account::Accounting<intake::Intake<Routes>>;
+/// Every service, with the path of its calls.
+pub type Served = web::Web<call::Calls<Routes>>;
 
 /// Returns the input of [`edge::serve`]: every service, and the settings of connections.
 pub fn server(
@@ -104,7 +112,7 @@ pub fn server(
     options: &Options,
     gate: edge::Gate,
     tls: Option<Tls>,
-) -> edge::Server<Calls> {
+) -> edge::Server<Served> {
     let answers = options.connections.answers;
     let untaken =
         caller::outgoing::Untaken { max: answers.untaken_max, metrics: parts.metrics.clone() };
@@ -125,8 +133,10 @@ pub fn server(
         .header_read_timeout(HTTP1_SILENCE_MAX)
         .max_buf_size(HTTP1_BUFFER_BYTES);
     let offload = offload::Offload::new(options.offloaded_max, parts.metrics.clone());
-    let intake = intake::IntakeLayer::new(
-        descriptor::served(),
+    let (methods, descriptors) = (method::TABLE, descriptor::served());
+    let intake = call::intake::Intake::new(
+        methods,
+        descriptors,
         options.requests,
         Arc::from([gate.bytes()]),
         offload,
@@ -141,11 +151,16 @@ pub fn server(
         protection: parts.protection.clone(),
         is_tls: tls.is_some(),
     };
-    let (protection, metrics) = (parts.protection.clone(), parts.metrics.clone());
-    let routes = grpc::routes(parts, options, intake.offload());
-    let calls = intake.layer(routes);
-    let calls = call::account::Accounting::new(options.account, answers, calls);
-    let calls = guard::Guard::new(protection, metrics.clone(), calls);
-    let service = web::Web::new(web, observe::Observe::new(&metrics, calls));
+    let path = call::CallParts {
+        methods,
+        descriptors,
+        protection: parts.protection.clone(),
+        limits: options.account,
+        answers,
+        intake: intake.clone(),
+        metrics: parts.metrics.clone(),
+    };
+    let calls = call::Calls::new(path, grpc::routes(parts, options, intake.offload()));
+    let service = web::Web::new(web, calls);
     edge::Server { service, gate, http2, http1, times: options.times, untaken, tls }
 }

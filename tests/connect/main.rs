@@ -15,11 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether::security::Reloaded;
+use bellwether::security::role::right::Right;
 use bellwether::security::tls::{ClientCertificates, Files, Port, Tls};
-use bellwether::service::call::intake::{self, IntakeLayer};
-use bellwether::service::call::observe::Observe;
+use bellwether::service::call::intake::{self, Intake};
+use bellwether::service::call::{CallParts, Calls};
 use bellwether::service::caller::outgoing::{self, StreamExecutor, Untaken};
+use bellwether::service::caller::{self, Class};
 use bellwether::service::edge::{self, Gate, Times};
+use bellwether::service::method::{AnswerSize, Method, RequestSize};
 use bellwether::service::offload::Offload;
 use bellwether::service::web::{self, Origins, Web};
 use bellwether::store::Epoch;
@@ -120,7 +123,29 @@ fn tls(creds: &TlsCreds) -> Tls {
     Tls::new(Reloaded::open(files).unwrap(), Port::Grpc)
 }
 
-type Served = Web<Plain<Observe<intake::Intake<Conformance>>>>;
+type Served = Web<Plain<Calls<Conformance>>>;
+
+const fn row(name: &'static str) -> Method {
+    Method {
+        service: "connectrpc.conformance.v1.ConformanceService",
+        name,
+        right: Right::Anyone,
+        class: Class::Read,
+        request: RequestSize::Large,
+        answer: AnswerSize::Short,
+        note: "",
+    }
+}
+
+/// The methods of the service that the suite calls.
+const METHODS: &[Method] = &[
+    row("Unary"),
+    row("ServerStream"),
+    row("ClientStream"),
+    row("BidiStream"),
+    row("Unimplemented"),
+    row("IdempotentUnary"),
+];
 
 fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
     let file = "connectrpc/conformance/v1/service.proto";
@@ -148,7 +173,17 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
     let encoded = set.encode_to_vec();
     let offload = Offload::new(1, Metrics::disabled());
     let draining = CancellationToken::new();
-    let intake = IntakeLayer::new(&[set], limits, Arc::from([]), offload, draining);
+    let sets = [set];
+    let intake = Intake::new(METHODS, &sets, limits, Arc::from([]), offload, draining);
+    let parts = CallParts {
+        methods: METHODS,
+        descriptors: &sets,
+        protection: Arc::default(),
+        limits: caller::Limits::default(),
+        answers: outgoing::Limits::default(),
+        intake: intake.clone(),
+        metrics: Metrics::disabled(),
+    };
     let hub = Hub::new(Epoch { store_id: 1, losses: 0 }, 1, false, watch::Limits::default());
     let web = web::Options {
         intake: intake.clone(),
@@ -159,7 +194,7 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
         protection: Arc::default(),
         is_tls: tls.is_some(),
     };
-    let calls = Observe::new(&Metrics::disabled(), intake.layer(Conformance));
+    let calls = Calls::new(parts, Conformance);
     let untaken = Untaken { max: Duration::from_secs(30), metrics: Metrics::disabled() };
     let mut http1 = http1::Builder::new();
     http1.timer(TokioTimer::new());

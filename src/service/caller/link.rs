@@ -213,9 +213,9 @@ impl Drop for OpenCall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::caller::Peer;
     use crate::service::caller::budget::Budget;
     use crate::service::caller::outgoing;
-    use crate::service::caller::Peer;
 
     fn mk_link() -> Arc<Link> {
         let answers = || outgoing::Budget::new("answers", 1);

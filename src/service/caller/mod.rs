@@ -26,7 +26,6 @@ mod rate;
 pub(in crate::service) use account::{ACCOUNTS_MAX, Accounts};
 pub use account::{Account, Slot};
 pub use limits::{Bound, Class, Limits};
-pub(in crate::service) use limits::{Classes, Counted, classes};
 pub use link::Caller;
 pub(in crate::service) use link::{Link, OpenCall};
 pub use peer::{Full, Holder, Kind, Owner, Peer, Share, Tally};

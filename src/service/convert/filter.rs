@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::fields::Fields;
 use crate::domain::name::AppName;
 use crate::proto::v1;
-use crate::service::call::guard::Access;
+use crate::service::call::Access;
 use crate::service::code::{ApiError, Reason};
 use crate::watch;
 

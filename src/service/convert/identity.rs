@@ -13,7 +13,7 @@ use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::request::{Fingerprint, RequestId};
 use crate::proto::v1;
-use crate::service::call::guard::Access;
+use crate::service::call::Access;
 use crate::service::code::ApiError;
 
 /// A request about one application.

@@ -20,7 +20,7 @@ use crate::domain::unit::{Newcomer, Reporter};
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Payload;
 use crate::proto::v1::connect_response::Message as Answer;
-use crate::service::call::guard::Access;
+use crate::service::call::Access;
 use crate::service::code::{ApiError, Reason};
 use crate::service::convert::rules::ErrorRules;
 use crate::session::{Hello, Inbound, Outbound, Welcome};

@@ -10,7 +10,7 @@ use crate::domain::name::{OperationId, UnitName};
 use crate::domain::status::StatusKey;
 use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
-use crate::service::call::guard::Access;
+use crate::service::call::Access;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX, Page};
 use crate::service::grpc::handlers::{Applied, Handlers};

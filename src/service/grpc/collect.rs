@@ -10,7 +10,7 @@ use crate::domain::status::Kind;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 use crate::proto::v1;
-use crate::service::call::observe::Deadline;
+use crate::service::call::Deadline;
 use crate::service::code::ApiError;
 use crate::service::convert;
 use crate::service::grpc::handlers::Handlers;

@@ -11,7 +11,7 @@ use crate::domain::data::etag;
 use crate::proto::v1;
 use crate::proto::v1::app_data_service_server::AppDataService;
 use crate::proto::v1::watch_app_data_response as wire;
-use crate::service::call::observe::Deadline;
+use crate::service::call::Deadline;
 use crate::service::caller::Caller;
 use crate::service::code::ApiError;
 use crate::service::convert;

@@ -18,7 +18,7 @@ use crate::proto::health::health_server::Health;
 use crate::proto::health::{
     HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse,
 };
-use crate::service::call::guard::Access;
+use crate::service::call::Access;
 use crate::service::caller::Caller;
 use crate::service::code::{ApiError, Reason, quoted};
 use crate::service::descriptor;

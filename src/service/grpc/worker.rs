@@ -26,7 +26,7 @@ use crate::domain::unit::refused::IdentityError;
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message;
 use crate::proto::v1::worker_service_server::WorkerService;
-use crate::service::call::guard::Access;
+use crate::service::call::Access;
 use crate::service::caller::{self, Account, Caller, Class};
 use crate::service::code::ApiError;
 use crate::service::convert::rules::ErrorRules;

@@ -23,7 +23,7 @@ use super::connect::{self, Framing};
 use super::method::is_safe;
 use super::query::{self, Query};
 use super::{GrpcService, WebAnswer};
-use crate::service::call::intake::IntakeLayer;
+use crate::service::call::intake::Intake;
 use crate::service::code::Reason;
 
 const EVENTS: &str = "text/event-stream";
@@ -49,7 +49,7 @@ pub async fn call<S: GrpcService>(
     inner: S,
     request: Request<Body>,
     method: &MethodDescriptor,
-    intake: &IntakeLayer,
+    intake: &Intake,
 ) -> WebAnswer<S> {
     if !request.headers().get_all(ACCEPT).iter().any(accepts_events) {
         let text = "this method streams; send Accept: text/event-stream";

@@ -63,10 +63,11 @@ use method::{Methods, is_unary};
 use session::BrowserSessions;
 
 use crate::security::Protection;
-use crate::service::call::intake::IntakeLayer;
+use crate::service::call::intake::Intake;
 use crate::service::caller::Caller;
-use crate::service::caller::outgoing::{self, Reserved, size};
+use crate::service::caller::outgoing::{self, Reserved};
 use crate::service::edge::GrpcService;
+use crate::service::method::find;
 use crate::watch::Hub;
 
 /// Serves the descriptor set.
@@ -79,7 +80,7 @@ const HEALTH: &str = "/health";
 /// What the layer needs.
 pub struct Options {
     /// The limits of requests, the same as below the layer.
-    pub intake: IntakeLayer,
+    pub intake: Intake,
     /// Has what the page lists.
     pub hub: Arc<Hub>,
     /// Every method and type.
@@ -264,7 +265,8 @@ impl Shared {
             if events::is_asked(&request, method) {
                 return events::call(inner, request, method, intake).await;
             }
-            let reserved = match reserve(&mut request, size::of_json(&path)).await {
+            let bytes = find(&path).and_then(|method| method.answer.bytes_as_json());
+            let reserved = match reserve(&mut request, bytes).await {
                 Ok(reserved) => reserved,
                 Err(status) => return connect::failed(&status, &self.options.pool),
             };

@@ -11,7 +11,7 @@ use bellwether::domain::classify::Rules;
 use bellwether::proto::v1::{Level, ReportStatusRequest, StatusReport, StoreKind};
 use bellwether::security::Protection;
 use bellwether::service::caller::outgoing;
-use bellwether::service::{self, About, Calls, ErrorRules, Parts, edge};
+use bellwether::service::{self, About, ErrorRules, Parts, Served, edge};
 use bellwether::session::{self, Sessions};
 use bellwether::store::{MemoryStore, Retention, Store};
 use bellwether::telemetry::Metrics;
@@ -60,7 +60,7 @@ fn run_here(args: &CountedCalls) -> anyhow::Result<()> {
 }
 
 /// Returns the services and layers of a server in memory.
-pub(super) fn calls() -> Calls {
+pub(super) fn calls() -> Served {
     let metrics = Metrics::disabled();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Retention::default()));
     let (epoch, buckets) = (store.epoch(), store.buckets());

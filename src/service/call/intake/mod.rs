@@ -1,10 +1,9 @@
 //! Checks requests before their handler: whole messages, within the limits of the method, in time.
-//! A layer below [`observe`](super::observe), so that refusals are counted.
 //!
 //! ```text
-//!  observe --> intake --> tonic decodes --> handler
-//!              WholeBody: prefix by prefix, within Budgets; Types: parts within their limits
-//!              large: decoded beside the threads that serve connections
+//!  Intake::call --> tonic decodes --> handler
+//!      WholeBody: prefix by prefix, within Budgets; Types: parts within their limits
+//!      large: decoded beside the threads that serve connections
 //! ```
 
 mod body;
@@ -17,10 +16,8 @@ pub(in crate::service) mod refusal;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::Either;
 use http::{Request, Response};
 use prost_types::FileDescriptorSet;
 use tokio_util::sync::CancellationToken;
@@ -29,30 +26,15 @@ use tower::Service;
 
 use crate::service::caller::budget::Budgets;
 use body::WholeBody;
-use meter::Takes;
+pub(super) use meter::Takes;
 pub use meter::{Meter, Shape};
 use parts::Types;
 pub use parts::{LIST_MAX, PARTS_MAX};
 
-use crate::service::call::Answering;
 use crate::service::caller::Caller;
 use crate::service::descriptor;
+use crate::service::method::{Method, RequestSize};
 use crate::service::offload::{LARGE_BYTES, Offload};
-
-/// Methods with a higher size limit, because their messages may hold long sets, payloads or lists
-/// of names.
-const LARGE: [&str; 10] = [
-    "/bellwether.v1.AppDataService/UpdateAppData",
-    "/bellwether.v1.ApplicationService/MultiplexWatches",
-    "/bellwether.v1.ApplicationService/ReplaceApplicationStatuses",
-    "/bellwether.v1.ApplicationService/WatchApplications",
-    "/bellwether.v1.OperationService/BeginOperation",
-    "/bellwether.v1.OperationService/FailOperation",
-    "/bellwether.v1.OperationService/HeartbeatOperation",
-    "/bellwether.v1.ReportService/ReplaceStatuses",
-    "/bellwether.v1.ReportService/ReportError",
-    "/bellwether.v1.WorkerService/Connect",
-];
 
 /// Limits of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,13 +52,13 @@ pub struct Limits {
     pub statuses_max: usize,
 }
 
-/// Applies the limits to every request of a tonic server.
+/// The limits of every request. Cheap to clone.
 #[derive(Clone)]
-pub struct IntakeLayer(Arc<Rules>);
+pub struct Intake(Arc<Rules>);
 
-/// What the layer applies. Each call clones the service, so there is one count of references.
+/// What the limits are made of.
 struct Rules {
-    methods: HashMap<String, Takes, foldhash::fast::RandomState>,
+    takes: HashMap<String, Takes, foldhash::fast::RandomState>,
     common: Arc<Common>,
     /// Of a method that does not exist.
     other: Takes,
@@ -93,103 +75,108 @@ struct Common {
     draining: CancellationToken,
 }
 
-impl IntakeLayer {
-    /// Creates the layer for the methods of these descriptors. Requests of a connection without its
-    /// own budgets use `shared`. Soon after `draining` is cancelled, the server does not wait for
-    /// the rest of a message.
+impl Intake {
+    /// Creates the limits for the methods of these descriptors, each with its row. Requests of a
+    /// connection without its own budgets use `shared`. Soon after `draining` is cancelled, the
+    /// server does not wait for the rest of a message.
     pub fn new(
+        methods: &[Method],
         sets: &[FileDescriptorSet],
         limits: Limits,
         shared: Budgets,
         offload: Offload,
         draining: CancellationToken,
-    ) -> IntakeLayer {
+    ) -> Intake {
         let Limits { large_bytes_max, small_bytes_max, timeout, .. } = limits;
         let small_bytes_max = small_bytes_max.min(large_bytes_max);
         let mut types = Types::new(limits.statuses_max);
         sets.iter().for_each(|set| types.add(set));
-        let methods = descriptor::methods(sets).map(|(path, method)| {
-            let message_bytes_max = match LARGE.contains(&path.as_str()) {
-                true => large_bytes_max,
-                false => small_bytes_max,
+        let sizes: HashMap<_, _> = methods.iter().map(|row| (row.path(), row.request)).collect();
+        let takes = descriptor::methods(sets).map(|(path, method)| {
+            let message_bytes_max = match sizes.get(&path) {
+                Some(RequestSize::Large) => large_bytes_max,
+                Some(RequestSize::Small) | None => small_bytes_max,
             };
             let one_message = !method.client_streaming();
             let input = types.id(method.input_type());
             (path, Takes { one_message, message_bytes_max, timeout, input })
         });
-        let methods = methods.collect();
+        let takes = takes.collect();
         let input = types.id(".google.protobuf.Empty");
         let message_bytes_max = small_bytes_max;
         let other = Takes { one_message: true, message_bytes_max, timeout, input };
         let compression_ratio_max = limits.compression_ratio_max;
         let common = Arc::new(Common { types, compression_ratio_max, draining });
-        IntakeLayer(Arc::new(Rules { methods, common, other, shared, offload }))
+        Intake(Arc::new(Rules { takes, common, other, shared, offload }))
     }
 
-    /// Applies the limits to the requests that reach `inner`.
-    pub fn layer<S>(&self, inner: S) -> Intake<S> {
-        Intake { inner, layer: self.clone() }
+    /// Returns the limits of the methods of the server, with room for anything.
+    #[cfg(test)]
+    pub(super) fn for_tests() -> Intake {
+        let timeout = Duration::from_secs(10);
+        let bytes_max = 1 << 20;
+        let limits = Limits {
+            large_bytes_max: bytes_max,
+            small_bytes_max: bytes_max,
+            timeout,
+            compression_ratio_max: 100,
+            statuses_max: 100,
+        };
+        let offload = Offload::new(1, crate::telemetry::Metrics::disabled());
+        let draining = CancellationToken::new();
+        let (methods, served) = (crate::service::method::TABLE, descriptor::served());
+        Intake::new(methods, served, limits, Arc::from([]), offload, draining)
+    }
+
+    /// Returns the limits of a method.
+    pub(super) fn takes(&self, path: &str) -> Takes {
+        self.0.takes.get(path).copied().unwrap_or(self.0.other)
+    }
+
+    /// Calls a handler with a request within its limits.
+    pub(super) async fn call<S>(
+        &self,
+        takes: Takes,
+        mut services: S,
+        request: Request<Body>,
+    ) -> Response<Body>
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+        S: Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let Intake(rules) = self;
+        let budgets = self.budgets(request.extensions().get::<Caller>());
+        let whole =
+            |body, budgets| WholeBody::new(body, Meter::new(takes, budgets, rules.common.clone()));
+        let answered = if takes.one_message && LARGE_BYTES < takes.message_bytes_max {
+            let request = request.map(|body| whole(body, budgets.clone()));
+            large::call(services, request, budgets, rules.offload.clone()).await
+        } else {
+            services.call(request.map(|body| Body::new(whole(body, budgets)))).await
+        };
+        let Ok(response) = answered;
+        response
+    }
+
+    fn budgets(&self, caller: Option<&Caller>) -> Budgets {
+        caller.map_or(&self.0.shared, Caller::budgets).clone()
     }
 
     /// Returns the limits of a call, for a layer above that translates its request. Whatever that
     /// layer holds of a message counts as part of an incomplete message.
     pub fn meter(&self, path: &str, caller: Option<&Caller>) -> Meter {
-        let IntakeLayer(rules) = self;
-        let takes = rules.methods.get(path).copied().unwrap_or(rules.other);
-        let budgets = caller.map_or(&rules.shared, Caller::budgets).clone();
-        Meter::new(takes, budgets, rules.common.clone())
+        Meter::new(self.takes(path), self.budgets(caller), self.0.common.clone())
     }
 
     /// Returns the limits of the shape of a message.
     pub fn shape(&self, path: &str) -> Shape {
-        let IntakeLayer(rules) = self;
-        let takes = rules.methods.get(path).copied().unwrap_or(rules.other);
-        Shape::new(takes, rules.common.clone())
+        Shape::new(self.takes(path), self.0.common.clone())
     }
 
     /// Returns where long work is done.
     pub fn offload(&self) -> &Offload {
         &self.0.offload
-    }
-}
-
-/// The service that [`IntakeLayer`] makes.
-#[derive(Clone)]
-pub struct Intake<S> {
-    inner: S,
-    layer: IntakeLayer,
-}
-
-impl<S> Service<Request<Body>> for Intake<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
-    S: Clone + Send + 'static,
-    S::Future: Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Either<S::Future, Answering>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The body of a request for an unknown method is not read.
-        let IntakeLayer(rules) = &self.layer;
-        let Some(takes) = rules.methods.get(request.uri().path()).copied() else {
-            return Either::Left(self.inner.call(request));
-        };
-        let caller = request.extensions().get::<Caller>();
-        let budgets = caller.map_or(&rules.shared, Caller::budgets).clone();
-        let whole =
-            |body, budgets| WholeBody::new(body, Meter::new(takes, budgets, rules.common.clone()));
-        if takes.one_message && LARGE_BYTES < takes.message_bytes_max {
-            let request = request.map(|body| whole(body, budgets.clone()));
-            let call = large::call(self.inner.clone(), request, budgets, rules.offload.clone());
-            return Either::Right(Box::pin(call));
-        }
-        Either::Left(self.inner.call(request.map(|body| Body::new(whole(body, budgets)))))
     }
 }
 

@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
 use tonic_types::StatusExt;
-use tower::Service as _;
 
 use super::body::WholeBody;
 use super::meter::{Meter, Takes};
 use super::parts::TypeId;
-use super::{Common, IntakeLayer, LARGE, Limits};
+use super::{Common, Intake, Limits};
 use crate::service::caller::budget::Budget;
 use crate::service::descriptor;
+use crate::service::method::{RequestSize, TABLE};
 use crate::service::offload::{LARGE_BYTES, Offload};
 use crate::telemetry::Metrics;
 
@@ -223,11 +223,13 @@ fn every_method_has_its_limits() {
         statuses_max: 0,
     };
     let (offload, draining) = (Offload::new(1, Metrics::disabled()), CancellationToken::new());
-    let layer = IntakeLayer::new(descriptor::served(), limits, Arc::from([]), offload, draining);
-    for path in LARGE {
-        assert_eq!(layer.0.methods[path].message_bytes_max, 4 << 20, "{path}");
+    let layer = Intake::new(TABLE, descriptor::served(), limits, Arc::from([]), offload, draining);
+    for method in TABLE {
+        let is_large = method.request == RequestSize::Large;
+        let bytes_max = layer.takes(&method.path()).message_bytes_max;
+        assert_eq!(bytes_max, if is_large { 4 << 20 } else { 64 << 10 }, "{method:?}");
     }
-    let of = |path: &str| layer.0.methods[path];
+    let of = |path: &str| layer.takes(path);
     assert_eq!(of("/bellwether.v1.ReportService/ReportStatus").message_bytes_max, 64 << 10);
     assert_eq!(of("/grpc.health.v1.Health/Check").message_bytes_max, 64 << 10);
     assert!(of("/bellwether.v1.ReportService/ReportStatus").one_message);
@@ -259,18 +261,17 @@ async fn a_large_message_is_decoded_while_other_tasks_are_served() {
     let (all, offload) = (budget(1 << 20), Offload::new(1, Metrics::disabled()));
     let shared = Arc::from([all.clone()]);
     let draining = CancellationToken::new();
-    let layer = IntakeLayer::new(descriptor::served(), limits, shared, offload, draining);
-    let mut service = layer.layer(inner);
-    let mut call = |bytes: usize| {
-        let body = mk_body(&whole(bytes), 8 << 20, false);
-        let request = Request::post("/bellwether.v1.ReportService/ReplaceStatuses").body(body);
-        service.call(request.unwrap())
+    let intake = Intake::new(TABLE, descriptor::served(), limits, shared, offload, draining);
+    let takes = intake.takes("/bellwether.v1.ReportService/ReplaceStatuses");
+    let call = |bytes: usize| {
+        let request = Request::new(mk_body(&whole(bytes), 8 << 20, false));
+        intake.call(takes, inner.clone(), request)
     };
     let (answer, ()) = tokio::join!(call(LARGE_BYTES + 1), async { serve.send(()).unwrap() });
-    assert_eq!(answer.unwrap().extensions().get(), Some(&true));
+    assert_eq!(answer.extensions().get(), Some(&true));
     assert_eq!(all.used(), 0, "the bytes are returned with the body");
     // The bytes of a message that waits for its turn count.
-    let refused = call((1 << 20) + 1).await.unwrap();
+    let refused = call((1 << 20) + 1).await;
     let refused = Status::from_header_map(refused.headers()).unwrap();
     assert_eq!(reason(&refused), "RATE_LIMITED");
 }

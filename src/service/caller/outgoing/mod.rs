@@ -27,7 +27,7 @@ mod untaken;
 pub use body::{AnswerBody, Taken};
 pub use budget::{Budget, Full};
 pub use refusal::{bare, no_room};
-pub use reserved::{HeldAnswer, Reserved};
+pub use reserved::{Reserved, Shares};
 pub use resets::Resets;
 pub use room::{Room, Share};
 pub use untaken::{StreamExecutor, Untaken, Watch};

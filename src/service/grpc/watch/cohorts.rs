@@ -16,7 +16,7 @@ use super::parts::{self, Parts};
 use super::ready::Ready;
 use super::track::Track;
 use crate::proto::v1;
-use crate::service::call::guard::Access;
+use crate::service::call::Access;
 use crate::service::code::ApiError;
 
 /// All cohorts of one stream.

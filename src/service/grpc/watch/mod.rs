@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::proto::v1;
 use crate::service::Parts;
-use crate::service::call::guard::Access;
+use crate::service::call::Access;
 use crate::service::caller::{Caller, Full, Kind, Share};
 use crate::service::code::ApiError;
 use crate::service::convert;

@@ -17,7 +17,7 @@ use super::single::{past, past_deadline};
 use super::{MULTIPLEXED_MAX, MULTIPLEXED_PER_PEER_MAX, PER_STREAM_MAX, StreamPlace};
 use crate::proto::v1;
 use crate::proto::v1::multiplex_watches_request::Request;
-use crate::service::call::observe::Deadline;
+use crate::service::call::Deadline;
 use crate::service::caller::{Account, Class};
 use crate::service::caller::{Caller, Kind, Share};
 use crate::service::code::{ApiError, Reason};

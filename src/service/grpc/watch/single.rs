@@ -11,7 +11,7 @@ use tonic::Status;
 use super::parts::Parts;
 use super::track::{Track, Tracked};
 use super::{StreamPlace, Watches};
-use crate::service::call::observe::Deadline;
+use crate::service::call::Deadline;
 use crate::service::code::ApiError;
 
 /// One reader and its position.

@@ -31,7 +31,7 @@ use super::codec::Codec;
 use super::method::{is_safe, is_unary};
 use super::query::{self, Query};
 use super::{GrpcService, WebAnswer, gzip, metadata, plain};
-use crate::service::call::intake::{IntakeLayer, refusal};
+use crate::service::call::intake::{Intake, refusal};
 use crate::service::caller::Caller;
 use crate::service::code::{ApiError, Reason};
 
@@ -73,7 +73,7 @@ pub async fn call<S: GrpcService>(
     inner: S,
     request: Request<Body>,
     method: &MethodDescriptor,
-    intake: &IntakeLayer,
+    intake: &Intake,
 ) -> WebAnswer<S> {
     let is_get = request.method() == Verb::GET;
     let (framing, codec) = match read_form(&request, method) {
@@ -176,7 +176,7 @@ pub fn grpc_request(
     request: Request<Body>,
     method: &MethodDescriptor,
     (framing, codec): (Framing, Codec),
-    intake: &IntakeLayer,
+    intake: &Intake,
 ) -> Request<Body> {
     let (mut parts, body) = request.into_parts();
     let path = parts.uri.path();

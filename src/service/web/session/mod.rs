@@ -33,7 +33,7 @@ pub use form::{END, START, answer, known};
 use super::body::WebBody;
 use super::origin::Origins;
 use crate::security::Protection;
-use crate::service::call::guard::Guarded;
+use crate::service::call::Guarded;
 use crate::service::caller::Presented;
 use crate::sync::lock;
 

@@ -1,4 +1,4 @@
-//! Tests of the layer around a real server, over a real socket.
+//! Tests of the path of calls in a real server, over a real socket.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -17,13 +17,16 @@ use tower::layer::layer_fn;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 
-use super::{Deadline, Observe};
+use super::intake::Intake;
+use super::{CallParts, Calls, Deadline};
 use crate::proto::health::health_client::HealthClient;
 use crate::proto::health::health_server::{Health, HealthServer};
 use crate::proto::health::{
     HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse,
 };
-use crate::telemetry::Telemetry;
+use crate::service::method::TABLE;
+use crate::service::{caller, descriptor};
+use crate::telemetry::{Metrics, Telemetry};
 
 /// Behaves as the name of the service says.
 struct Scripted;
@@ -79,14 +82,26 @@ struct Fixture {
     client: HealthClient<Channel>,
 }
 
-/// A server with the layer, and one connection to it.
+fn parts(metrics: &Metrics) -> CallParts<'static> {
+    CallParts {
+        methods: TABLE,
+        descriptors: descriptor::served(),
+        protection: Arc::default(),
+        limits: caller::Limits::default(),
+        answers: caller::outgoing::Limits::default(),
+        intake: Intake::for_tests(),
+        metrics: metrics.clone(),
+    }
+}
+
+/// A server with the path of calls, and one connection to it.
 async fn mk_server() -> Fixture {
     let telemetry = Telemetry::local("test").unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}", listener.local_addr().unwrap());
     let metrics = telemetry.metrics().clone();
     let server = Server::builder()
-        .layer(layer_fn(move |inner| Observe::new(&metrics, inner)))
+        .layer(layer_fn(move |inner| Calls::new(parts(&metrics), inner)))
         .add_service(HealthServer::new(Scripted))
         .serve_with_incoming(TcpListenerStream::new(listener));
     tokio::spawn(server);
@@ -243,7 +258,7 @@ impl SpanExporter for Kept {
 #[test]
 fn the_span_of_the_caller_is_the_parent() {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "service::observe::tests::parent_of_span", "--ignored"])
+        .args(["--exact", "service::call::tests::parent_of_span", "--ignored"])
         .output()
         .unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);

@@ -14,8 +14,9 @@ use tracing::{Level, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::deadline::Deadline;
-use super::method::Method;
+use super::known::KnownMethod;
 use crate::service::code::Reason;
+use crate::service::method::Method;
 use crate::telemetry::{self, OTHER_METHOD, PanicPlace, code_name, exports_traces};
 
 /// Clocks differ a little, so the cancel of a caller at its deadline may arrive before the server's
@@ -25,9 +26,9 @@ const CLOCK_SLACK: Duration = Duration::from_millis(10);
 /// Maximum bytes of an unknown method's name in a span.
 const ORIGINAL_METHOD_BYTES_MAX: usize = 100;
 
-/// Records the call once: at [`Call::finish`], or as cancelled if it is dropped before.
-pub(super) struct Call {
-    method: Arc<Method>,
+/// Records the call once: at [`Observed::finish`], or as cancelled if it is dropped before.
+pub(super) struct Observed {
+    method: Arc<KnownMethod>,
     pub(super) span: Span,
     started: Instant,
     pub(super) deadline: Option<Deadline>,
@@ -54,15 +55,15 @@ macro_rules! call_span {
     };
 }
 
-impl Call {
-    pub(super) fn begin<B>(method: Arc<Method>, request: &Request<B>) -> Self {
+impl Observed {
+    pub(super) fn begin<B>(method: Arc<KnownMethod>, request: &Request<B>) -> Self {
         let started = Instant::now();
         let deadline = Deadline::from_headers(request.headers(), started);
         let name = method.name.as_str();
         // A span that is not exported is a tenth of the work of a call: without a trace, only level
         // debug creates one.
         let is_traced = request.headers().contains_key("traceparent") || exports_traces();
-        let span = match is_traced && !method.is_quiet {
+        let span = match is_traced && !method.row.is_some_and(Method::is_quiet) {
             true => call_span!(Level::INFO, name),
             false => call_span!(Level::DEBUG, name),
         };
@@ -195,7 +196,7 @@ fn is_client_error(status: &Status) -> bool {
     status.get_details_error_info().is_some_and(|info| info.reason == reason)
 }
 
-impl Drop for Call {
+impl Drop for Observed {
     fn drop(&mut self) {
         let now = Instant::now();
         let is_past = |deadline: Deadline| now + CLOCK_SLACK >= deadline.0;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::security::identity::{Principal, Refusal};
 use crate::security::role::Need;
-use crate::security::role::right::MethodRight;
 use crate::service::code::{ApiError, Reason};
 use crate::service::log_limit::Sparse;
+use crate::service::method::Method;
 use crate::telemetry::{Metrics, SecurityRefusal};
 
 /// Shortest time between two log lines about refused callers.
@@ -37,14 +37,9 @@ impl Refusals {
 
     /// Counts a caller without the right, and returns the failure. It names what the caller asked
     /// for, and nothing that exists.
-    pub(super) fn denied(
-        &self,
-        who: &Principal,
-        row: &MethodRight,
-        need: Option<Need<'_>>,
-    ) -> ApiError {
+    pub(super) fn denied(&self, who: &Principal, row: &Method, need: Option<Need<'_>>) -> ApiError {
         self.metrics.security_refusal(SecurityRefusal::Rights);
-        let method = row.method;
+        let method = row.name;
         if let Some(count) = self.denials.note() {
             tracing::warn!(principal = %who, method, ?need, count, "calls were refused: no grant");
         }

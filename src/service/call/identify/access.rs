@@ -9,12 +9,13 @@ use std::time::{Duration, SystemTime};
 use http::Extensions;
 use tonic::Request;
 
-use super::Rules;
+use super::Guard;
 use crate::domain::name::AppName;
 use crate::security::identity::{Credentials, Identity, Principal};
-use crate::security::role::right::{MethodRight, Right};
+use crate::security::role::right::Right;
 use crate::security::role::{Grants, Need};
 use crate::service::code::{ApiError, Reason};
+use crate::service::method::Method;
 use crate::watch::Scope;
 
 /// The caller of a call: an extension of every request. Cheap to clone.
@@ -33,13 +34,13 @@ pub(super) enum State {
 
 /// A caller that is known, and the method that it calls.
 pub(super) struct CallerState {
-    pub(super) rules: Arc<Rules>,
+    pub(super) guard: Arc<Guard>,
     /// The files in force when the call was admitted.
     pub(super) version: u64,
     pub(super) credentials: Credentials,
     pub(super) identity: Identity,
     pub(super) grants: Grants,
-    pub(super) row: &'static MethodRight,
+    pub(super) row: &'static Method,
 }
 
 impl Access {
@@ -115,9 +116,14 @@ impl Access {
         }
     }
 
+    /// Returns whether the access may end before the call does.
+    pub(in crate::service::call) fn may_end(&self) -> bool {
+        matches!(self.0, State::Known(_))
+    }
+
     /// Returns why an answer must not reach the caller any more: its proof has ended, or it has
     /// lost a right since the call was admitted.
-    pub(super) fn problem(&self) -> Option<ApiError> {
+    pub(in crate::service::call) fn problem(&self) -> Option<ApiError> {
         match &self.0 {
             State::Known(caller) => caller.is_due().then(|| caller.problem()).flatten(),
             State::Unprotected | State::Unknown => None,
@@ -125,7 +131,7 @@ impl Access {
     }
 
     /// Resolves when the caller is not known any more, or has lost a right, with the reason.
-    pub(super) async fn ended(&self) -> ApiError {
+    pub(in crate::service::call) async fn ended(&self) -> ApiError {
         match &self.0 {
             State::Known(caller) => caller.ended().await,
             State::Unprotected | State::Unknown => std::future::pending().await,
@@ -135,7 +141,7 @@ impl Access {
 
 impl CallerState {
     fn check(&self, need: Need<'_>) -> Result<(), ApiError> {
-        let MethodRight { method, .. } = self.row;
+        let method = self.row.name;
         if self.grants.allow(need) {
             if let Need::Operate(namespace, application) = need {
                 let principal = &self.identity.principal;
@@ -143,17 +149,17 @@ impl CallerState {
             }
             return Ok(());
         }
-        Err(self.rules.refusals.denied(&self.identity.principal, self.row, Some(need)))
+        Err(self.guard.refusals.denied(&self.identity.principal, self.row, Some(need)))
     }
 
     /// Returns whether something may have changed since the call was admitted.
     fn is_due(&self) -> bool {
-        self.rules.protection.version() != self.version
+        self.guard.protection.version() != self.version
             || self.identity.ends.is_some_and(|ends| ends <= SystemTime::now())
     }
 
     async fn ended(&self) -> ApiError {
-        let mut changes = self.rules.protection.changes();
+        let mut changes = self.guard.protection.changes();
         // Something may have changed since the call was admitted.
         let mut is_due = *changes.borrow_and_update() != self.version;
         loop {
@@ -174,10 +180,10 @@ impl CallerState {
 
     /// Returns why the call has to end now.
     fn problem(&self) -> Option<ApiError> {
-        let identity = self.rules.protection.identify(&self.credentials).ok();
+        let identity = self.guard.protection.identify(&self.credentials).ok();
         let same = identity.filter(|now| now.principal == self.identity.principal);
         let Some(now) = same else { return Some(expired()) };
-        let is_kept = self.grants.are_within(&self.rules.protection.grants(&now.principal));
+        let is_kept = self.grants.are_within(&self.guard.protection.grants(&now.principal));
         (!is_kept).then(|| {
             let text = "the rights of this caller have changed; call again";
             ApiError::new(Reason::RightsChanged, text)

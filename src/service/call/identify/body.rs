@@ -33,12 +33,12 @@ impl Guarded {
     }
 
     /// Guards the body of a request: when the caller is not known any more, reading it fails.
-    pub(super) fn request(inner: Body, access: Access) -> Body {
+    pub(in crate::service::call) fn request(inner: Body, access: Access) -> Body {
         Guarded::until(inner, async move { Some(Err(access.ended().await.into())) })
     }
 
     /// Guards the body of a response: when the caller is not known any more, its trailers say so.
-    pub(super) fn response(inner: Body, access: Access) -> Body {
+    pub(in crate::service::call) fn response(inner: Body, access: Access) -> Body {
         Guarded::until(inner, async move {
             let mut trailers = HeaderMap::new();
             let added = Status::from(access.ended().await).add_header(&mut trailers);

@@ -6,8 +6,8 @@
 use http::HeaderMap;
 use tonic::{Code, Status};
 
+use super::intake::refusal::{BROKEN_OFF, note_malformed};
 use crate::domain::message::cut_bytes;
-use crate::service::call::intake::refusal::{BROKEN_OFF, note_malformed};
 use crate::service::code::{self, ApiError, Reason};
 use crate::telemetry::code_name;
 

@@ -1,0 +1,272 @@
+//! Every method that the server serves, one row each: who may call it, how it counts, how large its
+//! messages are. `docs/security.md` shows the rights. A method without a row keeps the server from
+//! starting.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::security::role::right::Right;
+use crate::service::caller::Class;
+use crate::service::caller::outgoing::size;
+
+/// The size of a message of the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestSize {
+    /// At most `small_bytes_max`, 64 KiB unless it is set.
+    Small,
+    /// At most `large_bytes_max`: long sets, payloads, lists of names.
+    Large,
+}
+
+/// The room that an answer takes before it is rendered, besides that for any answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerSize {
+    /// None. Each message of a stream waits for room of its own.
+    Short,
+    /// One application, or an operation without its payload.
+    One,
+    /// A list, or an operation with its payload.
+    List,
+}
+
+impl AnswerSize {
+    /// Returns the bytes of the room; `None` for a short answer.
+    pub fn bytes(self) -> Option<usize> {
+        match self {
+            AnswerSize::Short => None,
+            AnswerSize::One => Some(size::ONE),
+            AnswerSize::List => Some(size::LIST),
+        }
+    }
+
+    /// Returns the bytes of the room for an answer in JSON; `None` for a short answer.
+    pub fn bytes_as_json(self) -> Option<usize> {
+        match self {
+            AnswerSize::Short => None,
+            AnswerSize::One => Some(size::ONE_AS_JSON),
+            AnswerSize::List => Some(size::LIST_AS_JSON),
+        }
+    }
+}
+
+/// A row of the table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Method {
+    /// The service with its package.
+    pub service: &'static str,
+    /// The method without its service.
+    pub name: &'static str,
+    /// What it asks of its caller. [`Right::Unit`] and [`Right::UnitOrOperator`] name the field
+    /// `unit` of the request as the unit that acts.
+    pub right: Right,
+    /// The rate that it counts against.
+    pub class: Class,
+    /// The size of its request.
+    pub request: RequestSize,
+    /// The size of its answer.
+    pub answer: AnswerSize,
+    /// A remark on the right, for the documentation.
+    pub note: &'static str,
+}
+
+impl Method {
+    /// Returns the path of a call: `/package.Service/Method`.
+    pub fn path(&self) -> String {
+        format!("/{}/{}", self.service, self.name)
+    }
+
+    /// Returns whether machines call it all the time: its span has level debug.
+    pub fn is_quiet(&self) -> bool {
+        self.service.starts_with("grpc.")
+    }
+}
+
+const REPORT: &str = "bellwether.v1.ReportService";
+const WORKER: &str = "bellwether.v1.WorkerService";
+const LEADER: &str = "bellwether.v1.LeaderService";
+const DATA: &str = "bellwether.v1.AppDataService";
+const OPERATION: &str = "bellwether.v1.OperationService";
+const APPLICATION: &str = "bellwether.v1.ApplicationService";
+const SERVER: &str = "bellwether.v1.ServerService";
+const HEALTH: &str = "grpc.health.v1.Health";
+const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
+const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
+
+macro_rules! table {
+    ($($service:ident {
+        $($name:ident $right:ident $class:ident $request:ident $answer:ident $note:literal;)*
+    })*) => {
+        &[$($(Method {
+            service: $service,
+            name: stringify!($name),
+            right: Right::$right,
+            class: Class::$class,
+            request: RequestSize::$request,
+            answer: AnswerSize::$answer,
+            note: $note,
+        },)*)*]
+    };
+}
+
+/// Every method: its name, right, class of rate, size of the request, size of the answer, a note on
+/// the right.
+pub const TABLE: &[Method] = table! {
+    REPORT {
+        ReportStatus               Unit           Report    Small Short "";
+        ReplaceStatuses            Unit           Report    Large Short "";
+        ClearStatus                Unit           Report    Small Short "";
+        ReportError                Unit           Report    Large Short "";
+        ResolveError               Unit           Report    Small Short "";
+    }
+    WORKER {
+        Connect                    Unit           Watch     Large Short "`hello` names the unit";
+        RegisterUnit               Unit           Report    Small List  "";
+        AnnounceStop               Unit           Report    Small Short "";
+    }
+    LEADER {
+        ClaimLeadership            Unit           Report    Small Short "";
+        RenewLeadership            Unit           Heartbeat Small Short "its lease epoch counts";
+        ReleaseLeadership          Unit           Report    Small Short "its lease epoch counts";
+        GetLeader                  Read           Read      Small Short "";
+        TransferLeadership         Operate        Report    Small Short "";
+    }
+    DATA {
+        GetAppData                 Data           Read      Small List  "";
+        WatchAppData               Data           Watch     Small Short "";
+        UpdateAppData              UnitOrOperator Report    Large Short "its lease epoch counts";
+    }
+    OPERATION {
+        BeginOperation             UnitOrOperator Report    Large List  "`supersede`: operator";
+        AcquireOperation           Unit           Report    Small List  "";
+        HeartbeatOperation         Unit           Heartbeat Large One   "no unit: worker of `*`";
+        ReleaseOperation           Unit           Report    Small Short "no unit: worker of `*`";
+        CompleteOperation          Unit           Report    Small List  "no unit: worker of `*`";
+        FailOperation              Unit           Report    Large List  "no unit: worker of `*`";
+        VerifyOperation            Unit           Report    Small List  "no unit: worker of `*`";
+        CancelOperation            Operate        Report    Small List  "";
+        RetryOperation             Operate        Report    Small List  "";
+        GetOperation               Data           Read      Small List
+            "has payload and checkpoint";
+        ListOperations             Read           Read      Small List  "";
+    }
+    APPLICATION {
+        GetApplication             Read           Read      Small One   "";
+        ExplainApplication         Read           Read      Small List  "";
+        ListStatuses               Read           Read      Small List  "";
+        ListUnits                  Read           Read      Small List  "";
+        ListFaults                 Read           Read      Small List
+            "`include_internal_detail`: operator";
+        ListStatusEvents           Read           Read      Small List  "";
+        ListApplications           List           Read      Small List  "`-`: of all namespaces";
+        WatchApplications          List           Watch     Large Short
+            "with names: `Read` for each";
+        MultiplexWatches           List           Watch     Large Short
+            "each `create` as WatchApplications";
+        CollectApplication         Operate        Report    Small List  "makes every worker work";
+        ResolveHold                Operate        Report    Small Short "";
+        RemoveUnit                 Operate        Report    Small Short
+            "a worker removes itself by `goodbye`";
+        DeleteApplication          Operate        Report    Small Short "";
+        ConfigureApplication       Operate        Report    Small Short "";
+        SetApplicationStatus       UnitOrOperator Report    Small Short "its lease epoch counts";
+        ReplaceApplicationStatuses UnitOrOperator Report    Large Short "its lease epoch counts";
+        ClearApplicationStatus     UnitOrOperator Report    Small Short "its lease epoch counts";
+    }
+    SERVER {
+        GetServerInfo              Known          Read      Small Short "";
+    }
+    HEALTH {
+        Check                      Anyone         Heartbeat Small Short "of an application: `Read`";
+        Watch                      Anyone         Watch     Small Short "of an application: `Read`";
+        List                       List           Heartbeat Small Short "of all namespaces";
+    }
+    REFLECTION {
+        ServerReflectionInfo       Known          Read      Small Short "";
+    }
+    REFLECTION_ALPHA {
+        ServerReflectionInfo       Known          Read      Small Short "";
+    }
+};
+
+static BY_PATH: LazyLock<HashMap<String, &'static Method>> =
+    LazyLock::new(|| TABLE.iter().map(|row| (row.path(), row)).collect());
+
+/// Returns the row of a path.
+pub fn find(path: &str) -> Option<&'static Method> {
+    BY_PATH.get(path).copied()
+}
+
+/// Returns the rights as Markdown, for the documentation.
+pub fn rights_as_markdown() -> String {
+    let mut text = String::from("| Service | Method | Who | Note |\n|---|---|---|---|\n");
+    for Method { service, name, right, note, .. } in TABLE {
+        let service = service.trim_start_matches("bellwether.v1.");
+        let line = format!("| `{service}` | `{name}` | {} | {note} |\n", right.words());
+        text.push_str(&line.replace("|  |", "| |"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::method_options::IdempotencyLevel;
+
+    use super::*;
+    use crate::service::descriptor;
+
+    /// Lines around the table in the documentation.
+    const BEGIN: &str = "<!-- rights: begin -->\n";
+    const END: &str = "<!-- rights: end -->\n";
+
+    /// With `UPDATE=1` it writes the table instead.
+    #[test]
+    fn the_documentation_has_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/security.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let (before, rest) = text.split_once(BEGIN).expect("docs/security.md has the begin");
+        let (written, after) = rest.split_once(END).expect("docs/security.md has the end");
+        let table = format!("\n{}\n", rights_as_markdown());
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+            return;
+        }
+        assert_eq!(written, table, "run the test with UPDATE=1");
+    }
+
+    #[test]
+    fn every_method_has_one_row_and_every_row_a_method() {
+        let served = descriptor::methods(descriptor::served());
+        let mut served: Vec<String> = served.map(|(path, _)| path).collect();
+        let mut rows: Vec<String> = TABLE.iter().map(Method::path).collect();
+        served.sort();
+        served.dedup();
+        rows.sort();
+        assert_eq!(rows, served);
+    }
+
+    #[test]
+    fn a_row_agrees_with_the_descriptor_of_its_method() {
+        for (path, method) in descriptor::methods(descriptor::served()) {
+            let row = TABLE.iter().find(|row| row.path() == path).unwrap();
+            let level = method.options.as_ref().map(|options| options.idempotency_level());
+            let is_read = level == Some(IdempotencyLevel::NoSideEffects);
+            let is_stream = method.client_streaming() || method.server_streaming();
+            let classes = match (is_stream, is_read) {
+                _ if path.starts_with("/grpc.reflection.") => vec![Class::Read],
+                (true, _) => vec![Class::Watch],
+                (false, true) => vec![Class::Read, Class::Heartbeat],
+                (false, false) => vec![Class::Report, Class::Heartbeat],
+            };
+            assert!(classes.contains(&row.class), "{path}: {:?}", row.class);
+            assert!(!is_stream || row.answer == AnswerSize::Short, "{path}");
+            let is_list = row.name.starts_with("List") && !row.is_quiet();
+            assert!(!is_list || row.answer == AnswerSize::List, "{path}");
+        }
+    }
+
+    #[test]
+    fn hundreds_of_reads_of_a_connection_may_wait_for_a_revision_at_once() {
+        let max = crate::service::caller::outgoing::Limits::default().per_connection_max;
+        assert!(size::ONE_AS_JSON * 256 < max);
+    }
+}
