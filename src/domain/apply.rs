@@ -20,6 +20,7 @@ use crate::domain::unit::begin::{
 };
 use crate::domain::unit::callback::{add_callback, cancel_callback};
 use crate::domain::unit::remove::remove_unit;
+use crate::domain::unit::requested::request_callback;
 
 /// Applies a request to a draft. The outcome's revision is valid once the draft is committed. A
 /// repeated request gets the first answer and is applied once; a different request with the same id
@@ -75,6 +76,9 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         }
         Command::AddCallback { unit, topic, at, operation_id } => {
             add_callback(draft, unit, topic, *at, operation_id)?
+        }
+        Command::RequestCallback { reporter, topic, after, reason } => {
+            request_callback(draft, reporter, topic, *after, reason)?
         }
         Command::CancelCallback { unit, topic } => cancel_callback(draft, unit, topic),
         Command::EndSessions { replica, ttl } => end_sessions(draft, *replica, *ttl),

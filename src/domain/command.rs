@@ -147,6 +147,17 @@ pub enum Command {
         /// The operation of the callback; `""` if there is none.
         operation_id: Box<str>,
     },
+    /// Requests a callback for the sending unit, or cancels it.
+    RequestCallback {
+        /// The sender.
+        reporter: Reporter,
+        /// The topic, with a key.
+        topic: Topic,
+        /// The time until the callback is due; `None` cancels it.
+        after: Option<Duration>,
+        /// The reason, for people; at most 253 bytes.
+        reason: Box<str>,
+    },
     /// Cancels a callback.
     CancelCallback {
         /// The unit.
@@ -179,6 +190,7 @@ impl Command {
             | Command::ClaimLeadership(reporter, _)
             | Command::StepBack(reporter)
             | Command::Depart { reporter, .. }
+            | Command::RequestCallback { reporter, .. }
             | Command::ReportError { reporter, .. }
             | Command::ResolveError { reporter, .. } => Some(&reporter.unit),
             Command::SetApplicationStatus(claim, _)

@@ -65,8 +65,14 @@ pub const LOST_AFTER_DEFAULT: Duration = Duration::from_secs(120);
 /// node that comes back after a restart has its pods again by then.
 pub const REPLACED_AFTER_DEFAULT: Duration = Duration::from_secs(600);
 
-/// Callbacks of one unit: one for each target that it retries.
+/// Callbacks of one unit that the server plans: one for each target that it retries. As many others
+/// may be requested by the worker; neither kind takes the place of the other.
 pub const CALLBACKS_PER_UNIT_MAX: usize = 1024;
+
+/// Time until a requested callback is due. Below a second, a worker waits by itself; a week covers
+/// the renewal of certificates.
+pub const CALLBACK_AFTER: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
 
 /// Interval between pulls of connected units, unless configured: the same as Juju's update-status.
 pub const COLLECT_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);

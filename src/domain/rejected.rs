@@ -67,7 +67,7 @@ macro_rules! flatten {
 
 flatten! {
     BeginError: Identity | Incarnations | Quota;
-    CallbackError: Lookup | Quota;
+    CallbackError: Lookup | Identity | Quota;
     ClaimError: Identity | Quota | External | Held;
     DeleteError: Application | IdReused;
     LeaseError: Application | NotLeader;

@@ -122,6 +122,7 @@ pub const TABLE: &[Method] = table! {
         Connect                    Unit           Watch     Large Short "`hello` names the unit";
         RegisterUnit               Unit           Report    Small List  "";
         AnnounceStop               Unit           Report    Small Short "";
+        RequestCallback            Unit           Report    Small Short "";
     }
     LEADER {
         ClaimLeadership            Unit           Report    Small Short "";

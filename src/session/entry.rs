@@ -99,8 +99,15 @@ impl Calls {
         let (topic, callback) =
             self.due.iter().find(|(topic, _)| !self.sent.contains_key(*topic))?;
         self.sent.insert(topic.clone(), callback.clone());
-        let operation_id = callback.operation_id.clone();
-        Some(Outbound::RetryDue { topic: topic.clone(), operation_id })
+        Some(match &callback.request {
+            None => {
+                let operation_id = callback.operation_id.clone();
+                Outbound::RetryDue { topic: topic.clone(), operation_id }
+            }
+            Some(request) => {
+                Outbound::CallbackDue { topic: topic.clone(), request: request.clone() }
+            }
+        })
     }
 }
 

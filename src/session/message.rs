@@ -13,7 +13,7 @@ use crate::domain::revision::Revision;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::SessionId;
-use crate::domain::unit::{Newcomer, Topic};
+use crate::domain::unit::{CallbackRequest, Newcomer, Topic};
 
 /// The first message of a session.
 #[derive(Debug, Clone)]
@@ -141,6 +141,13 @@ pub enum Outbound<R> {
         topic: Topic,
         /// The operation it belongs to; `""` if it belongs to none.
         operation_id: Box<str>,
+    },
+    /// The time of a callback has come that the worker requested.
+    CallbackDue {
+        /// The topic, with its key.
+        topic: Topic,
+        /// The request.
+        request: CallbackRequest,
     },
     /// The server's verdict on a reported error.
     Verdict {

@@ -254,7 +254,7 @@ impl Model {
 
     /// Handles a report of a unit: removes what `leaves` selects, and adds `set`. `pull_set` says
     /// whether a pull set is of a component.
-    fn told(
+    pub fn told(
         &mut self,
         reporter: &Reporter,
         set: &[(Kind, NewStatus)],

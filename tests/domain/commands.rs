@@ -128,6 +128,14 @@ fn coming_or_going() -> impl Strategy<Value = Command> {
             }
         ),
         1 => (unit(), topic()).prop_map(|(unit, topic)| Command::CancelCallback { unit, topic }),
+        2 => (reporter(), key(), option::weighted(0.7, patience())).prop_map(
+            |(reporter, key, after)| Command::RequestCallback {
+                reporter,
+                topic: Topic::requested(PartName::default(), key),
+                after,
+                reason: "later".into(),
+            }
+        ),
     ]
 }
 
@@ -153,7 +161,7 @@ fn session() -> impl Strategy<Value = SessionId> {
 
 fn topic() -> impl Strategy<Value = Topic> {
     (component(), select(vec!["", "db"]))
-        .prop_map(|(component, target)| Topic { component, target: target.into() })
+        .prop_map(|(component, target)| Topic::retry(component, target))
 }
 
 /// Generates a time from long ago to later than most steps take.

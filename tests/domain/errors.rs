@@ -167,7 +167,7 @@ fn an_error_that_may_end_by_itself_is_shown_and_tried_again_at_the_slowest_pace(
         assert!((seconds(144)..=seconds(216)).contains(&wait), "{class:?} {wait:?}");
         assert_eq!(shown.next_try(), shown.retry_time);
         // The worker is asked then, and the result ends the error.
-        let topic = Topic { component: part("db"), target: "disk".into() };
+        let topic = Topic::retry(part("db"), "disk");
         let asked = |case: &Case| case.unit("web/0").callbacks.get(&topic).is_some_and(|c| c.due);
         case.at(140).pass();
         assert!(!asked(&case), "{class:?}");
@@ -204,7 +204,7 @@ fn a_released_hold_is_retried_at_once() {
     let released = fault(&case, "disk").unwrap();
     assert_eq!((released.ask_time, released.held_since), (Some(time(5)), None));
     case.pass();
-    let topic = Topic { component: part("db"), target: "disk".into() };
+    let topic = Topic::retry(part("db"), "disk");
     assert!(case.unit("web/0").callbacks[&topic].due);
 }
 
@@ -212,7 +212,7 @@ fn a_released_hold_is_retried_at_once() {
 #[test]
 fn a_worker_is_asked_to_retry_within_its_limit_of_callbacks() {
     let call = |target: &str| {
-        let topic = Topic { component: part("db"), target: target.into() };
+        let topic = Topic::retry(part("db"), target);
         let unit = unit("web/0");
         let command = Command::AddCallback { unit, topic, at: time(90), operation_id: "".into() };
         Request { id: None, command }

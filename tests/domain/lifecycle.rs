@@ -5,8 +5,9 @@ use std::time::Duration;
 use bellwether::domain::command::Command;
 use bellwether::domain::limits::{Limits, REMOVED_FOR, REQUEST_TTL};
 use bellwether::domain::status::Kind;
+use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::presence::{Presence, ReplicaId, SessionId};
-use bellwether::domain::unit::{Callback, Newcomer, Reporter};
+use bellwether::domain::unit::{Callback, CallbackRequest, Newcomer, Reporter, Topic};
 
 use crate::changes::Refusal;
 use crate::model::{Fence, Model, Status, Unit, natural};
@@ -138,10 +139,23 @@ impl Model {
                     at: *at,
                     operation_id: operation_id.clone(),
                     due: at.millis() <= now,
+                    request: None,
                 };
                 let callbacks = &mut self.unit_mut(unit.as_str()).callbacks;
                 let old = callbacks.insert(topic.clone(), callback.clone());
                 Ok((old != Some(callback), 0))
+            }
+            Command::RequestCallback { reporter, topic, after, reason } => {
+                let callback = after.map(|after| Callback {
+                    at: Timestamp::new(now).after(after),
+                    operation_id: "".into(),
+                    due: false,
+                    request: Some(CallbackRequest {
+                        time: Timestamp::new(now),
+                        reason: reason.clone(),
+                    }),
+                });
+                self.request_callback(reporter, topic, callback, now, limits)
             }
             Command::CancelCallback { unit, topic } => {
                 let unit = self.units.iter_mut().find(|u| u.name == unit.as_str());
@@ -149,6 +163,35 @@ impl Model {
             }
             command => unreachable!("{command:?}"),
         }
+    }
+
+    /// Stores a callback that a unit requests, or removes it with `None`.
+    fn request_callback(
+        &mut self,
+        reporter: &Reporter,
+        topic: &Topic,
+        callback: Option<Callback>,
+        now: u64,
+        limits: &Limits,
+    ) -> Result<(bool, u32), Refusal> {
+        let name = reporter.unit.as_str();
+        let known = self.unit(name);
+        let current = known.map_or(0, |unit| unit.incarnation);
+        let is_contact =
+            reporter.session.is_some() || reporter.incarnation.is_some_and(|given| current < given);
+        let is_there = known.is_some_and(|unit| unit.callbacks.contains_key(topic));
+        if callback.is_none() && (known.is_none() || !is_there && !is_contact) {
+            self.check_reporter(reporter, now)?;
+            return Ok((false, 0));
+        }
+        let (moved, _) = self.told(reporter, &[], |_| false, None, now, limits)?;
+        let callbacks = &mut self.unit_mut(name).callbacks;
+        let moves = callback.is_some() || is_there;
+        match callback {
+            Some(callback) => callbacks.insert(topic.clone(), callback),
+            None => callbacks.remove(topic),
+        };
+        Ok((moved || moves, 0))
     }
 
     pub fn disconnect(

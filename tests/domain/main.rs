@@ -8,13 +8,14 @@
 //! work in flight, [`holders`] leaders and holders after a data loss, [`elections`] leadership,
 //! [`requests`] request ids, [`outages`] the times that count for no deadline, [`totals`] limits on
 //! all applications together; [`bounds`] contains single edge cases. [`case`] commits command by
-//! command; its cases are in [`batches`], [`calls`], [`data`], [`deletion`], [`errors`],
-//! [`lapses`], [`leases`], [`passing`], [`quotas`], [`records`], [`rules`], [`silence`],
-//! [`successors`], [`texts`], [`units`], [`work`].
+//! command; its cases are in [`batches`], [`callbacks`], [`calls`], [`data`], [`deletion`],
+//! [`errors`], [`lapses`], [`leases`], [`passing`], [`quotas`], [`records`], [`rules`],
+//! [`silence`], [`successors`], [`texts`], [`units`], [`work`].
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod batches;
 mod bounds;
+mod callbacks;
 mod calls;
 mod case;
 mod changes;

@@ -18,7 +18,7 @@ use crate::case::{
 };
 
 fn topic() -> Topic {
-    Topic { component: part("db"), target: "pg".into() }
+    Topic::retry(part("db"), "pg")
 }
 
 fn add_callback(name: &str, at: u64) -> Command {

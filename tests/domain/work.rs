@@ -182,7 +182,7 @@ fn a_unit_whose_attempt_failed_is_called_back_until_the_operation_goes_on() {
     call(&mut case, "web/0", begin("")).unwrap();
     assert!(case.unit("web/0").callbacks.is_empty());
     call(&mut case, "web/0", fail(1, Class::Transient)).unwrap();
-    let topic = Topic { component: PartName::default(), target: id().as_str().into() };
+    let topic = Topic::retry(PartName::default(), id().as_str());
     let callback = case.unit("web/0").callbacks[&topic].clone();
     assert_eq!(Some(callback.at), operation(&case).retry_time);
     assert_eq!(&*callback.operation_id, id().as_str());

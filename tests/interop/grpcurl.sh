@@ -149,6 +149,7 @@ follow grpc.health.v1.Health/Watch '{"service": "grpcurl/nowhere"}' SERVICE_UNKN
 # 7. Workers: one with a TTL, one with a session that it closes; then a question to all.
 call WorkerService/RegisterUnit "{$app, \"unit\": \"web/2\", \"ttl\": \"30s\"}" '"incarnation": "1"' '"10s"'
 call WorkerService/AnnounceStop "{$app, \"unit\": \"web/2\"}" '"changed": true'
+call WorkerService/RequestCallback "{$app, \"unit\": \"web/2\", \"after\": \"30s\"}" '"changed": true'
 call WorkerService/Connect "{\"hello\": {$app, \"unit\": \"web/3\"}}
   {\"report\": {\"seq\": 1, \"statuses\": [{\"level\": \"LEVEL_ACTIVE\"}]}}
   {\"goodbye\": {\"removed\": true}}" '"welcome"' '"ack"' '"unacknowledgedMax"'

@@ -32,6 +32,8 @@ STEPS = [
     ("get_server_info", {}, {}),
     ("register_unit", dict(UNIT, ttl=600), {"incarnation": 1, "retained": []}),
     ("announce_stop", UNIT, {"changed": True}),
+    ("request_callback", dict(UNIT, key="volume", after=30, reason="attaches"), {"changed": True}),
+    ("request_callback", dict(UNIT, key="volume"), {"changed": True}),
     (
         "report_status",
         dict(UNIT, status={"level": "LEVEL_BLOCKED", "ttl": 90, "end_after": 600}),

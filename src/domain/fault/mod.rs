@@ -58,7 +58,7 @@ impl FaultKey {
 
     /// Returns the topic of the request to retry.
     pub(super) fn topic(&self) -> Topic {
-        Topic { component: self.component.clone(), target: (&*self.target).into() }
+        Topic::retry(self.component.clone(), &self.target)
     }
 }
 

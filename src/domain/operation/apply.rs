@@ -177,7 +177,7 @@ fn promise_retry(
     old: Option<&Operation>,
     new: &Operation,
 ) {
-    let topic = Topic { component: PartName::default(), target: id.as_str().into() };
+    let topic = Topic::retry(PartName::default(), id.as_str());
     let promised = |o: &Operation| {
         let failed = o.history.last().filter(|_| o.state == State::RetryWait)?;
         Some((failed.by.clone(), o.retry_time?))

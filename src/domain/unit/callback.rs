@@ -1,14 +1,14 @@
-//! Callbacks in a draft: requested, cancelled, due.
+//! Callbacks in a draft: planned, cancelled, due.
 
 use crate::domain::draft::Draft;
 use crate::domain::limits::CALLBACKS_PER_UNIT_MAX;
 use crate::domain::name::UnitName;
-use crate::domain::quota::within;
+use crate::domain::quota::{LimitExceeded, within};
 use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::lookup::unit_exists;
 use crate::domain::unit::refused::CallbackError;
-use crate::domain::unit::{Callback, Topic};
+use crate::domain::unit::{Callback, Topic, Unit};
 
 /// Adds a callback for a unit; it replaces an earlier one with the same topic.
 pub fn add_callback(
@@ -19,25 +19,45 @@ pub fn add_callback(
     operation_id: &str,
 ) -> Result<Outcome, CallbackError> {
     unit_exists(draft, name)?;
-    let mut unit = draft.unit(name).cloned().unwrap_or_default();
-    let callback = Callback { at, operation_id: operation_id.into(), due: at <= draft.now };
-    if unit.callbacks.insert(topic.clone(), callback.clone()) == Some(callback) {
+    let due = at <= draft.now;
+    let callback = Callback { at, operation_id: operation_id.into(), due, request: None };
+    let unit = draft.unit(name);
+    if unit.is_some_and(|unit| unit.callbacks.get(topic) == Some(&callback)) {
         return Ok(Outcome::default());
     }
-    let what = format_args!("callbacks of unit {name}");
-    let count = unit.callbacks.len();
-    within("callbacks_per_unit_max", CALLBACKS_PER_UNIT_MAX, count, what)?;
-    draft.put_unit(name.clone(), Some(unit));
+    unit.map_or(Ok(()), |unit| has_place(name, unit, topic))?;
+    put_callback(draft, name, topic, Some(callback));
     Ok(Outcome { changed: true, ..Outcome::default() })
 }
 
 /// Cancels the callback with this topic.
 pub fn cancel_callback(draft: &mut Draft<'_>, name: &UnitName, topic: &Topic) -> Outcome {
-    let promised = draft.unit(name).filter(|unit| unit.callbacks.contains_key(topic));
-    let Some(mut unit) = promised.cloned() else { return Outcome::default() };
-    unit.callbacks.remove(topic);
-    draft.put_unit(name.clone(), Some(unit));
+    if !draft.unit(name).is_some_and(|unit| unit.callbacks.contains_key(topic)) {
+        return Outcome::default();
+    }
+    put_callback(draft, name, topic, None);
     Outcome { changed: true, ..Outcome::default() }
+}
+
+/// Puts a callback of a unit, or removes it with `None`.
+pub fn put_callback(draft: &mut Draft<'_>, name: &UnitName, topic: &Topic, new: Option<Callback>) {
+    let mut unit = draft.unit(name).cloned().unwrap_or_default();
+    match new {
+        Some(new) => unit.callbacks.insert(topic.clone(), new),
+        None => unit.callbacks.remove(topic),
+    };
+    draft.put_unit(name.clone(), Some(unit));
+}
+
+/// Checks that a unit may have one more callback of this topic's kind.
+pub fn has_place(name: &UnitName, unit: &Unit, topic: &Topic) -> Result<(), LimitExceeded> {
+    if unit.callbacks.contains_key(topic) {
+        return Ok(());
+    }
+    let is_same_kind = |other: &&Topic| other.is_requested() == topic.is_requested();
+    let count = unit.callbacks.keys().filter(is_same_kind).count() + 1;
+    let what = format_args!("callbacks of unit {name}");
+    within("callbacks_per_unit_max", CALLBACKS_PER_UNIT_MAX, count, what)
 }
 
 /// Marks the callbacks whose time has come as due.

@@ -2,7 +2,8 @@
 //!
 //! A callback is part of the unit's record, so it outlives sessions and servers. Once it is due,
 //! the replica that holds the unit's session notifies the worker, and notifies it again in each new
-//! session until the callback is cancelled.
+//! session until the callback is cancelled. The server plans the retry of a target; the worker
+//! requests a callback with a key of its own.
 
 pub(super) mod begin;
 pub(super) mod callback;
@@ -13,6 +14,7 @@ pub(super) mod lookup;
 pub mod presence;
 pub mod refused;
 pub(super) mod remove;
+pub(super) mod requested;
 pub mod silence;
 pub(super) mod successor;
 
@@ -252,13 +254,34 @@ impl Unit {
     }
 }
 
-/// The subject of a callback: one target of a component of the unit.
+/// The subject of a callback: one target of a component of the unit, or a key that the worker
+/// chose.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Topic {
     /// The component.
     pub component: PartName,
-    /// The target that the component asks or acts on.
+    /// The target that the component asks or acts on; `""` with a key.
     pub target: Box<str>,
+    /// The key of a callback that the worker requested; `None` for a retry. Not written then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PartName>,
+}
+
+impl Topic {
+    /// Returns the topic of a retry.
+    pub fn retry(component: PartName, target: &str) -> Topic {
+        Topic { component, target: target.into(), key: None }
+    }
+
+    /// Returns the topic of a callback that a worker requests.
+    pub fn requested(component: PartName, key: PartName) -> Topic {
+        Topic { component, target: "".into(), key: Some(key) }
+    }
+
+    /// Returns whether the worker requests the callbacks of this topic.
+    pub(super) fn is_requested(&self) -> bool {
+        self.key.is_some()
+    }
 }
 
 /// A callback: one that the worker requested, or a retry that the server planned.
@@ -270,6 +293,18 @@ pub struct Callback {
     pub operation_id: Box<str>,
     /// Whether the time has come.
     pub due: bool,
+    /// The request of the worker; `None` for a retry. Not written then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<CallbackRequest>,
+}
+
+/// What a worker said when it requested a callback.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallbackRequest {
+    /// The time of the request.
+    pub time: Timestamp,
+    /// The reason, for people; at most 253 bytes.
+    pub reason: Box<str>,
 }
 
 /// The callbacks of one unit.

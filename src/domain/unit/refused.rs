@@ -117,5 +117,6 @@ pub(in crate::domain) enum BeginError {
 #[error(transparent)]
 pub(in crate::domain) enum CallbackError {
     Lookup(#[from] LookupError),
+    Identity(#[from] IdentityError),
     Quota(#[from] LimitExceeded),
 }

@@ -97,6 +97,7 @@ repeatable! {
     "ResolveError" ResolveErrorRequest unit;
     "RegisterUnit" RegisterUnitRequest unit;
     "AnnounceStop" AnnounceStopRequest unit;
+    "RequestCallback" RequestCallbackRequest unit;
     "ConfigureApplication" ConfigureApplicationRequest;
     "SetApplicationStatus" SetApplicationStatusRequest unit ? decided_outside;
     "ReplaceApplicationStatuses" ReplaceApplicationStatusesRequest unit ? decided_outside;

@@ -43,5 +43,5 @@ pub use output::{
 };
 pub use page::{PAGE_BYTES_MAX, Page, fill, first_of, framed, page_size};
 pub use report::{clear, replace, report};
-pub use session::{announce_stop, hello, inbound, outbound, register_unit};
+pub use session::{announce_stop, hello, inbound, outbound, register_unit, request_callback};
 pub use value::{count, duration, from_level, level_word, timestamp};

@@ -13,10 +13,10 @@ use super::page::{PAGE_BYTES_MAX, first_of};
 use super::report::{pull_set, statuses};
 use super::value::{count, duration, timestamp};
 use crate::domain::command::{Command, Request};
-use crate::domain::limits::{TTL_MAX, TTL_MIN};
+use crate::domain::limits::{CALLBACK_AFTER, NAME_BYTES_MAX, TTL_MAX, TTL_MIN};
 use crate::domain::name::AppName;
 use crate::domain::request::RequestId;
-use crate::domain::unit::{Newcomer, Reporter};
+use crate::domain::unit::{Newcomer, Reporter, Topic};
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Payload;
 use crate::proto::v1::connect_response::Message as Answer;
@@ -63,6 +63,19 @@ pub fn register_unit(
 pub fn announce_stop(fields: &mut Fields, wire: v1::AnnounceStopRequest) -> Option<Request> {
     let reporter = fields.reporter(&wire.unit, wire.incarnation);
     Some(Request { id: request_id(fields, &wire), command: Command::AnnounceStop(reporter) })
+}
+
+/// Reads a `RequestCallback`.
+pub fn request_callback(fields: &mut Fields, wire: v1::RequestCallbackRequest) -> Option<Request> {
+    let reporter = fields.reporter(&wire.unit, wire.incarnation);
+    let (component, key) =
+        (fields.part("component", &wire.component), fields.part("key", &wire.key));
+    let (min, max) = (*CALLBACK_AFTER.start(), *CALLBACK_AFTER.end());
+    let after = fields.duration("after", wire.after, min, max);
+    let reason = fields.text("reason", &wire.reason, NAME_BYTES_MAX);
+    let topic = Topic::requested(component, key);
+    let command = Command::RequestCallback { reporter, topic, after, reason };
+    Some(Request { id: request_id(fields, &wire), command })
 }
 
 /// Reads every later message.
@@ -182,6 +195,12 @@ pub fn outbound(outbound: Outbound<ApiError>, app: &AppName) -> v1::ConnectRespo
             component: topic.component.as_str().to_string(),
             target: topic.target.to_string(),
             operation_id: operation_id.to_string(),
+        }),
+        Outbound::CallbackDue { topic, request } => Answer::CallbackDue(v1::CallbackDue {
+            component: topic.component.as_str().to_string(),
+            key: topic.key.map_or_else(String::new, |key| key.as_str().to_string()),
+            reason: request.reason.to_string(),
+            request_time: Some(timestamp(request.time)),
         }),
         Outbound::Verdict { seq, finding, fault } => {
             let verdict = fault.map(|fault| error::verdict(&fault));

@@ -141,6 +141,15 @@ impl WorkerService for Handlers {
         let Applied { revision, changed, .. } = applied;
         Ok(Response::new(v1::AnnounceStopResponse { revision, changed }))
     }
+
+    async fn request_callback(
+        &self,
+        request: Request<v1::RequestCallbackRequest>,
+    ) -> Result<Response<v1::RequestCallbackResponse>, Status> {
+        let applied = self.handle(request, convert::request_callback).await?;
+        let Applied { revision, changed, .. } = applied;
+        Ok(Response::new(v1::RequestCallbackResponse { revision, changed }))
+    }
 }
 
 /// Opens a session by the first message of a stream.

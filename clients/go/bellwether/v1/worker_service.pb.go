@@ -301,6 +301,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_AppDataChanged
 	//	*ConnectResponse_Superseded
 	//	*ConnectResponse_Drain
+	//	*ConnectResponse_CallbackDue
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -451,6 +452,15 @@ func (x *ConnectResponse) GetDrain() *ConnectDrain {
 	return nil
 }
 
+func (x *ConnectResponse) GetCallbackDue() *CallbackDue {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_CallbackDue); ok {
+			return x.CallbackDue
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -515,6 +525,11 @@ type ConnectResponse_Drain struct {
 	Drain *ConnectDrain `protobuf:"bytes,12,opt,name=drain,proto3,oneof"`
 }
 
+type ConnectResponse_CallbackDue struct {
+	// The time of a callback has come that the unit requested.
+	CallbackDue *CallbackDue `protobuf:"bytes,13,opt,name=callback_due,json=callbackDue,proto3,oneof"`
+}
+
 func (*ConnectResponse_Welcome) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Ack) isConnectResponse_Message() {}
@@ -538,6 +553,8 @@ func (*ConnectResponse_AppDataChanged) isConnectResponse_Message() {}
 func (*ConnectResponse_Superseded) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Drain) isConnectResponse_Message() {}
+
+func (*ConnectResponse_CallbackDue) isConnectResponse_Message() {}
 
 // Identifies the worker.
 type Hello struct {
@@ -1694,6 +1711,79 @@ func (x *RetryDue) GetOperationId() string {
 	return ""
 }
 
+// The time of a callback has come, see RequestCallback.
+type CallbackDue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The component.
+	Component string `protobuf:"bytes,1,opt,name=component,proto3" json:"component,omitempty"`
+	// Key of the callback.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// Reason of the request, for people.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Time of the request, by the store's clock.
+	RequestTime   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=request_time,json=requestTime,proto3" json:"request_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallbackDue) Reset() {
+	*x = CallbackDue{}
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallbackDue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallbackDue) ProtoMessage() {}
+
+func (x *CallbackDue) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallbackDue.ProtoReflect.Descriptor instead.
+func (*CallbackDue) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *CallbackDue) GetComponent() string {
+	if x != nil {
+		return x.Component
+	}
+	return ""
+}
+
+func (x *CallbackDue) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *CallbackDue) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CallbackDue) GetRequestTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RequestTime
+	}
+	return nil
+}
+
 // Releases a component.
 type HoldReleased struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1708,7 +1798,7 @@ type HoldReleased struct {
 
 func (x *HoldReleased) Reset() {
 	*x = HoldReleased{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[20]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1810,7 @@ func (x *HoldReleased) String() string {
 func (*HoldReleased) ProtoMessage() {}
 
 func (x *HoldReleased) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[20]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1823,7 @@ func (x *HoldReleased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldReleased.ProtoReflect.Descriptor instead.
 func (*HoldReleased) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{20}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HoldReleased) GetComponent() string {
@@ -1768,7 +1858,7 @@ type Leadership struct {
 
 func (x *Leadership) Reset() {
 	*x = Leadership{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +1870,7 @@ func (x *Leadership) String() string {
 func (*Leadership) ProtoMessage() {}
 
 func (x *Leadership) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +1883,7 @@ func (x *Leadership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leadership.ProtoReflect.Descriptor instead.
 func (*Leadership) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{21}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Leadership) GetLeader() string {
@@ -1836,7 +1926,7 @@ type AppDataChanged struct {
 
 func (x *AppDataChanged) Reset() {
 	*x = AppDataChanged{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1938,7 @@ func (x *AppDataChanged) String() string {
 func (*AppDataChanged) ProtoMessage() {}
 
 func (x *AppDataChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1951,7 @@ func (x *AppDataChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppDataChanged.ProtoReflect.Descriptor instead.
 func (*AppDataChanged) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{22}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AppDataChanged) GetEtag() string {
@@ -1882,7 +1972,7 @@ type Superseded struct {
 
 func (x *Superseded) Reset() {
 	*x = Superseded{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +1984,7 @@ func (x *Superseded) String() string {
 func (*Superseded) ProtoMessage() {}
 
 func (x *Superseded) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +1997,7 @@ func (x *Superseded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Superseded.ProtoReflect.Descriptor instead.
 func (*Superseded) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{23}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Superseded) GetIncarnation() uint64 {
@@ -1928,7 +2018,7 @@ type ConnectDrain struct {
 
 func (x *ConnectDrain) Reset() {
 	*x = ConnectDrain{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2030,7 @@ func (x *ConnectDrain) String() string {
 func (*ConnectDrain) ProtoMessage() {}
 
 func (x *ConnectDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2043,7 @@ func (x *ConnectDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectDrain.ProtoReflect.Descriptor instead.
 func (*ConnectDrain) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{24}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ConnectDrain) GetReconnectAfter() *durationpb.Duration {
@@ -1991,7 +2081,7 @@ type RegisterUnitRequest struct {
 
 func (x *RegisterUnitRequest) Reset() {
 	*x = RegisterUnitRequest{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[25]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2003,7 +2093,7 @@ func (x *RegisterUnitRequest) String() string {
 func (*RegisterUnitRequest) ProtoMessage() {}
 
 func (x *RegisterUnitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[25]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2016,7 +2106,7 @@ func (x *RegisterUnitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUnitRequest.ProtoReflect.Descriptor instead.
 func (*RegisterUnitRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{25}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RegisterUnitRequest) GetNamespace() string {
@@ -2098,7 +2188,7 @@ type RegisterUnitResponse struct {
 
 func (x *RegisterUnitResponse) Reset() {
 	*x = RegisterUnitResponse{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[26]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2200,7 @@ func (x *RegisterUnitResponse) String() string {
 func (*RegisterUnitResponse) ProtoMessage() {}
 
 func (x *RegisterUnitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[26]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2213,7 @@ func (x *RegisterUnitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUnitResponse.ProtoReflect.Descriptor instead.
 func (*RegisterUnitResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{26}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RegisterUnitResponse) GetIncarnation() uint64 {
@@ -2189,7 +2279,7 @@ type AnnounceStopRequest struct {
 
 func (x *AnnounceStopRequest) Reset() {
 	*x = AnnounceStopRequest{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[27]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +2291,7 @@ func (x *AnnounceStopRequest) String() string {
 func (*AnnounceStopRequest) ProtoMessage() {}
 
 func (x *AnnounceStopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[27]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +2304,7 @@ func (x *AnnounceStopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnnounceStopRequest.ProtoReflect.Descriptor instead.
 func (*AnnounceStopRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{27}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AnnounceStopRequest) GetNamespace() string {
@@ -2265,7 +2355,7 @@ type AnnounceStopResponse struct {
 
 func (x *AnnounceStopResponse) Reset() {
 	*x = AnnounceStopResponse{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[28]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2367,7 @@ func (x *AnnounceStopResponse) String() string {
 func (*AnnounceStopResponse) ProtoMessage() {}
 
 func (x *AnnounceStopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[28]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2380,7 @@ func (x *AnnounceStopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnnounceStopResponse.ProtoReflect.Descriptor instead.
 func (*AnnounceStopResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{28}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AnnounceStopResponse) GetRevision() uint64 {
@@ -2301,6 +2391,182 @@ func (x *AnnounceStopResponse) GetRevision() uint64 {
 }
 
 func (x *AnnounceStopResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+// Request of RequestCallback.
+type RequestCallbackRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the application. Empty means `default`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the application. Required. Created if it does not exist.
+	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// Name of the unit. Required. Created if it does not exist.
+	Unit string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
+	// Incarnation of the unit. One older than the current one is refused with STALE_INCARNATION, one that was never
+	// issued (above the newest by more than 2^32, or above 2^63) with INVALID_VALUE. Not given: the current one.
+	Incarnation *uint64 `protobuf:"varint,4,opt,name=incarnation,proto3,oneof" json:"incarnation,omitempty"`
+	// The component that the callback is for; empty: the unit as a whole.
+	Component string `protobuf:"bytes,5,opt,name=component,proto3" json:"component,omitempty"`
+	// Which of several callbacks of the component; a name, or empty. Another request with the same component and key
+	// replaces the callback.
+	Key string `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`
+	// Time from now on until the callback is due. 1 s to 7 days. Not given: the callback is cancelled.
+	After *durationpb.Duration `protobuf:"bytes,7,opt,name=after,proto3" json:"after,omitempty"`
+	// Reason, for people. At most 253 bytes.
+	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
+	// once; another request with the same key is refused with REQUEST_ID_REUSED.
+	RequestId     string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestCallbackRequest) Reset() {
+	*x = RequestCallbackRequest{}
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestCallbackRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestCallbackRequest) ProtoMessage() {}
+
+func (x *RequestCallbackRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestCallbackRequest.ProtoReflect.Descriptor instead.
+func (*RequestCallbackRequest) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *RequestCallbackRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RequestCallbackRequest) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *RequestCallbackRequest) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *RequestCallbackRequest) GetIncarnation() uint64 {
+	if x != nil && x.Incarnation != nil {
+		return *x.Incarnation
+	}
+	return 0
+}
+
+func (x *RequestCallbackRequest) GetComponent() string {
+	if x != nil {
+		return x.Component
+	}
+	return ""
+}
+
+func (x *RequestCallbackRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *RequestCallbackRequest) GetAfter() *durationpb.Duration {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *RequestCallbackRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RequestCallbackRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// Response of RequestCallback.
+type RequestCallbackResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Revision of the application with the callback.
+	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// False if there was no such callback to cancel.
+	Changed       bool `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestCallbackResponse) Reset() {
+	*x = RequestCallbackResponse{}
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestCallbackResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestCallbackResponse) ProtoMessage() {}
+
+func (x *RequestCallbackResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestCallbackResponse.ProtoReflect.Descriptor instead.
+func (*RequestCallbackResponse) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *RequestCallbackResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *RequestCallbackResponse) GetChanged() bool {
 	if x != nil {
 		return x.Changed
 	}
@@ -2326,7 +2592,7 @@ const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	" \x01(\v2\x16.bellwether.v1.GoodbyeH\x00R\agoodbye\x12?\n" +
 	"\tunchanged\x18\v \x01(\v2\x1f.bellwether.v1.ConnectUnchangedH\x00R\tunchanged\x12<\n" +
 	"\bstopping\x18\f \x01(\v2\x1e.bellwether.v1.ConnectStoppingH\x00R\bstoppingB\t\n" +
-	"\amessage\"\xb9\x05\n" +
+	"\amessage\"\xfa\x05\n" +
 	"\x0fConnectResponse\x122\n" +
 	"\awelcome\x18\x01 \x01(\v2\x16.bellwether.v1.WelcomeH\x00R\awelcome\x12&\n" +
 	"\x03ack\x18\x02 \x01(\v2\x12.bellwether.v1.AckH\x00R\x03ack\x12/\n" +
@@ -2344,7 +2610,8 @@ const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	"\n" +
 	"superseded\x18\v \x01(\v2\x19.bellwether.v1.SupersededH\x00R\n" +
 	"superseded\x123\n" +
-	"\x05drain\x18\f \x01(\v2\x1b.bellwether.v1.ConnectDrainH\x00R\x05drainB\t\n" +
+	"\x05drain\x18\f \x01(\v2\x1b.bellwether.v1.ConnectDrainH\x00R\x05drain\x12?\n" +
+	"\fcallback_due\x18\r \x01(\v2\x1a.bellwether.v1.CallbackDueH\x00R\vcallbackDueB\t\n" +
 	"\amessage\"\xa5\x02\n" +
 	"\x05Hello\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
@@ -2437,7 +2704,12 @@ const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	"\bRetryDue\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12!\n" +
-	"\foperation_id\x18\x03 \x01(\tR\voperationId\"D\n" +
+	"\foperation_id\x18\x03 \x01(\tR\voperationId\"\x94\x01\n" +
+	"\vCallbackDue\x12\x1c\n" +
+	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12=\n" +
+	"\frequest_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestTime\"D\n" +
 	"\fHoldReleased\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xa8\x01\n" +
@@ -2488,11 +2760,27 @@ const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	"\f_incarnation\"L\n" +
 	"\x14AnnounceStopResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\bR\achanged2\x8f\x02\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"\xbb\x02\n" +
+	"\x16RequestCallbackRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
+	"\x04unit\x18\x03 \x01(\tR\x04unit\x12%\n" +
+	"\vincarnation\x18\x04 \x01(\x04H\x00R\vincarnation\x88\x01\x01\x12\x1c\n" +
+	"\tcomponent\x18\x05 \x01(\tR\tcomponent\x12\x10\n" +
+	"\x03key\x18\x06 \x01(\tR\x03key\x12/\n" +
+	"\x05after\x18\a \x01(\v2\x19.google.protobuf.DurationR\x05after\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tR\trequestIdB\x0e\n" +
+	"\f_incarnation\"O\n" +
+	"\x17RequestCallbackResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged2\xf1\x02\n" +
 	"\rWorkerService\x12L\n" +
 	"\aConnect\x12\x1d.bellwether.v1.ConnectRequest\x1a\x1e.bellwether.v1.ConnectResponse(\x010\x01\x12W\n" +
 	"\fRegisterUnit\x12\".bellwether.v1.RegisterUnitRequest\x1a#.bellwether.v1.RegisterUnitResponse\x12W\n" +
-	"\fAnnounceStop\x12\".bellwether.v1.AnnounceStopRequest\x1a#.bellwether.v1.AnnounceStopResponseB\xae\x01\n" +
+	"\fAnnounceStop\x12\".bellwether.v1.AnnounceStopRequest\x1a#.bellwether.v1.AnnounceStopResponse\x12`\n" +
+	"\x0fRequestCallback\x12%.bellwether.v1.RequestCallbackRequest\x1a&.bellwether.v1.RequestCallbackResponseB\xae\x01\n" +
 	"\x11com.bellwether.v1B\x12WorkerServiceProtoP\x01Z0bellwether/clients/go/bellwether/v1;bellwetherv1\xa2\x02\x03BXX\xaa\x02\rBellwether.V1\xca\x02\rBellwether\\V1\xe2\x02\x19Bellwether\\V1\\GPBMetadata\xea\x02\x0eBellwether::V1b\x06proto3"
 
 var (
@@ -2507,48 +2795,51 @@ func file_bellwether_v1_worker_service_proto_rawDescGZIP() []byte {
 	return file_bellwether_v1_worker_service_proto_rawDescData
 }
 
-var file_bellwether_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_bellwether_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_bellwether_v1_worker_service_proto_goTypes = []any{
-	(*ConnectRequest)(nil),        // 0: bellwether.v1.ConnectRequest
-	(*ConnectResponse)(nil),       // 1: bellwether.v1.ConnectResponse
-	(*Hello)(nil),                 // 2: bellwether.v1.Hello
-	(*Welcome)(nil),               // 3: bellwether.v1.Welcome
-	(*ConnectReport)(nil),         // 4: bellwether.v1.ConnectReport
-	(*ConnectReplace)(nil),        // 5: bellwether.v1.ConnectReplace
-	(*ConnectUnchanged)(nil),      // 6: bellwether.v1.ConnectUnchanged
-	(*ConnectStopping)(nil),       // 7: bellwether.v1.ConnectStopping
-	(*ConnectClear)(nil),          // 8: bellwether.v1.ConnectClear
-	(*ConnectError)(nil),          // 9: bellwether.v1.ConnectError
-	(*ConnectResolve)(nil),        // 10: bellwether.v1.ConnectResolve
-	(*Heartbeat)(nil),             // 11: bellwether.v1.Heartbeat
-	(*ClaimLeadership)(nil),       // 12: bellwether.v1.ClaimLeadership
-	(*ReleaseLeadership)(nil),     // 13: bellwether.v1.ReleaseLeadership
-	(*Goodbye)(nil),               // 14: bellwether.v1.Goodbye
-	(*Ack)(nil),                   // 15: bellwether.v1.Ack
-	(*Reject)(nil),                // 16: bellwether.v1.Reject
-	(*ConnectVerdict)(nil),        // 17: bellwether.v1.ConnectVerdict
-	(*Collect)(nil),               // 18: bellwether.v1.Collect
-	(*RetryDue)(nil),              // 19: bellwether.v1.RetryDue
-	(*HoldReleased)(nil),          // 20: bellwether.v1.HoldReleased
-	(*Leadership)(nil),            // 21: bellwether.v1.Leadership
-	(*AppDataChanged)(nil),        // 22: bellwether.v1.AppDataChanged
-	(*Superseded)(nil),            // 23: bellwether.v1.Superseded
-	(*ConnectDrain)(nil),          // 24: bellwether.v1.ConnectDrain
-	(*RegisterUnitRequest)(nil),   // 25: bellwether.v1.RegisterUnitRequest
-	(*RegisterUnitResponse)(nil),  // 26: bellwether.v1.RegisterUnitResponse
-	(*AnnounceStopRequest)(nil),   // 27: bellwether.v1.AnnounceStopRequest
-	(*AnnounceStopResponse)(nil),  // 28: bellwether.v1.AnnounceStopResponse
-	nil,                           // 29: bellwether.v1.Hello.LabelsEntry
-	nil,                           // 30: bellwether.v1.RegisterUnitRequest.LabelsEntry
-	(*Hold)(nil),                  // 31: bellwether.v1.Hold
-	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
-	(*StatusReport)(nil),          // 33: bellwether.v1.StatusReport
-	(*Operation)(nil),             // 34: bellwether.v1.Operation
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
-	(StatusKind)(0),               // 36: bellwether.v1.StatusKind
-	(*ErrorReport)(nil),           // 37: bellwether.v1.ErrorReport
-	(*status.Status)(nil),         // 38: google.rpc.Status
-	(*Verdict)(nil),               // 39: bellwether.v1.Verdict
+	(*ConnectRequest)(nil),          // 0: bellwether.v1.ConnectRequest
+	(*ConnectResponse)(nil),         // 1: bellwether.v1.ConnectResponse
+	(*Hello)(nil),                   // 2: bellwether.v1.Hello
+	(*Welcome)(nil),                 // 3: bellwether.v1.Welcome
+	(*ConnectReport)(nil),           // 4: bellwether.v1.ConnectReport
+	(*ConnectReplace)(nil),          // 5: bellwether.v1.ConnectReplace
+	(*ConnectUnchanged)(nil),        // 6: bellwether.v1.ConnectUnchanged
+	(*ConnectStopping)(nil),         // 7: bellwether.v1.ConnectStopping
+	(*ConnectClear)(nil),            // 8: bellwether.v1.ConnectClear
+	(*ConnectError)(nil),            // 9: bellwether.v1.ConnectError
+	(*ConnectResolve)(nil),          // 10: bellwether.v1.ConnectResolve
+	(*Heartbeat)(nil),               // 11: bellwether.v1.Heartbeat
+	(*ClaimLeadership)(nil),         // 12: bellwether.v1.ClaimLeadership
+	(*ReleaseLeadership)(nil),       // 13: bellwether.v1.ReleaseLeadership
+	(*Goodbye)(nil),                 // 14: bellwether.v1.Goodbye
+	(*Ack)(nil),                     // 15: bellwether.v1.Ack
+	(*Reject)(nil),                  // 16: bellwether.v1.Reject
+	(*ConnectVerdict)(nil),          // 17: bellwether.v1.ConnectVerdict
+	(*Collect)(nil),                 // 18: bellwether.v1.Collect
+	(*RetryDue)(nil),                // 19: bellwether.v1.RetryDue
+	(*CallbackDue)(nil),             // 20: bellwether.v1.CallbackDue
+	(*HoldReleased)(nil),            // 21: bellwether.v1.HoldReleased
+	(*Leadership)(nil),              // 22: bellwether.v1.Leadership
+	(*AppDataChanged)(nil),          // 23: bellwether.v1.AppDataChanged
+	(*Superseded)(nil),              // 24: bellwether.v1.Superseded
+	(*ConnectDrain)(nil),            // 25: bellwether.v1.ConnectDrain
+	(*RegisterUnitRequest)(nil),     // 26: bellwether.v1.RegisterUnitRequest
+	(*RegisterUnitResponse)(nil),    // 27: bellwether.v1.RegisterUnitResponse
+	(*AnnounceStopRequest)(nil),     // 28: bellwether.v1.AnnounceStopRequest
+	(*AnnounceStopResponse)(nil),    // 29: bellwether.v1.AnnounceStopResponse
+	(*RequestCallbackRequest)(nil),  // 30: bellwether.v1.RequestCallbackRequest
+	(*RequestCallbackResponse)(nil), // 31: bellwether.v1.RequestCallbackResponse
+	nil,                             // 32: bellwether.v1.Hello.LabelsEntry
+	nil,                             // 33: bellwether.v1.RegisterUnitRequest.LabelsEntry
+	(*Hold)(nil),                    // 34: bellwether.v1.Hold
+	(*durationpb.Duration)(nil),     // 35: google.protobuf.Duration
+	(*StatusReport)(nil),            // 36: bellwether.v1.StatusReport
+	(*Operation)(nil),               // 37: bellwether.v1.Operation
+	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
+	(StatusKind)(0),                 // 39: bellwether.v1.StatusKind
+	(*ErrorReport)(nil),             // 40: bellwether.v1.ErrorReport
+	(*status.Status)(nil),           // 41: google.rpc.Status
+	(*Verdict)(nil),                 // 42: bellwether.v1.Verdict
 }
 var file_bellwether_v1_worker_service_proto_depIdxs = []int32{
 	2,  // 0: bellwether.v1.ConnectRequest.hello:type_name -> bellwether.v1.Hello
@@ -2569,43 +2860,48 @@ var file_bellwether_v1_worker_service_proto_depIdxs = []int32{
 	17, // 15: bellwether.v1.ConnectResponse.verdict:type_name -> bellwether.v1.ConnectVerdict
 	18, // 16: bellwether.v1.ConnectResponse.collect:type_name -> bellwether.v1.Collect
 	19, // 17: bellwether.v1.ConnectResponse.retry_due:type_name -> bellwether.v1.RetryDue
-	31, // 18: bellwether.v1.ConnectResponse.hold:type_name -> bellwether.v1.Hold
-	20, // 19: bellwether.v1.ConnectResponse.hold_released:type_name -> bellwether.v1.HoldReleased
-	21, // 20: bellwether.v1.ConnectResponse.leadership:type_name -> bellwether.v1.Leadership
-	22, // 21: bellwether.v1.ConnectResponse.app_data_changed:type_name -> bellwether.v1.AppDataChanged
-	23, // 22: bellwether.v1.ConnectResponse.superseded:type_name -> bellwether.v1.Superseded
-	24, // 23: bellwether.v1.ConnectResponse.drain:type_name -> bellwether.v1.ConnectDrain
-	29, // 24: bellwether.v1.Hello.labels:type_name -> bellwether.v1.Hello.LabelsEntry
-	32, // 25: bellwether.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	33, // 26: bellwether.v1.Welcome.retained:type_name -> bellwether.v1.StatusReport
-	34, // 27: bellwether.v1.Welcome.operations:type_name -> bellwether.v1.Operation
-	31, // 28: bellwether.v1.Welcome.holds:type_name -> bellwether.v1.Hold
-	35, // 29: bellwether.v1.Welcome.server_time:type_name -> google.protobuf.Timestamp
-	33, // 30: bellwether.v1.ConnectReport.statuses:type_name -> bellwether.v1.StatusReport
-	33, // 31: bellwether.v1.ConnectReplace.statuses:type_name -> bellwether.v1.StatusReport
-	36, // 32: bellwether.v1.ConnectClear.kind:type_name -> bellwether.v1.StatusKind
-	37, // 33: bellwether.v1.ConnectError.error:type_name -> bellwether.v1.ErrorReport
-	38, // 34: bellwether.v1.Reject.status:type_name -> google.rpc.Status
-	39, // 35: bellwether.v1.ConnectVerdict.verdict:type_name -> bellwether.v1.Verdict
-	35, // 36: bellwether.v1.Collect.deadline:type_name -> google.protobuf.Timestamp
-	32, // 37: bellwether.v1.Leadership.heartbeat_interval:type_name -> google.protobuf.Duration
-	32, // 38: bellwether.v1.ConnectDrain.reconnect_after:type_name -> google.protobuf.Duration
-	32, // 39: bellwether.v1.RegisterUnitRequest.ttl:type_name -> google.protobuf.Duration
-	30, // 40: bellwether.v1.RegisterUnitRequest.labels:type_name -> bellwether.v1.RegisterUnitRequest.LabelsEntry
-	33, // 41: bellwether.v1.RegisterUnitResponse.retained:type_name -> bellwether.v1.StatusReport
-	34, // 42: bellwether.v1.RegisterUnitResponse.operations:type_name -> bellwether.v1.Operation
-	32, // 43: bellwether.v1.RegisterUnitResponse.heartbeat_interval:type_name -> google.protobuf.Duration
-	0,  // 44: bellwether.v1.WorkerService.Connect:input_type -> bellwether.v1.ConnectRequest
-	25, // 45: bellwether.v1.WorkerService.RegisterUnit:input_type -> bellwether.v1.RegisterUnitRequest
-	27, // 46: bellwether.v1.WorkerService.AnnounceStop:input_type -> bellwether.v1.AnnounceStopRequest
-	1,  // 47: bellwether.v1.WorkerService.Connect:output_type -> bellwether.v1.ConnectResponse
-	26, // 48: bellwether.v1.WorkerService.RegisterUnit:output_type -> bellwether.v1.RegisterUnitResponse
-	28, // 49: bellwether.v1.WorkerService.AnnounceStop:output_type -> bellwether.v1.AnnounceStopResponse
-	47, // [47:50] is the sub-list for method output_type
-	44, // [44:47] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	34, // 18: bellwether.v1.ConnectResponse.hold:type_name -> bellwether.v1.Hold
+	21, // 19: bellwether.v1.ConnectResponse.hold_released:type_name -> bellwether.v1.HoldReleased
+	22, // 20: bellwether.v1.ConnectResponse.leadership:type_name -> bellwether.v1.Leadership
+	23, // 21: bellwether.v1.ConnectResponse.app_data_changed:type_name -> bellwether.v1.AppDataChanged
+	24, // 22: bellwether.v1.ConnectResponse.superseded:type_name -> bellwether.v1.Superseded
+	25, // 23: bellwether.v1.ConnectResponse.drain:type_name -> bellwether.v1.ConnectDrain
+	20, // 24: bellwether.v1.ConnectResponse.callback_due:type_name -> bellwether.v1.CallbackDue
+	32, // 25: bellwether.v1.Hello.labels:type_name -> bellwether.v1.Hello.LabelsEntry
+	35, // 26: bellwether.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	36, // 27: bellwether.v1.Welcome.retained:type_name -> bellwether.v1.StatusReport
+	37, // 28: bellwether.v1.Welcome.operations:type_name -> bellwether.v1.Operation
+	34, // 29: bellwether.v1.Welcome.holds:type_name -> bellwether.v1.Hold
+	38, // 30: bellwether.v1.Welcome.server_time:type_name -> google.protobuf.Timestamp
+	36, // 31: bellwether.v1.ConnectReport.statuses:type_name -> bellwether.v1.StatusReport
+	36, // 32: bellwether.v1.ConnectReplace.statuses:type_name -> bellwether.v1.StatusReport
+	39, // 33: bellwether.v1.ConnectClear.kind:type_name -> bellwether.v1.StatusKind
+	40, // 34: bellwether.v1.ConnectError.error:type_name -> bellwether.v1.ErrorReport
+	41, // 35: bellwether.v1.Reject.status:type_name -> google.rpc.Status
+	42, // 36: bellwether.v1.ConnectVerdict.verdict:type_name -> bellwether.v1.Verdict
+	38, // 37: bellwether.v1.Collect.deadline:type_name -> google.protobuf.Timestamp
+	38, // 38: bellwether.v1.CallbackDue.request_time:type_name -> google.protobuf.Timestamp
+	35, // 39: bellwether.v1.Leadership.heartbeat_interval:type_name -> google.protobuf.Duration
+	35, // 40: bellwether.v1.ConnectDrain.reconnect_after:type_name -> google.protobuf.Duration
+	35, // 41: bellwether.v1.RegisterUnitRequest.ttl:type_name -> google.protobuf.Duration
+	33, // 42: bellwether.v1.RegisterUnitRequest.labels:type_name -> bellwether.v1.RegisterUnitRequest.LabelsEntry
+	36, // 43: bellwether.v1.RegisterUnitResponse.retained:type_name -> bellwether.v1.StatusReport
+	37, // 44: bellwether.v1.RegisterUnitResponse.operations:type_name -> bellwether.v1.Operation
+	35, // 45: bellwether.v1.RegisterUnitResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	35, // 46: bellwether.v1.RequestCallbackRequest.after:type_name -> google.protobuf.Duration
+	0,  // 47: bellwether.v1.WorkerService.Connect:input_type -> bellwether.v1.ConnectRequest
+	26, // 48: bellwether.v1.WorkerService.RegisterUnit:input_type -> bellwether.v1.RegisterUnitRequest
+	28, // 49: bellwether.v1.WorkerService.AnnounceStop:input_type -> bellwether.v1.AnnounceStopRequest
+	30, // 50: bellwether.v1.WorkerService.RequestCallback:input_type -> bellwether.v1.RequestCallbackRequest
+	1,  // 51: bellwether.v1.WorkerService.Connect:output_type -> bellwether.v1.ConnectResponse
+	27, // 52: bellwether.v1.WorkerService.RegisterUnit:output_type -> bellwether.v1.RegisterUnitResponse
+	29, // 53: bellwether.v1.WorkerService.AnnounceStop:output_type -> bellwether.v1.AnnounceStopResponse
+	31, // 54: bellwether.v1.WorkerService.RequestCallback:output_type -> bellwether.v1.RequestCallbackResponse
+	51, // [51:55] is the sub-list for method output_type
+	47, // [47:51] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_worker_service_proto_init() }
@@ -2643,20 +2939,22 @@ func file_bellwether_v1_worker_service_proto_init() {
 		(*ConnectResponse_AppDataChanged)(nil),
 		(*ConnectResponse_Superseded)(nil),
 		(*ConnectResponse_Drain)(nil),
+		(*ConnectResponse_CallbackDue)(nil),
 	}
 	file_bellwether_v1_worker_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_bellwether_v1_worker_service_proto_msgTypes[5].OneofWrappers = []any{}
 	file_bellwether_v1_worker_service_proto_msgTypes[6].OneofWrappers = []any{}
 	file_bellwether_v1_worker_service_proto_msgTypes[18].OneofWrappers = []any{}
-	file_bellwether_v1_worker_service_proto_msgTypes[25].OneofWrappers = []any{}
-	file_bellwether_v1_worker_service_proto_msgTypes[27].OneofWrappers = []any{}
+	file_bellwether_v1_worker_service_proto_msgTypes[26].OneofWrappers = []any{}
+	file_bellwether_v1_worker_service_proto_msgTypes[28].OneofWrappers = []any{}
+	file_bellwether_v1_worker_service_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_worker_service_proto_rawDesc), len(file_bellwether_v1_worker_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

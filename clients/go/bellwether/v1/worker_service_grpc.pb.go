@@ -19,9 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	WorkerService_Connect_FullMethodName      = "/bellwether.v1.WorkerService/Connect"
-	WorkerService_RegisterUnit_FullMethodName = "/bellwether.v1.WorkerService/RegisterUnit"
-	WorkerService_AnnounceStop_FullMethodName = "/bellwether.v1.WorkerService/AnnounceStop"
+	WorkerService_Connect_FullMethodName         = "/bellwether.v1.WorkerService/Connect"
+	WorkerService_RegisterUnit_FullMethodName    = "/bellwether.v1.WorkerService/RegisterUnit"
+	WorkerService_AnnounceStop_FullMethodName    = "/bellwether.v1.WorkerService/AnnounceStop"
+	WorkerService_RequestCallback_FullMethodName = "/bellwether.v1.WorkerService/RequestCallback"
 )
 
 // WorkerServiceClient is the client API for WorkerService service.
@@ -54,6 +55,12 @@ type WorkerServiceClient interface {
 	// with a new incarnation, ends the announcement. A repeat changes nothing. Further errors: APPLICATION_NOT_FOUND,
 	// UNIT_NOT_FOUND (NOT_FOUND).
 	AnnounceStop(ctx context.Context, in *AnnounceStopRequest, opts ...grpc.CallOption) (*AnnounceStopResponse, error)
+	// Requests a callback of a unit, replaces it, or cancels it. When its time has come, the session of the unit gets
+	// `callback_due`, and so does each later session, until the callback is cancelled or replaced. A callback outlives
+	// sessions, incarnations and servers, and ends with its unit. The time counts on while no server is up. Cancelling
+	// what is not there changes nothing. A unit has at most 1,024 of them, besides the retries that the server plans:
+	// LIMIT_EXCEEDED (`callbacks_per_unit_max`).
+	RequestCallback(ctx context.Context, in *RequestCallbackRequest, opts ...grpc.CallOption) (*RequestCallbackResponse, error)
 }
 
 type workerServiceClient struct {
@@ -97,6 +104,16 @@ func (c *workerServiceClient) AnnounceStop(ctx context.Context, in *AnnounceStop
 	return out, nil
 }
 
+func (c *workerServiceClient) RequestCallback(ctx context.Context, in *RequestCallbackRequest, opts ...grpc.CallOption) (*RequestCallbackResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RequestCallbackResponse)
+	err := c.cc.Invoke(ctx, WorkerService_RequestCallback_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // WorkerServiceServer is the server API for WorkerService service.
 // All implementations must embed UnimplementedWorkerServiceServer
 // for forward compatibility.
@@ -127,6 +144,12 @@ type WorkerServiceServer interface {
 	// with a new incarnation, ends the announcement. A repeat changes nothing. Further errors: APPLICATION_NOT_FOUND,
 	// UNIT_NOT_FOUND (NOT_FOUND).
 	AnnounceStop(context.Context, *AnnounceStopRequest) (*AnnounceStopResponse, error)
+	// Requests a callback of a unit, replaces it, or cancels it. When its time has come, the session of the unit gets
+	// `callback_due`, and so does each later session, until the callback is cancelled or replaced. A callback outlives
+	// sessions, incarnations and servers, and ends with its unit. The time counts on while no server is up. Cancelling
+	// what is not there changes nothing. A unit has at most 1,024 of them, besides the retries that the server plans:
+	// LIMIT_EXCEEDED (`callbacks_per_unit_max`).
+	RequestCallback(context.Context, *RequestCallbackRequest) (*RequestCallbackResponse, error)
 	mustEmbedUnimplementedWorkerServiceServer()
 }
 
@@ -145,6 +168,9 @@ func (UnimplementedWorkerServiceServer) RegisterUnit(context.Context, *RegisterU
 }
 func (UnimplementedWorkerServiceServer) AnnounceStop(context.Context, *AnnounceStopRequest) (*AnnounceStopResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AnnounceStop not implemented")
+}
+func (UnimplementedWorkerServiceServer) RequestCallback(context.Context, *RequestCallbackRequest) (*RequestCallbackResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RequestCallback not implemented")
 }
 func (UnimplementedWorkerServiceServer) mustEmbedUnimplementedWorkerServiceServer() {}
 func (UnimplementedWorkerServiceServer) testEmbeddedByValue()                       {}
@@ -210,6 +236,24 @@ func _WorkerService_AnnounceStop_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkerService_RequestCallback_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RequestCallbackRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).RequestCallback(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_RequestCallback_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).RequestCallback(ctx, req.(*RequestCallbackRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // WorkerService_ServiceDesc is the grpc.ServiceDesc for WorkerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -224,6 +268,10 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AnnounceStop",
 			Handler:    _WorkerService_AnnounceStop_Handler,
+		},
+		{
+			MethodName: "RequestCallback",
+			Handler:    _WorkerService_RequestCallback_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

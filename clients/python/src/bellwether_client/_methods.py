@@ -1115,3 +1115,38 @@ class Methods:
         }
         answer: messages.AnnounceStopResponse = self._call("announce_stop", request, timeout)
         return answer
+
+    def request_callback(
+        self,
+        *,
+        application: str,
+        unit: str,
+        namespace: str = "",
+        incarnation: Optional[int] = None,
+        component: str = "",
+        key: str = "",
+        after: Optional[float] = None,
+        reason: str = "",
+        request_id: str = "",
+        timeout: Optional[float] = None,
+    ) -> messages.RequestCallbackResponse:
+        """Requests a callback of a unit, replaces it, or cancels it. When its time has come, the
+        session of the unit gets `callback_due`, and so does each later session, until the
+        callback is cancelled or replaced. A callback outlives sessions, incarnations and
+        servers, and ends with its unit. The time counts on while no server is up. Cancelling
+        what is not there changes nothing. A unit has at most 1,024 of them, besides the retries
+        that the server plans: LIMIT_EXCEEDED (`callbacks_per_unit_max`).
+        """
+        request = {
+            "application": application,
+            "unit": unit,
+            "namespace": namespace,
+            "incarnation": incarnation,
+            "component": component,
+            "key": key,
+            "after": after,
+            "reason": reason,
+            "request_id": request_id,
+        }
+        answer: messages.RequestCallbackResponse = self._call("request_callback", request, timeout)
+        return answer

@@ -250,6 +250,12 @@ METHODS = {
         "AnnounceStopResponse",
         False,
     ),
+    "request_callback": (
+        "/bellwether.v1.WorkerService/RequestCallback",
+        "RequestCallbackRequest",
+        "RequestCallbackResponse",
+        False,
+    ),
 }
 
 # Fields as `name:type`: see `_codec.fields_of`.
@@ -660,6 +666,13 @@ MESSAGES = {
         "namespace:s application:s unit:s incarnation:?l request_id:s"
     ),
     "AnnounceStopResponse": (
+        "revision:l changed:b"
+    ),
+    "RequestCallbackRequest": (
+        "namespace:s application:s unit:s incarnation:?l component:s key:s after:d reason:s "
+        "request_id:s"
+    ),
+    "RequestCallbackResponse": (
         "revision:l changed:b"
     ),
 }

@@ -1014,3 +1014,10 @@ class AnnounceStopResponse(TypedDict):
 
     revision: int
     changed: bool
+
+
+class RequestCallbackResponse(TypedDict):
+    """The message `RequestCallbackResponse`."""
+
+    revision: int
+    changed: bool

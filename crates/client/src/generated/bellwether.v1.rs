@@ -5154,7 +5154,7 @@ pub struct ConnectResponse {
     /// The message.
     #[prost(
         oneof = "connect_response::Message",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
     )]
     pub message: ::core::option::Option<connect_response::Message>,
 }
@@ -5199,6 +5199,9 @@ pub mod connect_response {
         /// This server is shutting down: connect to another one; the stream ends.
         #[prost(message, tag = "12")]
         Drain(super::ConnectDrain),
+        /// The time of a callback has come that the unit requested.
+        #[prost(message, tag = "13")]
+        CallbackDue(super::CallbackDue),
     }
 }
 /// Identifies the worker.
@@ -5444,6 +5447,22 @@ pub struct RetryDue {
     #[prost(string, tag = "3")]
     pub operation_id: ::prost::alloc::string::String,
 }
+/// The time of a callback has come, see RequestCallback.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CallbackDue {
+    /// The component.
+    #[prost(string, tag = "1")]
+    pub component: ::prost::alloc::string::String,
+    /// Key of the callback.
+    #[prost(string, tag = "2")]
+    pub key: ::prost::alloc::string::String,
+    /// Reason of the request, for people.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+    /// Time of the request, by the store's clock.
+    #[prost(message, optional, tag = "4")]
+    pub request_time: ::core::option::Option<::prost_types::Timestamp>,
+}
 /// Releases a component.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HoldReleased {
@@ -5580,6 +5599,50 @@ pub struct AnnounceStopResponse {
     #[prost(uint64, tag = "1")]
     pub revision: u64,
     /// False if the unit had announced it already, or has left.
+    #[prost(bool, tag = "2")]
+    pub changed: bool,
+}
+/// Request of RequestCallback.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RequestCallbackRequest {
+    /// Namespace of the application. Empty means `default`.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name of the application. Required. Created if it does not exist.
+    #[prost(string, tag = "2")]
+    pub application: ::prost::alloc::string::String,
+    /// Name of the unit. Required. Created if it does not exist.
+    #[prost(string, tag = "3")]
+    pub unit: ::prost::alloc::string::String,
+    /// Incarnation of the unit. One older than the current one is refused with STALE_INCARNATION, one that was never
+    /// issued (above the newest by more than 2^32, or above 2^63) with INVALID_VALUE. Not given: the current one.
+    #[prost(uint64, optional, tag = "4")]
+    pub incarnation: ::core::option::Option<u64>,
+    /// The component that the callback is for; empty: the unit as a whole.
+    #[prost(string, tag = "5")]
+    pub component: ::prost::alloc::string::String,
+    /// Which of several callbacks of the component; a name, or empty. Another request with the same component and key
+    /// replaces the callback.
+    #[prost(string, tag = "6")]
+    pub key: ::prost::alloc::string::String,
+    /// Time from now on until the callback is due. 1 s to 7 days. Not given: the callback is cancelled.
+    #[prost(message, optional, tag = "7")]
+    pub after: ::core::option::Option<::prost_types::Duration>,
+    /// Reason, for people. At most 253 bytes.
+    #[prost(string, tag = "8")]
+    pub reason: ::prost::alloc::string::String,
+    /// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
+    /// once; another request with the same key is refused with REQUEST_ID_REUSED.
+    #[prost(string, tag = "9")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// Response of RequestCallback.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RequestCallbackResponse {
+    /// Revision of the application with the callback.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// False if there was no such callback to cancel.
     #[prost(bool, tag = "2")]
     pub changed: bool,
 }
@@ -5755,6 +5818,37 @@ pub mod worker_service_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("bellwether.v1.WorkerService", "AnnounceStop"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Requests a callback of a unit, replaces it, or cancels it. When its time has come, the session of the unit gets
+        /// `callback_due`, and so does each later session, until the callback is cancelled or replaced. A callback outlives
+        /// sessions, incarnations and servers, and ends with its unit. The time counts on while no server is up. Cancelling
+        /// what is not there changes nothing. A unit has at most 1,024 of them, besides the retries that the server plans:
+        /// LIMIT_EXCEEDED (`callbacks_per_unit_max`).
+        pub async fn request_callback(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RequestCallbackRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RequestCallbackResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/bellwether.v1.WorkerService/RequestCallback",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("bellwether.v1.WorkerService", "RequestCallback"),
+                );
             self.inner.unary(req, path, codec).await
         }
     }
@@ -5963,6 +6057,11 @@ impl super::Unary for AnnounceStopRequest {
     type Answer = AnnounceStopResponse;
     const PATH: &'static str = "/bellwether.v1.WorkerService/AnnounceStop";
     const ANSWER: &'static str = "AnnounceStopResponse";
+}
+impl super::Unary for RequestCallbackRequest {
+    type Answer = RequestCallbackResponse;
+    const PATH: &'static str = "/bellwether.v1.WorkerService/RequestCallback";
+    const ANSWER: &'static str = "RequestCallbackResponse";
 }
 impl super::OfApplication for GetApplicationRequest {
     fn of_application(namespace: &str, application: &str) -> GetApplicationRequest {
@@ -6370,5 +6469,17 @@ impl super::OfUnit for AnnounceStopRequest {
     fn of_unit(namespace: &str, application: &str, unit: &str) -> AnnounceStopRequest {
         let rest = super::OfApplication::of_application(namespace, application);
         AnnounceStopRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for RequestCallbackRequest {
+    fn of_application(namespace: &str, application: &str) -> RequestCallbackRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        RequestCallbackRequest { namespace, application, ..RequestCallbackRequest::default() }
+    }
+}
+impl super::OfUnit for RequestCallbackRequest {
+    fn of_unit(namespace: &str, application: &str, unit: &str) -> RequestCallbackRequest {
+        let rest = super::OfApplication::of_application(namespace, application);
+        RequestCallbackRequest { unit: unit.into(), ..rest }
     }
 }

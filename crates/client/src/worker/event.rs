@@ -8,7 +8,7 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::error;
 use crate::error::Refusal;
 use crate::proto::v1::{
-    Hold, HoldReleased, Leadership, Operation, RetryDue, StatusReport, Verdict,
+    CallbackDue, Hold, HoldReleased, Leadership, Operation, RetryDue, StatusReport, Verdict,
 };
 use crate::worker::error::Error;
 
@@ -79,6 +79,9 @@ pub enum Event {
     Leadership(Leadership),
     /// The time of a retry has come.
     RetryDue(RetryDue),
+    /// The time of a callback has come that the unit requested. It comes again in each new session
+    /// until the callback is cancelled or replaced.
+    CallbackDue(CallbackDue),
     /// A fault holds a component from now on.
     Hold(Hold),
     /// A component may continue.

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use redb::{Database, ReadableDatabase, ReadableTable};
-use serde::de::{self, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use crate::domain::app::Head;
@@ -28,7 +28,8 @@ use crate::domain::request::{Outcome, Remembered};
 use crate::domain::status::Status;
 use crate::domain::status::report::{Details, Report};
 use crate::domain::summary::Summary;
-use crate::domain::unit::Unit;
+use crate::domain::time::Timestamp;
+use crate::domain::unit::{Callback, CallbackRequest, Topic, Unit};
 use crate::store::codec;
 use crate::store::conformance::driver::{mk_app, mk_reporter};
 use crate::store::conformance::full::mk_full;
@@ -36,7 +37,8 @@ use crate::store::key::{EVENTS, HEADS, RECORDS};
 
 use super::*;
 
-/// A struct: its name, its fields in order, and the struct and field that contain it.
+/// A struct: its name, its fields in order, and the struct and field that contain it, as
+/// `field/key` or `field/value` in a map.
 struct Struct {
     name: &'static str,
     fields: &'static [&'static str],
@@ -55,6 +57,9 @@ fn structs() -> Vec<Struct> {
         of::<Lease>(Some(("Head", "lease"))),
         of::<DataHead>(Some(("Head", "data"))),
         of::<Unit>(None),
+        of::<Topic>(Some(("Unit", "callbacks/key"))),
+        of::<Callback>(Some(("Unit", "callbacks/value"))),
+        of::<CallbackRequest>(Some(("Callback", "request"))),
         of::<Status>(None),
         of::<Report>(Some(("Status", "report"))),
         of::<Fault>(None),
@@ -100,9 +105,10 @@ fn fields_of<T: DeserializeOwned>() -> (&'static str, &'static [&'static str]) {
     asked.get().expect("a struct")
 }
 
-/// The arrays of a record, whatever else it has.
+/// The arrays and maps of a record, whatever else it has.
 enum Raw {
     Array(Vec<Raw>),
+    Map(Vec<(Raw, Raw)>),
     Other,
 }
 
@@ -141,8 +147,11 @@ impl<'de> serde::Deserialize<'de> for Raw {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Raw::Other)
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Raw::Map(entries))
             }
         }
 
@@ -162,11 +171,14 @@ impl Found {
         for inner in structs() {
             let Some((outer, field)) = inner.of else { continue };
             let fields = structs().into_iter().find(|s| s.name == outer).unwrap().fields;
+            let (field, part) = field.split_once('/').unwrap_or((field, ""));
             let at = fields.iter().position(|name| *name == field).unwrap();
-            if outer == name
-                && let Some(value) = values.get(at)
-            {
-                self.add(inner.name, value);
+            match values.get(at).filter(|_| outer == name) {
+                Some(Raw::Map(entries)) => entries.iter().for_each(|(key, value)| {
+                    self.add(inner.name, if part == "key" { key } else { value });
+                }),
+                Some(value) => self.add(inner.name, value),
+                None => {}
             }
         }
     }
@@ -345,6 +357,19 @@ fn mk_commands() -> Vec<Command> {
         mk_report_error("UNAVAILABLE", "https://db:5432/"),
         // It is not held, which is in the last field of its finding.
         mk_report_error("INVALID_ARGUMENT", "https://db:5433/"),
+        // A retry has neither a key nor a request.
+        Command::AddCallback {
+            unit: unit(),
+            topic: Topic::retry(PartName::default(), "https://db:5432/"),
+            at: Timestamp::new(1),
+            operation_id: "".into(),
+        },
+        Command::RequestCallback {
+            reporter: mk_reporter("web/0"),
+            topic: Topic::requested(PartName::default(), PartName::new("volume").unwrap()),
+            after: Some(Duration::from_secs(30)),
+            reason: "the volume attaches".into(),
+        },
     ]
 }
 
@@ -396,6 +421,13 @@ async fn fixtures_of_later_fields_are_read() {
         assert_eq!(head.lease.as_ref().unwrap().holder.as_str(), "web/0");
         assert_eq!(state.data().len(), 1);
         assert_ne!(head.usage().operations, 0);
+        if path.ends_with("v1-fields-202.redb") {
+            let callbacks = &state.unit(&UnitName::new("web/0").unwrap()).unwrap().callbacks;
+            let requests: Vec<_> = callbacks.values().filter_map(|c| c.request.as_ref()).collect();
+            // The others are retries: of a target, and of the operation.
+            assert_eq!((callbacks.len(), requests.len()), (3, 1));
+            assert_eq!(&*requests[0].reason, "the volume attaches");
+        }
         store.close().await;
     }
 }

@@ -41,6 +41,9 @@ const (
 	// WorkerServiceAnnounceStopProcedure is the fully-qualified name of the WorkerService's
 	// AnnounceStop RPC.
 	WorkerServiceAnnounceStopProcedure = "/bellwether.v1.WorkerService/AnnounceStop"
+	// WorkerServiceRequestCallbackProcedure is the fully-qualified name of the WorkerService's
+	// RequestCallback RPC.
+	WorkerServiceRequestCallbackProcedure = "/bellwether.v1.WorkerService/RequestCallback"
 )
 
 // WorkerServiceClient is a client for the bellwether.v1.WorkerService service.
@@ -65,6 +68,12 @@ type WorkerServiceClient interface {
 	// with a new incarnation, ends the announcement. A repeat changes nothing. Further errors: APPLICATION_NOT_FOUND,
 	// UNIT_NOT_FOUND (NOT_FOUND).
 	AnnounceStop(context.Context, *connect.Request[v1.AnnounceStopRequest]) (*connect.Response[v1.AnnounceStopResponse], error)
+	// Requests a callback of a unit, replaces it, or cancels it. When its time has come, the session of the unit gets
+	// `callback_due`, and so does each later session, until the callback is cancelled or replaced. A callback outlives
+	// sessions, incarnations and servers, and ends with its unit. The time counts on while no server is up. Cancelling
+	// what is not there changes nothing. A unit has at most 1,024 of them, besides the retries that the server plans:
+	// LIMIT_EXCEEDED (`callbacks_per_unit_max`).
+	RequestCallback(context.Context, *connect.Request[v1.RequestCallbackRequest]) (*connect.Response[v1.RequestCallbackResponse], error)
 }
 
 // NewWorkerServiceClient constructs a client for the bellwether.v1.WorkerService service. By
@@ -96,14 +105,21 @@ func NewWorkerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(workerServiceMethods.ByName("AnnounceStop")),
 			connect.WithClientOptions(opts...),
 		),
+		requestCallback: connect.NewClient[v1.RequestCallbackRequest, v1.RequestCallbackResponse](
+			httpClient,
+			baseURL+WorkerServiceRequestCallbackProcedure,
+			connect.WithSchema(workerServiceMethods.ByName("RequestCallback")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // workerServiceClient implements WorkerServiceClient.
 type workerServiceClient struct {
-	connect      *connect.Client[v1.ConnectRequest, v1.ConnectResponse]
-	registerUnit *connect.Client[v1.RegisterUnitRequest, v1.RegisterUnitResponse]
-	announceStop *connect.Client[v1.AnnounceStopRequest, v1.AnnounceStopResponse]
+	connect         *connect.Client[v1.ConnectRequest, v1.ConnectResponse]
+	registerUnit    *connect.Client[v1.RegisterUnitRequest, v1.RegisterUnitResponse]
+	announceStop    *connect.Client[v1.AnnounceStopRequest, v1.AnnounceStopResponse]
+	requestCallback *connect.Client[v1.RequestCallbackRequest, v1.RequestCallbackResponse]
 }
 
 // Connect calls bellwether.v1.WorkerService.Connect.
@@ -119,6 +135,11 @@ func (c *workerServiceClient) RegisterUnit(ctx context.Context, req *connect.Req
 // AnnounceStop calls bellwether.v1.WorkerService.AnnounceStop.
 func (c *workerServiceClient) AnnounceStop(ctx context.Context, req *connect.Request[v1.AnnounceStopRequest]) (*connect.Response[v1.AnnounceStopResponse], error) {
 	return c.announceStop.CallUnary(ctx, req)
+}
+
+// RequestCallback calls bellwether.v1.WorkerService.RequestCallback.
+func (c *workerServiceClient) RequestCallback(ctx context.Context, req *connect.Request[v1.RequestCallbackRequest]) (*connect.Response[v1.RequestCallbackResponse], error) {
+	return c.requestCallback.CallUnary(ctx, req)
 }
 
 // WorkerServiceHandler is an implementation of the bellwether.v1.WorkerService service.
@@ -143,6 +164,12 @@ type WorkerServiceHandler interface {
 	// with a new incarnation, ends the announcement. A repeat changes nothing. Further errors: APPLICATION_NOT_FOUND,
 	// UNIT_NOT_FOUND (NOT_FOUND).
 	AnnounceStop(context.Context, *connect.Request[v1.AnnounceStopRequest]) (*connect.Response[v1.AnnounceStopResponse], error)
+	// Requests a callback of a unit, replaces it, or cancels it. When its time has come, the session of the unit gets
+	// `callback_due`, and so does each later session, until the callback is cancelled or replaced. A callback outlives
+	// sessions, incarnations and servers, and ends with its unit. The time counts on while no server is up. Cancelling
+	// what is not there changes nothing. A unit has at most 1,024 of them, besides the retries that the server plans:
+	// LIMIT_EXCEEDED (`callbacks_per_unit_max`).
+	RequestCallback(context.Context, *connect.Request[v1.RequestCallbackRequest]) (*connect.Response[v1.RequestCallbackResponse], error)
 }
 
 // NewWorkerServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -170,6 +197,12 @@ func NewWorkerServiceHandler(svc WorkerServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(workerServiceMethods.ByName("AnnounceStop")),
 		connect.WithHandlerOptions(opts...),
 	)
+	workerServiceRequestCallbackHandler := connect.NewUnaryHandler(
+		WorkerServiceRequestCallbackProcedure,
+		svc.RequestCallback,
+		connect.WithSchema(workerServiceMethods.ByName("RequestCallback")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/bellwether.v1.WorkerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case WorkerServiceConnectProcedure:
@@ -178,6 +211,8 @@ func NewWorkerServiceHandler(svc WorkerServiceHandler, opts ...connect.HandlerOp
 			workerServiceRegisterUnitHandler.ServeHTTP(w, r)
 		case WorkerServiceAnnounceStopProcedure:
 			workerServiceAnnounceStopHandler.ServeHTTP(w, r)
+		case WorkerServiceRequestCallbackProcedure:
+			workerServiceRequestCallbackHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -197,4 +232,8 @@ func (UnimplementedWorkerServiceHandler) RegisterUnit(context.Context, *connect.
 
 func (UnimplementedWorkerServiceHandler) AnnounceStop(context.Context, *connect.Request[v1.AnnounceStopRequest]) (*connect.Response[v1.AnnounceStopResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.WorkerService.AnnounceStop is not implemented"))
+}
+
+func (UnimplementedWorkerServiceHandler) RequestCallback(context.Context, *connect.Request[v1.RequestCallbackRequest]) (*connect.Response[v1.RequestCallbackResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.WorkerService.RequestCallback is not implemented"))
 }
