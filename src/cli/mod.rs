@@ -4,6 +4,7 @@
 
 mod app_status;
 mod attend;
+mod callback;
 mod check;
 mod clear;
 mod completion;
@@ -163,6 +164,7 @@ enum ClientCommand {
     Register(Hooked<register::Args>),
     Stopping(Hooked<stopping::Args>),
     Attend(attend::Args),
+    Callback(Hooked<callback::Args>),
     AppStatus(Hooked<app_status::Args>),
     Remove(remove::Args),
     Delete(delete::Args),
@@ -322,6 +324,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Register(args) => args.run(register::run, context).await,
         ClientCommand::Stopping(args) => args.run(stopping::run, context).await,
         ClientCommand::Attend(args) => attend::run(args, context).await.map(Exit::from),
+        ClientCommand::Callback(args) => args.run(callback::run, context).await,
         ClientCommand::AppStatus(args) => args.run(app_status::run, context).await,
         ClientCommand::Remove(args) => remove::run(args, context).await.map(Exit::from),
         ClientCommand::Delete(args) => delete::run(args, context).await.map(Exit::from),
@@ -362,6 +365,8 @@ mod tests {
             "bellwether replace --best-effort",
             "bellwether register web/0 --ttl 6m --label zone=b --previous 3",
             "bellwether stopping web/0 --best-effort",
+            "bellwether callback web/0 --after 30s --reason attaches --key volume",
+            "bellwether callback --cancel --component db --best-effort",
             "bellwether attend web/0 --exec -- ./on-event --fast",
             "bellwether attend --pebble /run/pebble.socket",
             "bellwether attend web/0 --juju-exec --juju-event retry --notify-timeout 5m",
@@ -448,6 +453,9 @@ mod tests {
             "bellwether error web/0 --code 503",
             "bellwether explain-error --system http --origin everybody",
             "bellwether explain-error --list http --system http",
+            "bellwether callback web/0",
+            "bellwether callback web/0 --after 30s --cancel",
+            "bellwether callback web/0 --cancel --reason late",
         ] {
             let error = parse(line).err().map(|e| e.kind());
             assert!(error.is_some_and(|kind| kind != ErrorKind::DisplayHelp), "{line}");

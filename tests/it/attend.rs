@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use bellwether::proto::v1;
+use bellwether::proto::v1::worker_service_client::WorkerServiceClient;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::cli::{self, json, ok};
+use crate::cli::{self, json, ok, run};
 use crate::interop::{have, path};
-use crate::server::{DEADLINE, LOOK_EVERY, Server, eventually};
+use crate::server::{DEADLINE, LOOK_EVERY, Server, eventually, reason};
 
 /// Waits until a condition holds.
 async fn holds(what: &str, look: impl AsyncFn() -> bool) {
@@ -230,6 +231,75 @@ async fn juju_dispatches_an_event_of_the_charm() {
     command.env("PATH", format!("{}:{dirs}", hook.dir.path().display()));
     let _running = Running::start(command);
     hook.rang("hooks/update-status data-changed").await;
+}
+
+/// Starts a server on a data directory, at the address of an earlier one.
+fn restart(dir: &Path, address: std::net::SocketAddr) -> Server {
+    let mut command = crate::server::command(&["--data-dir", dir.to_str().unwrap()]);
+    command.env("BELLWETHER_GRPC_LISTEN", address.to_string());
+    Server::spawn(command)
+}
+
+/// A callback outlives the server, and each session is notified of it until it is cancelled.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_requested_callback_is_notified_until_it_is_cancelled() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::on(dir.path());
+    let address = server.grpc;
+    let hook = Hook::new(r#"[ -z "$BELLWETHER_KEY" ] || echo "key $BELLWETHER_KEY" >> log"#);
+    let request = ["callback", "web/0", "--after", "1s"];
+    let volume = ["--key", "volume", "--reason", "the volume\nattaches"];
+    let said = run(&server, &[&request[..], &volume].concat());
+    assert!(said.err.starts_with("callback of web/0 volume in 1s: the volume"), "{}", said.err);
+    let _running = attend(&server, &hook);
+    hook.rang("callback-due|||the volume attaches||").await;
+    hook.rang("key volume").await;
+    server.kill();
+    let server = restart(dir.path(), address);
+    let count = || hook.notifications().iter().filter(|line| *line == "key volume").count();
+    holds("the notification of the next session", async || count() == 2).await;
+    let said = run(&server, &["callback", "web/0", "--cancel", "--key", "volume"]);
+    assert!(said.err.starts_with("cancelled the callback of web/0 volume"), "{}", said.err);
+    let said = run(&server, &["callback", "web/0", "--cancel", "--key", "volume"]);
+    assert_eq!(said.err, "no change: web/0 volume had no such callback\n");
+    // One that comes after it in the order of keys: both would come in the next session.
+    ok(&server, &[&request[..], &["--key", "zone"]].concat());
+    hook.rang("key zone").await;
+    server.kill();
+    let _server = restart(dir.path(), address);
+    let zones = || hook.notifications().iter().filter(|line| *line == "key zone").count();
+    holds("the notification of the last session", async || zones() == 2).await;
+    assert_eq!(count(), 2);
+}
+
+#[tokio::test]
+async fn a_request_of_a_callback_is_checked_as_every_other() {
+    let server = Server::ephemeral();
+    let mut workers = WorkerServiceClient::new(server.channel().await);
+    let request = |unit: &str, millis: i64| v1::RequestCallbackRequest {
+        application: "web".into(),
+        unit: unit.into(),
+        after: prost_types::Duration { seconds: millis / 1000, nanos: (millis % 1000) as i32 }
+            .into(),
+        ..Default::default()
+    };
+    let long = |reason| v1::RequestCallbackRequest { reason, ..request("web/0", 1000) };
+    for (request, expected) in [
+        (request("", 1000), "MISSING_FIELD"),
+        (request("web/0", 999), "INVALID_VALUE"),
+        (request("web/0", 7 * 86_400_000 + 1000), "INVALID_VALUE"),
+        (long("x".repeat(254)), "MESSAGE_TOO_LONG"),
+    ] {
+        let refused = workers.request_callback(request).await.unwrap_err();
+        assert_eq!(reason(&refused), expected);
+    }
+    let done = workers.request_callback(long("x".repeat(253))).await.unwrap().into_inner();
+    assert_eq!((done.changed, done.revision), (true, 1));
+    let said = run(&server, &["callback", "web/0", "--after", "8d"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("--after"), "{}", said.err);
+    let said = run(&server, &["callback", "web/0", "--after", "8d", "--best-effort"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
 }
 
 /// Reports that the database of `web/0` cannot be reached: its retry is due in seconds.

@@ -27,6 +27,7 @@ use crate::cli::attend::notification::{Notification, Notifications};
 use crate::cli::attend::recipient::Recipient;
 use crate::cli::context::{Context, say};
 use crate::cli::exit::UsageError;
+use crate::cli::render::one_line;
 use crate::cli::span;
 use crate::cli::target::UnitTarget;
 use crate::cli::unit::UnitArgs;
@@ -44,7 +45,8 @@ pub struct Args {
     #[command(flatten)]
     unit: UnitArgs,
     /// Run the command after -- for each notification, with BELLWETHER_EVENT and the facts of the
-    /// event in its environment: retry-due, hold-released, leadership, data-changed or collect
+    /// event in its environment: retry-due, callback-due, hold-released, leadership, data-changed
+    /// or collect
     #[arg(long, requires = "command")]
     exec: bool,
     /// Send a notice to the Pebble at this socket, with the key bellwether.dev/EVENT
@@ -192,6 +194,11 @@ impl Attendant {
                 let notification = Notification::new("retry-due", &due.component, &due.target);
                 self.notifications.add(notification.fact("operation", due.operation_id));
             }
+            Event::CallbackDue(due) => {
+                let notification = Notification::new("callback-due", &due.component, "");
+                let reason = one_line(&due.reason);
+                self.notifications.add(notification.fact("key", due.key).fact("reason", reason));
+            }
             Event::HoldReleased(released) => {
                 let notification = Notification::new("hold-released", &released.component, "");
                 self.notifications.add(notification.fact("reason", released.reason));
@@ -211,7 +218,9 @@ impl Attendant {
                 say(&format!("no session: {error}; again in {pause:?}"));
             }
             Event::Missed { count } => {
-                say(&format!("{count} events were lost; the server repeats requests to retry"));
+                say(&format!(
+                    "{count} events were lost; the server repeats requests to retry and callbacks"
+                ));
             }
             _ => {}
         }

@@ -1,5 +1,6 @@
 //! The notifications that wait: one at a time, the newest of each subject, again after a failure.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -17,6 +18,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(300);
 /// Subjects that wait. A unit has at most as many requests to retry; beyond that something is wrong
 /// with the command, and the server repeats the requests in the next session.
 const WAITING_MAX: usize = 1_024;
+
+/// The facts that make the subject of a notification.
+const SUBJECT: [&str; 4] = ["event", "component", "target", "key"];
 
 /// One notification, which waits for its time.
 #[derive(Debug)]
@@ -44,8 +48,8 @@ impl Notification {
     }
 
     /// Returns the subject: of two notifications with the same subject only the newest counts.
-    fn subject(&self) -> &[(&'static str, String)] {
-        &self.facts[..3]
+    fn subject(&self) -> impl PartialEq + Debug + '_ {
+        SUBJECT.map(|wanted| self.facts.iter().find(|(name, _)| *name == wanted))
     }
 }
 
