@@ -31,6 +31,7 @@ for number in range(3):
 self.status.push("odd", ops.BlockedStatus("a\\x00b\\x1b[31m"))
 with self.status.attempt("db", "pg://me:secret@10.0.0.7:5432") as attempt:
     raise ConnectionRefusedError("pg://me:secret@10.0.0.7 says \\x00\\x1b[31m")
+self.status.later(3600, "the volume attaches \\x00", "volume")
 with self.status.operation("install", "v2") as work:
     work.save(b"1", "step 1")
 """
@@ -130,7 +131,9 @@ def arrived(server):
     with server.client() as client:
         names = {"application": "web", "namespace": MODEL}
         records = client.list_statuses(page_size=1000, **names)["statuses"]
-    wrong, came = [], []
+        # A callback that is not there needs no end.
+        requested = client.request_callback(unit="web/0", key="volume", **names)["changed"]
+    wrong, came = [] if requested else ["the requested hook is missing"], []
     for number in range(3):
         key = ("kept", str(number))
         for one in records:

@@ -793,6 +793,12 @@ def _define_table():
             "AnnounceStopResponse",
             False,
         ),
+        "request_callback": (
+            "/bellwether.v1.WorkerService/RequestCallback",
+            "RequestCallbackRequest",
+            "RequestCallbackResponse",
+            False,
+        ),
     }
 
     # Fields as `name:type`: see `_codec.fields_of`.
@@ -1203,6 +1209,13 @@ def _define_table():
             "namespace:s application:s unit:s incarnation:?l request_id:s"
         ),
         "AnnounceStopResponse": (
+            "revision:l changed:b"
+        ),
+        "RequestCallbackRequest": (
+            "namespace:s application:s unit:s incarnation:?l component:s key:s after:d reason:s "
+            "request_id:s"
+        ),
+        "RequestCallbackResponse": (
             "revision:l changed:b"
         ),
     }
@@ -2714,6 +2727,41 @@ def _define_methods():
             }
             answer: messages.AnnounceStopResponse = self._call("announce_stop", request, timeout)
             return answer
+
+        def request_callback(
+            self,
+            *,
+            application: str,
+            unit: str,
+            namespace: str = "",
+            incarnation: Optional[int] = None,
+            component: str = "",
+            key: str = "",
+            after: Optional[float] = None,
+            reason: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.RequestCallbackResponse:
+            """Requests a callback of a unit, replaces it, or cancels it. When its time has come, the
+            session of the unit gets `callback_due`, and so does each later session, until the
+            callback is cancelled or replaced. A callback outlives sessions, incarnations and
+            servers, and ends with its unit. The time counts on while no server is up. Cancelling
+            what is not there changes nothing. A unit has at most 1,024 of them, besides the retries
+            that the server plans: LIMIT_EXCEEDED (`callbacks_per_unit_max`).
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "namespace": namespace,
+                "incarnation": incarnation,
+                "component": component,
+                "key": key,
+                "after": after,
+                "reason": reason,
+                "request_id": request_id,
+            }
+            answer: messages.RequestCallbackResponse = self._call("request_callback", request, timeout)
+            return answer
     return locals()
 
 
@@ -3453,6 +3501,9 @@ def _define_log():
         def __init__(self, name: str) -> None:
             self._logger = logging.getLogger(name)
 
+        def debug(self, text: str, *facts: Any) -> None:
+            self._write(logging.DEBUG, text, facts)
+
         def info(self, text: str, *facts: Any) -> None:
             self._write(logging.INFO, text, facts)
 
@@ -3527,6 +3578,8 @@ def _define_state():
             self.faults: Dict[str, Dict[str, Any]] = {}
             #: Operations in flight, by name.
             self.operations: Dict[str, Dict[str, Any]] = {}
+            #: Callbacks that were requested, by key.
+            self.callbacks: Dict[str, Dict[str, Any]] = {}
             #: The data of the application as of the last read, and the last writes.
             self.data: Dict[str, bytes] = {}
             #: Whether a hook has announced that the unit stops, and none has begun a new life.
@@ -3751,6 +3804,7 @@ def _define_state():
         "pushes": dict,
         "faults": dict,
         "operations": dict,
+        "callbacks": dict,
         "data": dict,
         "application_set": list,
         "stopping": bool,
@@ -3785,6 +3839,7 @@ def _define_state():
             "begun": bool,
             "pushed": bool,
         },
+        "callbacks": {"due": _NUMBER, "reason": str},
         "spool": {
             "identity": list,
             "method": str,
@@ -3794,7 +3849,14 @@ def _define_state():
         },
     }
     #: Fields that a record of an earlier version does not have.
-    LATER_FIELDS = ("application_set", "stopping", "registered", "updated", "distances")
+    LATER_FIELDS = (
+        "application_set",
+        "stopping",
+        "registered",
+        "updated",
+        "distances",
+        "callbacks",
+    )
     #: Identities of the calls that describe the present.
     CURRENT = ("pull", "application", "register", "stopping")
 
@@ -5877,6 +5939,8 @@ def _define_deliver():
         "update_app_data",
     )
 
+    #: A method that an older server does not have.
+    CALLBACK = "request_callback"
     #: Calls whose answer can be empty, so that another service can give it too.
     READS = ("list_statuses", "list_operations", "list_faults", "get_app_data")
     #: The field that the answer of a server of Bellwether always has; of all others it is `revision`.
@@ -5930,7 +5994,7 @@ def _define_deliver():
                 if client is None:
                     self.closed = "no address of a server is given"
                     raise errors.Unavailable(self.closed)
-                if method in READS and not self._is_known:
+                if (method in READS or method == CALLBACK) and not self._is_known:
                     _check("get_server_info", client.get_server_info(timeout=self._left))
                     self._is_known = True
                 request["timeout"] = max(0.01, self._left - (time.monotonic() - started))
@@ -6002,6 +6066,9 @@ def _define_deliver():
             except AWAY:
                 return False
             except LATER as error:
+                if method == CALLBACK and self._is_known and isinstance(error, errors.Unimplemented):
+                    logger.debug("the server has no callbacks: %s", error)
+                    return True
                 logger.warning("%s is refused now and is repeated later: %s", method, error)
                 return False
             except errors.NotFound as error:
@@ -6042,6 +6109,8 @@ def _define_deliver():
                     if _is_over(status, late):
                         return
                     request["status"] = _aged(status, late)
+                if "after" in request:
+                    request["after"] = max(1.0, request["after"] - late)
                 if "statuses" in request:
                     request["statuses"] = [_aged(one, late) for one in request["statuses"]]
             if entry["method"] in OF_LEADER:
@@ -6808,6 +6877,7 @@ def _define_hook():
     """The end of a hook: what a charm has said of itself becomes calls, after a crash too."""
 
 
+    import os
     import time
 
     pass
@@ -6819,6 +6889,9 @@ def _define_hook():
 
     #: The component of hooks that failed.
     HOOK = "hook"
+    #: The event with which `bellwether attend` starts a hook because of a callback, and the variable
+    #: with the component of the callback: those of a charm have none.
+    EVENT, COMPONENT = "callback-due", "BELLWETHER_COMPONENT"
     MODES = {
         "contribute": "APPLICATION_STATUS_MODE_CONTRIBUTE",
         "override": "APPLICATION_STATUS_MODE_OVERRIDE",
@@ -6841,6 +6914,29 @@ def _define_hook():
             #: Components of advanced_statuses, in their order of priority.
             self.managers: Sequence[Any] = ()
             self._is_done = False
+            self._began = time.time()
+            #: Keys of the callbacks that this hook has requested.
+            self._requested: Set[str] = set()
+
+        def request(self, key: str, after: float, reason: str) -> None:
+            """Requests a callback, which replaces an earlier one with the same key."""
+            reporter = self._reporter
+            self._requested.add(key)
+            reporter.state.callbacks[key] = {"due": time.time() + after, "reason": reason}
+            request = {"unit": reporter.names["unit"], "key": key, "after": after, "reason": reason}
+            reporter.state.put(["callback", key], _deliver.CALLBACK, request)
+
+        def _end_callbacks(self) -> None:
+            """Cancels the callbacks that were due when this hook began: the charm had its chance."""
+            state = self._reporter.state
+            due = {key for key, one in state.callbacks.items() if one["due"] <= self._began}
+            if os.environ.get("BELLWETHER_EVENT") == EVENT and not os.environ.get(COMPONENT):
+                # The clock of the server decides, and the record of the unit may be lost.
+                due.add(os.environ.get("BELLWETHER_KEY", ""))
+            for key in sorted(due - self._requested):
+                state.callbacks.pop(key, None)
+                request = {"unit": self._reporter.names["unit"], "key": key}
+                state.put(["callback", key], _deliver.CALLBACK, request)
 
         def commit(self) -> None:
             """Reports the hook, after ops has evaluated the statuses. Never raises."""
@@ -6857,6 +6953,7 @@ def _define_hook():
                     self._end_hook_fault()
                     self._put_unit()
                     self._put_application()
+                    self._end_callbacks()
                 reporter.flush()
             except Exception:
                 logger.exception("the statuses are not reported")
@@ -7263,6 +7360,21 @@ def _define_ops():
                 known = level if level in SETTABLE else "blocked"
                 statuses.append(_charm.make(known, message, {"kept": True}))
             return statuses
+
+        # Another hook.
+
+        def later(self, seconds: float, reason: str = "", key: str = "") -> None:
+            """Requests a hook in so many seconds (1 s to 7 days): `bellwether attend` starts it.
+
+            Another request with the same key replaces it. It ends with the first hook that begins
+            after its time and ends well, unless that hook requests it again.
+            """
+            if math.isnan(float(seconds)):
+                raise ValueError("a hook comes after a number of seconds, not {!r}".format(seconds))
+            after = min(max(float(seconds), 1.0), 7 * 86400.0)
+            key, reason = _texts.name(key), _texts.public(reason, _texts.NAME_BYTES_MAX)
+            self._end.request(key, after, reason)
+            self.flush()
 
         # Errors and work.
 

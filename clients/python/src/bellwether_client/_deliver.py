@@ -41,6 +41,8 @@ OF_LEADER = (
     "update_app_data",
 )
 
+#: A method that an older server does not have.
+CALLBACK = "request_callback"
 #: Calls whose answer can be empty, so that another service can give it too.
 READS = ("list_statuses", "list_operations", "list_faults", "get_app_data")
 #: The field that the answer of a server of Bellwether always has; of all others it is `revision`.
@@ -94,7 +96,7 @@ class Courier:
             if client is None:
                 self.closed = "no address of a server is given"
                 raise errors.Unavailable(self.closed)
-            if method in READS and not self._is_known:
+            if (method in READS or method == CALLBACK) and not self._is_known:
                 _check("get_server_info", client.get_server_info(timeout=self._left))
                 self._is_known = True
             request["timeout"] = max(0.01, self._left - (time.monotonic() - started))
@@ -166,6 +168,9 @@ class Courier:
         except AWAY:
             return False
         except LATER as error:
+            if method == CALLBACK and self._is_known and isinstance(error, errors.Unimplemented):
+                logger.debug("the server has no callbacks: %s", error)
+                return True
             logger.warning("%s is refused now and is repeated later: %s", method, error)
             return False
         except errors.NotFound as error:
@@ -206,6 +211,8 @@ class Courier:
                 if _is_over(status, late):
                     return
                 request["status"] = _aged(status, late)
+            if "after" in request:
+                request["after"] = max(1.0, request["after"] - late)
             if "statuses" in request:
                 request["statuses"] = [_aged(one, late) for one in request["statuses"]]
         if entry["method"] in OF_LEADER:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 
-from . import _charm, _classify, _texts
+from . import _charm, _classify, _deliver, _texts
 from ._log import Log
 from ._work import public_report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Sequence
+    from typing import Any, Dict, List, Optional, Sequence, Set
 
     from .ops import StatusReporter
 
@@ -18,6 +19,9 @@ logger = Log(__name__)
 
 #: The component of hooks that failed.
 HOOK = "hook"
+#: The event with which `bellwether attend` starts a hook because of a callback, and the variable
+#: with the component of the callback: those of a charm have none.
+EVENT, COMPONENT = "callback-due", "BELLWETHER_COMPONENT"
 MODES = {
     "contribute": "APPLICATION_STATUS_MODE_CONTRIBUTE",
     "override": "APPLICATION_STATUS_MODE_OVERRIDE",
@@ -40,6 +44,29 @@ class HookEnd:
         #: Components of advanced_statuses, in their order of priority.
         self.managers: Sequence[Any] = ()
         self._is_done = False
+        self._began = time.time()
+        #: Keys of the callbacks that this hook has requested.
+        self._requested: Set[str] = set()
+
+    def request(self, key: str, after: float, reason: str) -> None:
+        """Requests a callback, which replaces an earlier one with the same key."""
+        reporter = self._reporter
+        self._requested.add(key)
+        reporter.state.callbacks[key] = {"due": time.time() + after, "reason": reason}
+        request = {"unit": reporter.names["unit"], "key": key, "after": after, "reason": reason}
+        reporter.state.put(["callback", key], _deliver.CALLBACK, request)
+
+    def _end_callbacks(self) -> None:
+        """Cancels the callbacks that were due when this hook began: the charm had its chance."""
+        state = self._reporter.state
+        due = {key for key, one in state.callbacks.items() if one["due"] <= self._began}
+        if os.environ.get("BELLWETHER_EVENT") == EVENT and not os.environ.get(COMPONENT):
+            # The clock of the server decides, and the record of the unit may be lost.
+            due.add(os.environ.get("BELLWETHER_KEY", ""))
+        for key in sorted(due - self._requested):
+            state.callbacks.pop(key, None)
+            request = {"unit": self._reporter.names["unit"], "key": key}
+            state.put(["callback", key], _deliver.CALLBACK, request)
 
     def commit(self) -> None:
         """Reports the hook, after ops has evaluated the statuses. Never raises."""
@@ -56,6 +83,7 @@ class HookEnd:
                 self._end_hook_fault()
                 self._put_unit()
                 self._put_application()
+                self._end_callbacks()
             reporter.flush()
         except Exception:
             logger.exception("the statuses are not reported")

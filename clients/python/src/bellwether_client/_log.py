@@ -23,6 +23,9 @@ class Log:
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
 
+    def debug(self, text: str, *facts: Any) -> None:
+        self._write(logging.DEBUG, text, facts)
+
     def info(self, text: str, *facts: Any) -> None:
         self._write(logging.INFO, text, facts)
 

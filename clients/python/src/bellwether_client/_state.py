@@ -44,6 +44,8 @@ class State:
         self.faults: Dict[str, Dict[str, Any]] = {}
         #: Operations in flight, by name.
         self.operations: Dict[str, Dict[str, Any]] = {}
+        #: Callbacks that were requested, by key.
+        self.callbacks: Dict[str, Dict[str, Any]] = {}
         #: The data of the application as of the last read, and the last writes.
         self.data: Dict[str, bytes] = {}
         #: Whether a hook has announced that the unit stops, and none has begun a new life.
@@ -268,6 +270,7 @@ SHAPES: Dict[str, Any] = {
     "pushes": dict,
     "faults": dict,
     "operations": dict,
+    "callbacks": dict,
     "data": dict,
     "application_set": list,
     "stopping": bool,
@@ -302,6 +305,7 @@ SHAPES_OF_MEMBERS: Dict[str, Dict[str, Any]] = {
         "begun": bool,
         "pushed": bool,
     },
+    "callbacks": {"due": _NUMBER, "reason": str},
     "spool": {
         "identity": list,
         "method": str,
@@ -311,7 +315,14 @@ SHAPES_OF_MEMBERS: Dict[str, Dict[str, Any]] = {
     },
 }
 #: Fields that a record of an earlier version does not have.
-LATER_FIELDS = ("application_set", "stopping", "registered", "updated", "distances")
+LATER_FIELDS = (
+    "application_set",
+    "stopping",
+    "registered",
+    "updated",
+    "distances",
+    "callbacks",
+)
 #: Identities of the calls that describe the present.
 CURRENT = ("pull", "application", "register", "stopping")
 

@@ -197,6 +197,21 @@ class StatusReporter:
             statuses.append(_charm.make(known, message, {"kept": True}))
         return statuses
 
+    # Another hook.
+
+    def later(self, seconds: float, reason: str = "", key: str = "") -> None:
+        """Requests a hook in so many seconds (1 s to 7 days): `bellwether attend` starts it.
+
+        Another request with the same key replaces it. It ends with the first hook that begins
+        after its time and ends well, unless that hook requests it again.
+        """
+        if math.isnan(float(seconds)):
+            raise ValueError("a hook comes after a number of seconds, not {!r}".format(seconds))
+        after = min(max(float(seconds), 1.0), 7 * 86400.0)
+        key, reason = _texts.name(key), _texts.public(reason, _texts.NAME_BYTES_MAX)
+        self._end.request(key, after, reason)
+        self.flush()
+
     # Errors and work.
 
     def attempt(

@@ -1,0 +1,222 @@
+"""A hook that a charm requests for later: hooks as processes, and `attend` starts one of them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+from charm import MODEL, OpsCase
+from hooks import Unit
+from server import DEADLINE, binary, wait_for
+
+NAMES = {"application": "web", "namespace": MODEL, "unit": "web/0"}
+METHOD = "/bellwether.v1.WorkerService/RequestCallback"
+#: The hook writes the facts of the event that started it.
+NOTES = """
+import os
+facts = [os.environ.get("BELLWETHER_" + name, "") for name in ("EVENT", "KEY", "REASON")]
+with open("notes", "a") as file:
+    file.write("|".join(facts) + "\\n")
+"""
+
+
+class Between(BaseHTTPRequestHandler):
+    """Passes calls on to a server, notes requests of callbacks, and may hide the method."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        path = self.path
+        if path == METHOD:
+            self.server.seen.append(json.loads(body.decode()))
+            if not self.server.has_callbacks:
+                # What a server without the method answers.
+                path += "ToCome"
+        call = urllib.request.Request(self.server.behind + path, body)
+        call.add_header("Content-Type", "application/json")
+        try:
+            with urllib.request.urlopen(call) as answer:
+                self.give(answer.status, answer.read())
+        except urllib.error.HTTPError as error:
+            self.give(error.code, error.read())
+
+    def give(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class Later(OpsCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.charm = Unit(Path(temporary.name) / "charm")
+
+    def hook(self, address, body="", hook="config-changed", **variables):
+        code, said, _, _ = self.charm.run(hook, address, BODY=body, **variables)
+        self.assertEqual(code, 0, said)
+
+    def state(self):
+        [path] = self.charm.folder.glob(".bellwether-*.json")
+        return json.loads(path.read_text())
+
+    def change(self, name, change):
+        """Changes what the unit remembers."""
+        [path] = self.charm.folder.glob(".bellwether-*.json")
+        state = json.loads(path.read_text())
+        change(state[name])
+        path.write_text(json.dumps(state))
+
+    def is_over(self, name, seconds=3600.0):
+        """Lets the time of a callback pass, as the unit sees it."""
+
+        def passed(callbacks):
+            callbacks[name]["due"] -= seconds
+
+        self.change("callbacks", passed)
+
+    def is_requested(self, server, key):
+        """Returns whether the server has a callback, and cancels it."""
+        with server.client() as client:
+            return client.request_callback(key=key, **NAMES)["changed"]
+
+    def between(self, server, has_callbacks=True):
+        between = ThreadingHTTPServer(("127.0.0.1", 0), Between)
+        between.behind, between.has_callbacks = server.address, has_callbacks
+        between.seen = []
+        Thread(target=between.serve_forever, daemon=True).start()
+        self.addCleanup(between.server_close)
+        self.addCleanup(between.shutdown)
+        return between, "http://127.0.0.1:{}".format(between.server_address[1])
+
+    def test_attend_starts_the_requested_hook_which_ends_the_request(self):
+        server = self.start(durable=True)
+        self.hook(server.address, 'self.status.later(1, "the volume attaches", "volume")')
+        script = self.charm.folder / "on-event"
+        script.write_text("#!/bin/sh\ncd {} && exec {} src/charm.py\n".format(
+            self.charm.folder, sys.executable
+        ))
+        script.chmod(0o755)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("BELLWETHER_")}
+        environment.update(
+            BODY=NOTES,
+            BELLWETHER_SERVER=server.address,
+            JUJU_CHARM_DIR=str(self.charm.folder),
+            JUJU_DISPATCH_PATH="hooks/update-status",
+            JUJU_MODEL_NAME=MODEL,
+            JUJU_UNIT_NAME="web/0",
+            JUJU_VERSION="3.6.0",
+            PATH="{}:{}".format(self.charm.folder / "bin", os.environ["PATH"]),
+            PYTHONPATH=os.pathsep.join(self.charm.path),
+        )
+        command = [binary(), "attend", "web/0", "--exec", "--", str(script)]
+        attend = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: self.state()["callbacks"] == {}, "the end of the request")
+            notes = (self.charm.folder / "notes").read_text()
+            self.assertEqual(notes, "callback-due|volume|the volume attaches\n")
+            self.assertFalse(self.is_requested(server, "volume"))
+        finally:
+            attend.send_signal(signal.SIGTERM)
+            self.assertEqual(attend.wait(DEADLINE), 0)
+
+    def test_the_first_good_hook_after_the_time_ends_it_and_no_other(self):
+        server = self.start()
+        request = 'self.status.later(3600, "again", "k")'
+        self.hook(server.address, request)
+        self.hook(server.address, hook="update-status")
+        self.assertEqual(list(self.state()["callbacks"]), ["k"], "before its time")
+        self.is_over("k")
+        code, said, _, _ = self.charm.run("start", server.address)
+        self.assertNotEqual(code, 0, said)
+        self.assertEqual(list(self.state()["callbacks"]), ["k"], "by a hook that fails")
+        self.hook(server.address, request)
+        self.assertEqual(list(self.state()["callbacks"]), ["k"], "by one that requests it again")
+        self.assertGreater(self.state()["callbacks"]["k"]["due"], time.time() + 3000)
+        self.assertTrue(self.is_requested(server, "k"))
+        self.hook(server.address, request)
+        self.is_over("k")
+        self.hook(server.address, hook="update-status")
+        self.assertEqual(self.state()["callbacks"], {})
+        self.assertFalse(self.is_requested(server, "k"))
+
+    def test_a_unit_that_lost_its_record_ends_what_started_the_hook(self):
+        server = self.start()
+        facts = {"BELLWETHER_EVENT": "callback-due", "BELLWETHER_KEY": "k"}
+        for more, is_left in [({}, False), ({"BELLWETHER_COMPONENT": "db"}, True)]:
+            self.hook(server.address, 'self.status.later(3600, "again", "k")')
+            [path] = self.charm.folder.glob(".bellwether-*.json")
+            path.unlink()
+            self.hook(server.address, hook="update-status", **dict(facts, **more))
+            self.assertEqual(self.is_requested(server, "k"), is_left)
+
+    def test_a_request_that_waited_is_due_when_it_was_said_to(self):
+        server = self.start(durable=True)
+        self.hook(server.address)
+        server.kill()
+        self.hook(server.address, 'self.status.later(3600, "password=abc \\x00", "k")')
+
+        def sooner(spool):
+            for one in spool:
+                one["said"] -= 600
+
+        self.change("spool", sooner)
+        server.start()
+        between, address = self.between(server)
+        self.hook(address)
+        [seen] = between.seen
+        self.assertAlmostEqual(float(seen["after"][:-1]), 3000, delta=60)
+        self.assertEqual((seen["key"], seen["reason"]), ("k", "password=*** \ufffd"))
+        self.assertEqual(self.state()["spool"], [])
+
+    def test_an_end_takes_the_place_of_a_request_that_waits(self):
+        server = self.start(durable=True)
+        self.hook(server.address)
+        server.kill()
+        self.hook(server.address, 'self.status.later(3600, "again", "k")')
+        self.is_over("k")
+        server.start()
+        between, address = self.between(server)
+        self.hook(address)
+        self.assertEqual([one.get("after") for one in between.seen], [None])
+
+    def test_an_older_server_makes_a_hook_neither_fail_nor_complain(self):
+        server = self.start()
+        between, address = self.between(server, has_callbacks=False)
+        for _ in range(2):
+            self.hook(address, 'self.status.later(30, "again")')
+        self.assertEqual(len(between.seen), 2)
+        self.assertEqual(self.state()["spool"], [])
+        lines = self.charm.given("juju-log").decode().splitlines()
+        said = [line for line in lines if "callback" in line]
+        self.assertTrue(said)
+        self.assertEqual([line for line in said if not line.startswith("--log-level DEBUG")], [])
+
+    def test_times_are_kept_within_their_bounds(self):
+        server = self.start()
+        between, address = self.between(server)
+        body = "for number in (-1, 0.2, 1e12, float('inf')): self.status.later(number, key='k')"
+        self.hook(address, body)
+        self.assertEqual([one["after"] for one in between.seen], ["1s", "1s", "604800s", "604800s"])
+        body = "try: self.status.later(float('nan'))\nexcept ValueError: pass\nelse: raise KeyError"
+        self.hook(address, body)
+        self.assertEqual(len(between.seen), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
