@@ -112,7 +112,8 @@ class Packages(unittest.TestCase):
         (installed,) = self.folder.iterdir()
         names = {path.relative_to(installed).as_posix() for path in installed.rglob("*")}
         for name in ["LICENSE", "THIRD-PARTY-LICENSES.txt", "bellwether.toml", "man/bellwether.1",
-                     "man/bellwether-status.1", "completions/bellwether.bash", "completions/bellwether.zsh"]:
+                     "man/bellwether-status.1", "completions/bellwether.bash", "completions/bellwether.zsh",
+                     "python/bellwether_client.py"]:
             self.assertIn(name, names)
         self.assertIn("statically linked", run("ldd", installed / "bellwether"))
         run("bash", "-n", installed / "completions/bellwether.bash")

@@ -1,4 +1,4 @@
-"""The package as one file: it is fresh and passes the tests; and the wheel and the sdist."""
+"""The package as one file, which passes the tests of the package; and the wheel and the sdist."""
 
 import importlib.util
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from server import ROOT, binary
 
+VENDOR = ROOT / "tools" / "vendor.py"
 SAME = ["test_methods", "test_calls", "test_watch", "test_security"]
 SAME += ["test_ops"] if importlib.util.find_spec("ops") else []
 
@@ -30,17 +31,19 @@ def run(*command, cwd=ROOT / "tests", **variables):
 
 
 class Vendored(unittest.TestCase):
-    def test_the_file_is_what_the_package_is(self):
-        code, said = run(str(ROOT / "tools" / "vendor.py"), "--check")
-        self.assertEqual(code, 0, said)
+    def test_a_command_without_a_file_says_what_to_give(self):
+        for given in [(), ("--check",), ("a.py", "b.py")]:
+            code, said = run(str(VENDOR), *given)
+            self.assertEqual(code, 1, said)
+            self.assertIn("usage: vendor.py FILE", said)
 
     def test_the_file_passes_the_tests_of_the_package(self):
         binary()
         with tempfile.TemporaryDirectory() as folder:
             # The file alone: nothing of the package can be found beside it.
-            alone = Path(folder) / "bellwether_client.py"
-            alone.write_bytes((ROOT / "vendored" / "bellwether_client.py").read_bytes())
-            given = {"BELLWETHER_PACKAGE": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+            alone = Path(folder) / "lib" / "bellwether_client.py"
+            self.assertEqual(run(str(VENDOR), str(alone)), (0, ""))
+            given = {"BELLWETHER_PACKAGE": str(alone.parent), "PYTHONDONTWRITEBYTECODE": "1"}
             where = "import server, bellwether_client; print(bellwether_client.__file__)"
             self.assertEqual(run("-c", where, **given), (0, "{}\n".format(alone)))
             code, said = run("-m", "unittest", *SAME, **given)

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Writes the package as one file, for the `lib` folder of a charm that takes no packages.
 
-usage: vendor.py [--check]
+usage: vendor.py FILE
 
-With --check nothing is written; the exit code is 1 if vendored/bellwether_client.py is not what the
-package is. Each module of the package is a function in the file, so that its names stay its own,
-and `import bellwether_client.ops` works as with the package.
+A charm has it as lib/bellwether_client.py. Each module of the package is a function in the file, so
+that its names stay its own, and `import bellwether_client.ops` works as with the package.
 """
 
 import ast
@@ -14,7 +13,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "bellwether_client"
-VENDORED = ROOT / "vendored" / "bellwether_client.py"
 #: The modules, each after those that it imports. The types of the messages are left out.
 MODULES = (
     "_secrets",
@@ -142,13 +140,11 @@ def made():
 
 
 def main():
-    text = made()
-    if VENDORED.exists() and VENDORED.read_text(encoding="utf-8") == text:
-        return
-    if "--check" in sys.argv:
-        sys.exit("{} is not what the package is; run {}".format(VENDORED.name, Path(__file__).name))
-    VENDORED.parent.mkdir(exist_ok=True)
-    VENDORED.write_text(text, encoding="utf-8")
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    file = Path(sys.argv[1])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(made(), encoding="utf-8")
 
 
 if __name__ == "__main__":
