@@ -2,6 +2,7 @@
 
 use bellwether::domain::classify::finding::Class;
 use bellwether::domain::command::Command;
+use bellwether::domain::level::Level;
 use bellwether::domain::limits::OPERATION_EVENTS_MAX;
 use bellwether::domain::name::OperationId;
 use bellwether::domain::operation::command::{
@@ -12,7 +13,7 @@ use bellwether::domain::operation::{Operation, Reason, State};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
 
-use crate::case::{Case, failure, new_operation, seconds, time, unit};
+use crate::case::{Case, failure, new_operation, push, seconds, time, unit};
 
 pub fn id() -> OperationId {
     OperationId::new("up-v2").unwrap()
@@ -152,7 +153,7 @@ fn an_operation_stops_when_its_holder_releases_it() {
 #[test]
 fn an_operation_succeeds_when_its_last_holder_completes_it() {
     let done = |state| (state, State::Succeeded);
-    let leads = ["running", "interrupted", "cancelling", "late"].map(done);
+    let leads = ["running", "interrupted", "waiting", "cancelling", "late"].map(done);
     check("complete", |fence| OperationAction::Complete { fence }, &leads, &["succeeded"]);
 }
 
@@ -245,6 +246,37 @@ fn an_operation_without_a_holder_is_completed_by_its_last_one_alone() {
         call(&mut case, last, complete()).unwrap();
         assert_eq!(operation(&case).state, State::Succeeded);
     }
+}
+
+/// The worker does not hold the operation in the pause, so a failure there is no attempt.
+#[test]
+fn work_that_is_done_in_the_pause_after_a_failure_is_done() {
+    let mut case = begun_as("web/0", new_operation());
+    // A unit that exists is called back.
+    case.run(push("web/0", Level::Active, None));
+    let failed = |retry_after| OperationAction::Fail {
+        fence: 1,
+        failure: failure(Class::Unclassified),
+        touched: true,
+        retry_after,
+    };
+    case.at(2);
+    call(&mut case, "web/0", failed(Some(seconds(60)))).unwrap();
+    assert_eq!(case.unit("web/0").callbacks.len(), 1);
+    case.at(20);
+    let before = operation(&case).clone();
+    assert_eq!((before.attempts_failed, before.retry_time), (1, Some(time(62))));
+    call(&mut case, "web/0", failed(None)).unwrap_err();
+    call(&mut case, "web/0", acquire(false, PayloadState::Intact)).unwrap_err();
+    assert_eq!(*operation(&case), before, "neither shorter nor one more attempt");
+    let done = || OperationAction::Complete { fence: 1 };
+    let refused = call(&mut case, "web/1", done()).unwrap_err();
+    assert!(matches!(refused, Rejected::Operation(Refused::StaleFence { .. })), "{refused}");
+    call(&mut case, "web/0", done()).unwrap();
+    let after = operation(&case);
+    assert_eq!((after.state, after.attempts_failed), (State::Succeeded, 0));
+    assert_eq!(after.retry_time, None);
+    assert!(case.unit("web/0").callbacks.is_empty(), "no retry of what is done");
 }
 
 /// The progress of the attempt before was unknown; that of this one is not.

@@ -19,6 +19,7 @@
 //! | T13 | VERIFYING | verify: undetermined | BLOCKED | RUNNING if deterministic |
 //! | T14 | RUNNING INTERRUPTED CANCELLING | complete | SUCCEEDED | counters 0 |
 //! | T14 | FAILED by its deadline or by interruptions | complete | SUCCEEDED | likewise |
+//! | T14 | RETRY_WAIT | complete, due or not | SUCCEEDED | likewise |
 //! | T15 | RUNNING VERIFYING | fail, not counted | RETRY_WAIT | |
 //! | T16 | the same | fail | RETRY_WAIT | attempts_failed + 1 |
 //! | T17 | the same | fail, at the maximum | FAILED | |
@@ -138,12 +139,12 @@ impl Operation {
     }
 
     /// T14, T23: the work is done. The report is accepted from a holder whose time ran out if no
-    /// other worker acquired the operation since, and from one that had finished when it was asked
-    /// to stop. A repetition is no error.
+    /// other worker acquired the operation since, from one that had finished when it was asked to
+    /// stop, and from one that did the work after its attempt had failed. A repetition is no error.
     pub fn complete(&mut self, call: Call<'_>, fence: u64) -> Result<(), Refused> {
         self.has_fence(call, fence)?;
         match (self.state, self.reason) {
-            (State::Running | State::Interrupted | State::Cancelling, _)
+            (State::Running | State::Interrupted | State::RetryWait | State::Cancelling, _)
             | (State::Failed, Reason::DeadlineExceeded | Reason::InterruptionsExhausted) => {}
             (State::Succeeded, _) => return Ok(()),
             (State::Verifying, _) => {

@@ -192,6 +192,13 @@ class Courier:
     def _complete(self, entry: Entry) -> None:
         """Completes an operation that has no holder at the server."""
         names = {name: entry["request"][name] for name in ("unit", "operation_id")}
+        last_fence = entry["request"].get("last_fence", 0)
+        if last_fence:
+            try:
+                self.call("complete_operation", fence=last_fence, **names)
+                return
+            except (errors.Aborted, errors.FailedPrecondition) as error:
+                logger.debug("the last attempt does not complete the operation: %s", error)
         try:
             held = self.call("acquire_operation", **names)
             self.call("complete_operation", fence=held["operation"]["fence"], **names)

@@ -741,7 +741,8 @@ class Methods:
         timeout: Optional[float] = None,
     ) -> messages.CompleteOperationResponse:
         """Reports that the work is done: SUCCEEDED. Also accepted after the lease or the deadline
-        has passed, if no other unit acquired the operation. STALE_FENCE (ABORTED).
+        has passed, and in RETRY_WAIT, due or not, if no other unit acquired the operation.
+        STALE_FENCE (ABORTED).
         """
         request = {
             "application": application,

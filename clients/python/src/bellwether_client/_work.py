@@ -142,6 +142,11 @@ def _id_end(unit: str, unique: str) -> str:
     return "-{}-{}".format(unit.replace("/", "-")[:80], unique)
 
 
+def _let_go(record: Dict[str, Any]) -> None:
+    """Notes that this unit does not hold an operation any more, and the fence that it had."""
+    record["last_fence"], record["fence"] = record["fence"] or record.get("last_fence", 0), 0
+
+
 def open_operations(courier: Courier, listed: List[Any]) -> Dict[str, Dict[str, Any]]:
     """Returns the records of the operations at the server that this package began, by name."""
     found = {}
@@ -161,6 +166,7 @@ def open_operations(courier: Courier, listed: List[Any]) -> Dict[str, Dict[str, 
             "progress": whole["progress"],
             # A hook of this unit that held the operation is over.
             "fence": whole["fence"] if whole["holder"] == whole["unit"] else 0,
+            "last_fence": whole["fence"],
             "begun": True,
             "pushed": False,
         }
@@ -230,6 +236,7 @@ class Operation:
                 "checkpoint": b"",
                 "progress": "",
                 "fence": 0,
+                "last_fence": 0,
                 "begun": False,
                 "pushed": False,
             }
@@ -246,17 +253,21 @@ class Operation:
     ) -> None:
         record = self._record
         if error is None:
-            self._end(record, "complete_operation", {"fence": record["fence"]})
+            done = {"fence": record["fence"]}
+            if not record["fence"]:
+                # Of the last attempt: the server takes it while no attempt is due, too.
+                done["last_fence"] = record.get("last_fence", 0)
+            self._end(record, "complete_operation", done)
             del self._reporter.state.operations[self.name]
         elif isinstance(error, Exception):
             report = dict(public_report(error), component="operation", target=self.name)
             request = {"fence": record["fence"], "error": report, "touched": True}
             self._end(record, "fail_operation", request)
-            record["fence"] = 0
+            _let_go(record)
             record["progress"] = _texts.public(report["message"], PROGRESS_BYTES_MAX)
         else:
             self._end(record, "release_operation", {"fence": record["fence"]})
-            record["fence"] = 0
+            _let_go(record)
         self._reporter.save()
 
     def _hold(self) -> None:
@@ -271,7 +282,8 @@ class Operation:
             if record["fence"]:
                 # The process that had this fence is gone: hooks of a unit run one at a time.
                 courier.call("release_operation", fence=record["fence"], **names)
-            record["fence"], was_begun, record["begun"] = 0, record["begun"], True
+            _let_go(record)
+            was_begun, record["begun"] = record["begun"], True
             begun = courier.call(
                 "begin_operation",
                 kind=self._kind,
@@ -284,6 +296,7 @@ class Operation:
             )
             if not begun["begun"]:
                 was_begun = True
+                record["last_fence"] = begun["operation"]["fence"]
                 begun = courier.call("acquire_operation", **names)
             record["fence"] = begun["operation"]["fence"]
         except errors.Error as error:

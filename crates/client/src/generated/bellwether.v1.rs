@@ -4260,8 +4260,8 @@ pub mod operation_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Reports that the work is done: SUCCEEDED. Also accepted after the lease or the deadline has passed, if no other
-        /// unit acquired the operation. STALE_FENCE (ABORTED).
+        /// Reports that the work is done: SUCCEEDED. Also accepted after the lease or the deadline has passed, and in
+        /// RETRY_WAIT, due or not, if no other unit acquired the operation. STALE_FENCE (ABORTED).
         pub async fn complete_operation(
             &mut self,
             request: impl tonic::IntoRequest<super::CompleteOperationRequest>,

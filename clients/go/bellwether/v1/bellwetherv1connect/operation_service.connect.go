@@ -89,8 +89,8 @@ type OperationServiceClient interface {
 	// Reports that the holder stopped on purpose: INTERRUPTED, and nothing is counted. A cancelled operation becomes
 	// ABANDONED. Call it only after the work has stopped. STALE_FENCE (ABORTED).
 	ReleaseOperation(context.Context, *connect.Request[v1.ReleaseOperationRequest]) (*connect.Response[v1.ReleaseOperationResponse], error)
-	// Reports that the work is done: SUCCEEDED. Also accepted after the lease or the deadline has passed, if no other
-	// unit acquired the operation. STALE_FENCE (ABORTED).
+	// Reports that the work is done: SUCCEEDED. Also accepted after the lease or the deadline has passed, and in
+	// RETRY_WAIT, due or not, if no other unit acquired the operation. STALE_FENCE (ABORTED).
 	CompleteOperation(context.Context, *connect.Request[v1.CompleteOperationRequest]) (*connect.Response[v1.CompleteOperationResponse], error)
 	// Reports that an attempt failed. The class of the error determines the new state: RETRY_WAIT, BLOCKED or FAILED;
 	// class INTERRUPTED acts as a release. STALE_FENCE (ABORTED). Further errors: MESSAGE_TOO_LONG (INVALID_ARGUMENT).
@@ -283,8 +283,8 @@ type OperationServiceHandler interface {
 	// Reports that the holder stopped on purpose: INTERRUPTED, and nothing is counted. A cancelled operation becomes
 	// ABANDONED. Call it only after the work has stopped. STALE_FENCE (ABORTED).
 	ReleaseOperation(context.Context, *connect.Request[v1.ReleaseOperationRequest]) (*connect.Response[v1.ReleaseOperationResponse], error)
-	// Reports that the work is done: SUCCEEDED. Also accepted after the lease or the deadline has passed, if no other
-	// unit acquired the operation. STALE_FENCE (ABORTED).
+	// Reports that the work is done: SUCCEEDED. Also accepted after the lease or the deadline has passed, and in
+	// RETRY_WAIT, due or not, if no other unit acquired the operation. STALE_FENCE (ABORTED).
 	CompleteOperation(context.Context, *connect.Request[v1.CompleteOperationRequest]) (*connect.Response[v1.CompleteOperationResponse], error)
 	// Reports that an attempt failed. The class of the error determines the new state: RETRY_WAIT, BLOCKED or FAILED;
 	// class INTERRUPTED acts as a release. STALE_FENCE (ABORTED). Further errors: MESSAGE_TOO_LONG (INVALID_ARGUMENT).
