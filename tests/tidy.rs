@@ -37,6 +37,37 @@ const CLIENT_LAYERS: &[&[&str]] = &[
     &["watch", "worker"],
 ];
 
+/// The floors of a layer, lowest first: `src/<layer>/mod.rs` shows the same picture.
+const FLOORS: &[(&str, &[&[&str]])] = &[
+    (
+        "src/domain/",
+        &[
+            &["word"],
+            &["level"],
+            &["classify"],
+            &["model"],
+            &["draft"],
+            &["rules"],
+            &["derive", "replay"],
+        ],
+    ),
+    (
+        "src/service/",
+        &[
+            &["descriptor", "log_limit", "offload", "protobuf", "scalars"],
+            &["code"],
+            &["caller"],
+            &["method"],
+            &["edge"],
+            &["call"],
+            &["convert"],
+            &["web"],
+            &["options"],
+            &["grpc", "ops"],
+        ],
+    ),
+];
+
 /// Modules that may name generated wire types.
 const WIRE: &[&str] = &["service", "app", "cli"];
 
@@ -68,7 +99,7 @@ const DOMAIN_STD_BANNED: &[&str] = &[
 ];
 
 /// Where the domain may have a hash map: it looks things up there, and lists nothing by it.
-const DOMAIN_LOOKUPS: &[&str] = &["src/domain/index.rs", "src/domain/status/set.rs"];
+const DOMAIN_LOOKUPS: &[&str] = &["src/domain/model/index.rs", "src/domain/model/status/set.rs"];
 
 /// What precedes a module of tests, and one of tests for other crates.
 const TESTS: &[&str] = &["#[cfg(test)]", r#"#[cfg(any(test, feature = "testing"))]"#];
@@ -95,7 +126,7 @@ type Rule = fn(&Source) -> Vec<String>;
 
 /// For the code under `src/`.
 const SERVER_RULES: &[Rule] =
-    &[layers, wire_at_the_edge, domain_is_pure, draft_has_one_home, no_store_inherits];
+    &[layers, floors, wire_at_the_edge, domain_is_pure, draft_has_one_home, no_store_inherits];
 
 /// For the code under `crates/client/src/`.
 const CLIENT_RULES: &[Rule] = &[client_layers];
@@ -223,6 +254,37 @@ fn word_at(text: &str) -> &str {
 /// `crate::x` points down.
 fn layers(file: &Source) -> Vec<String> {
     points_down(file, LAYERS, &file.module)
+}
+
+/// Within a layer, a file names only floors below its own.
+fn floors(file: &Source) -> Vec<String> {
+    let Some((folder, table)) = FLOORS.iter().find(|(folder, _)| file.path.starts_with(folder))
+    else {
+        return Vec::new();
+    };
+    let path = &file.path;
+    let module = first_module(&path[folder.len()..]);
+    if module == "mod" {
+        return Vec::new();
+    }
+    let Some(own) = layer_in(table, module) else {
+        return vec![format!("{path}: `{module}` is on no floor")];
+    };
+    let layer = format!("crate::{}::", file.module);
+    let mut errors = Vec::new();
+    for (number, line) in file.code() {
+        for (at, import) in line.match_indices(&layer) {
+            let name = word_at(&line[at + import.len()..]);
+            let is_type = name.starts_with(char::is_uppercase) || name.is_empty();
+            match layer_in(table, name) {
+                _ if name == module || is_type => (),
+                Some(other) if other < own => (),
+                Some(_) => errors.push(format!("{path}:{number}: imports upward: {name}")),
+                None => errors.push(format!("{path}:{number}: {name} is on no floor")),
+            }
+        }
+    }
+    errors
 }
 
 fn client_layers(file: &Source) -> Vec<String> {
@@ -524,6 +586,10 @@ const FAULTS: &[(Rule, &str, &str, &str)] = &[
     (layers, "src/store/a.rs", "use super::super::app;", ":1: write `crate::`"),
     (layers, "src/extra.rs", "", ": module `extra` is in no layer"),
     (wire_at_the_edge, "src/store.rs", "use crate::proto::v1;", ":1: wire types stay at the edge"),
+    (floors, "src/domain/model/a.rs", "use crate::domain::draft::D;", ":1: imports upward: draft"),
+    (floors, "src/domain/rules/a.rs", "use crate::domain::unit::Unit;", ":1: unit is on no floor"),
+    (floors, "src/domain/rules/a.rs", "use crate::domain::model::unit::Unit;", ""),
+    (floors, "src/service/caller/a.rs", "use crate::service::code::ApiError;", ""),
     (wire_at_the_edge, "src/service/a.rs", "use crate::proto::v1;", ""),
     (client_layers, "crates/client/src/link.rs", "use crate::error::A;\nuse crate::link::B;", ""),
     (client_layers, "crates/client/src/link.rs", "crate::watch::A", ":1: imports upward: watch"),

@@ -21,11 +21,11 @@ use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, LostUnits, Policy};
 use bellwether::domain::revision::Revision;
+use bellwether::domain::silence::lose_unit;
 use bellwether::domain::status::Kind;
 use bellwether::domain::status::report::{Details, Report};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::Reporter;
-use bellwether::domain::unit::silence::lose_unit;
 use serde::Deserialize;
 
 #[path = "vectors/operations.rs"]

@@ -15,11 +15,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::app::{AppState, ApplicationNotFound};
+use crate::domain::app::AppState;
 use crate::domain::command::Request;
-use crate::domain::limits::Limits;
-use crate::domain::name::AppName;
-use crate::domain::quota::LimitExceeded;
+use crate::domain::limits::{LimitExceeded, Limits};
+use crate::domain::name::{AppName, ApplicationNotFound};
 use crate::domain::request::{Outcome, RequestId};
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;

@@ -1,15 +1,15 @@
 //! Derivation of the status of an application: the winning contribution, the deciding rule, and the
 //! beaten contributions.
 
-use crate::domain::app::AppState;
-use crate::domain::contribution::{Words, override_status, words};
-use crate::domain::leadership::status::{ApplicationStatus, Mode};
-use crate::domain::name::UnitName;
-use crate::domain::operation::words::SUCCESS_PRECEDENCE;
-use crate::domain::rank::{Criterion, Origin, Rank, compare};
-use crate::domain::status::place::PlaceInSet;
-use crate::domain::status::{Freshness, Status};
-use crate::domain::time::Timestamp;
+use crate::domain::model::app::AppState;
+use crate::domain::model::contribution::{Words, override_status, words};
+use crate::domain::model::leadership::status::{ApplicationStatus, Mode};
+use crate::domain::model::name::UnitName;
+use crate::domain::model::operation::words::SUCCESS_PRECEDENCE;
+use crate::domain::model::rank::{Criterion, Origin, Rank, compare};
+use crate::domain::model::status::place::PlaceInSet;
+use crate::domain::model::status::{Freshness, Status};
+use crate::domain::model::time::Timestamp;
 
 /// Returns the reason why `other` lost against `winner`, as text.
 pub fn beaten_by(winner: &Rank, other: &Rank) -> String {

@@ -4,65 +4,43 @@
 //! same state and the same commands give the same transitions on every replica, and replaying a
 //! transition gives the same state.
 //!
-//! - The write path: [`apply`](apply::apply) a command to a [`Draft`](draft::Draft), or let time
-//!   [`expire`](expire::expire) records that are due.
-//! - A draft ends in a [`Transition`](transition::Transition); once it is committed,
-//!   [`AppState::replay`](app::AppState::replay) applies it to the state.
-//! - The read path: [`derive`](derive::derive) returns the winner and the reasons;
-//!   [`rank::compare`] is the rule.
+//! ```text
+//!              AppState          Draft                 Transition       AppState
+//!  command --> rules::apply --> changes in parts --> Draft::finish --> replay --> next state
+//!  time -----> rules::expire                                             |
+//!                                          derive: winner, reasons <-----'
+//! ```
 //!
-//! # Topics
+//! Each floor imports only those below it:
 //!
-//! Each topic is a folder. `mod.rs` has its types and the rules that need nothing else; `draft.rs`
-//! has its part of a draft, with private fields; `apply.rs`, and files named after a rule, change a
-//! draft; `refused.rs` has the reasons for which they refuse. No file imports one that imports it.
+//! | Floor | Folder | What it has |
+//! |---|---|---|
+//! | 5 | `derive`, `replay` | the winner and the reasons of a state; the state after a transition |
+//! | 4 | `rules` | what a command or time changes in a draft, and why it refuses |
+//! | 3 | `draft` | the changes of a batch on top of a state, a part for each topic |
+//! | 2 | `model` | the types of an application, and what follows from them alone |
+//! | 1 | `classify` | the class of an error: tables as data, and the rules of the operator |
+//!
+//! A topic (units, statuses, faults, operations, ...) has the same name on each floor: its types in
+//! `model/status/`, its part of a draft in `draft/status.rs`, its commands in `rules/status.rs`.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-// Values.
-pub mod bytes;
+// Words and levels, which the tables of errors need too.
 pub mod level;
-pub mod limits;
-pub mod message;
-pub mod name;
-pub mod outage;
-pub mod revision;
-pub mod severity;
-pub mod shown;
-pub mod time;
-pub mod usage;
 mod word;
 
-// Topics: types, rules and their tests.
 pub mod classify;
-pub mod damping;
-pub mod data;
-pub mod fault;
-pub mod history;
-pub mod leadership;
-pub mod operation;
-pub mod policy;
-pub mod request;
-pub mod status;
-pub mod unit;
-
-// The state of an application and what it is derived to.
-pub mod app;
-pub mod contribution;
-pub mod deadline;
-pub mod derive;
-pub mod index;
-pub mod rank;
-mod sorted;
-pub mod summary;
-
-// Commands and their way into a transition.
-pub mod apply;
-pub mod command;
-pub mod data_loss;
-pub mod delete;
 pub mod draft;
-pub mod expire;
-pub mod quota;
-pub mod rejected;
+mod model;
+mod rules;
+
+pub mod derive;
 pub mod replay;
-pub mod transition;
+
+// Other layers name a topic, not its floor.
+pub use self::model::{
+    app, bytes, command, contribution, data, deadline, fault, history, index, leadership, limits,
+    message, name, operation, outage, policy, rank, request, revision, severity, shown, status,
+    summary, time, transition, unit, usage,
+};
+pub use self::rules::{apply, data_loss, delete, expire, quota, rejected, silence};

@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::domain::app::{AppState, Due, Head};
-use crate::domain::bytes::Bytes;
-use crate::domain::contribution::{fault_rank, own_ranks, status_rank, unit_ranks};
-use crate::domain::fault::{Fault, FaultKey};
-use crate::domain::name::{AppName, OperationId, UnitName};
-use crate::domain::operation::Operation;
-use crate::domain::outage::Outages;
-use crate::domain::rank::Rank;
-use crate::domain::request::Remembered;
-use crate::domain::revision::Revision;
-use crate::domain::status::{Status, StatusKey};
-use crate::domain::time::Timestamp;
-use crate::domain::transition::{Transition, Write};
-use crate::domain::unit::Unit;
-use crate::domain::unit::presence::Presence;
+use crate::domain::model::app::{AppState, Due, Head};
+use crate::domain::model::bytes::Bytes;
+use crate::domain::model::contribution::{fault_rank, own_ranks, status_rank, unit_ranks};
+use crate::domain::model::fault::{Fault, FaultKey};
+use crate::domain::model::name::{AppName, OperationId, UnitName};
+use crate::domain::model::operation::Operation;
+use crate::domain::model::outage::Outages;
+use crate::domain::model::rank::Rank;
+use crate::domain::model::request::Remembered;
+use crate::domain::model::revision::Revision;
+use crate::domain::model::status::{Status, StatusKey};
+use crate::domain::model::time::Timestamp;
+use crate::domain::model::transition::{Transition, Write};
+use crate::domain::model::unit::Unit;
+use crate::domain::model::unit::presence::Presence;
 
 /// The stored records of one application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl AppState {
     }
 
     /// Takes over the outages of the store. All deadlines move by those after their begin
-    /// ([`Deadlines`](crate::domain::deadline::Deadlines)).
+    /// ([`Deadlines`](crate::domain::model::deadline::Deadlines)).
     pub fn note_outages(&mut self, outages: &Arc<Outages>) {
         if !Arc::ptr_eq(&self.outages, outages) {
             let is_same = self.outages == *outages;
@@ -350,7 +350,7 @@ impl AppState {
     }
 
     /// Returns the current deadline of an entry, if it still has one.
-    pub(super) fn deadline(&self, due: &Due) -> Option<Timestamp> {
+    pub(in crate::domain) fn deadline(&self, due: &Due) -> Option<Timestamp> {
         let deadlines = self.deadlines();
         match due {
             Due::Status(key) => deadlines.of_status(self.statuses.get(key)?),
@@ -365,13 +365,17 @@ impl AppState {
     }
 
     /// Returns the rank of a fault, if it contributes.
-    pub(super) fn rank_of_fault(&self, key: &Arc<FaultKey>) -> Option<Rank> {
+    pub(in crate::domain) fn rank_of_fault(&self, key: &Arc<FaultKey>) -> Option<Rank> {
         let fault = self.faults.get(key)?;
         fault_rank(&self.head, self.unit(&key.unit), key, fault)
     }
 
     /// Returns the rank of a status with this value, if it contributes.
-    pub(super) fn rank_as(&self, key: &Arc<StatusKey>, status: &Arc<Status>) -> Option<Rank> {
+    pub(in crate::domain) fn rank_as(
+        &self,
+        key: &Arc<StatusKey>,
+        status: &Arc<Status>,
+    ) -> Option<Rank> {
         status_rank(&self.head, self.unit(&key.unit), key, status)
     }
 
@@ -388,7 +392,7 @@ impl AppState {
 
     /// Builds the index and the deadlines from the records.
     fn rebuild(&mut self) {
-        self.index = super::index::Index::default();
+        self.index = crate::domain::model::index::Index::default();
         let units: Vec<UnitName> = self.units.keys().cloned().collect();
         units.iter().for_each(|unit| self.index_unit(unit));
         self.index_unit(&UnitName::application());

@@ -27,4 +27,4 @@ macro_rules! worded {
     };
 }
 
-pub(super) use worded;
+pub(in crate::domain) use worded;

@@ -44,13 +44,13 @@ mod protobuf;
 mod scalars;
 pub mod web;
 
+pub use caller::{STREAM_SHARE, WatchLimits};
 pub use convert::PAGE_BYTES_MAX;
 #[cfg(any(test, feature = "testing"))]
 pub use convert::probe;
 pub use convert::rules::ErrorRules;
 pub use convert::severity;
 pub use grpc::handlers::About;
-pub use grpc::watch::{Limits as WatchLimits, STREAM_SHARE};
 pub use options::{CONNECTION_SHARE, Options};
 
 /// The parts of the server that the handlers use.

@@ -5,8 +5,7 @@ use std::time::Duration;
 use prost_reflect::DescriptorPool;
 
 use super::call::intake;
-use super::caller::{self, outgoing};
-use super::grpc::watch::{Limits as WatchLimits, STREAM_SHARE};
+use super::caller::{self, STREAM_SHARE, WatchLimits, outgoing};
 use super::{edge, web};
 use crate::proto;
 

@@ -1,6 +1,8 @@
-//! The fields of an encoded message, read without its type.
+//! Protobuf without the types of messages: the fields of an encoded one, and times.
 
 use prost::encoding::{WireType, decode_key, decode_varint};
+
+use crate::domain::time::Timestamp;
 
 /// The value of a field on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,5 +84,13 @@ pub fn next_field_past_groups<'a>(bytes: &mut &'a [u8]) -> Option<(u32, WireValu
             }
         }
         *bytes = ahead;
+    }
+}
+
+/// Converts a timestamp.
+pub fn timestamp(time: Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp {
+        seconds: i64::try_from(time.millis() / 1000).unwrap_or(i64::MAX),
+        nanos: (time.millis() % 1000) as i32 * 1_000_000,
     }
 }

@@ -198,12 +198,12 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use crate::domain::damping::flapping::Swings;
-    use crate::domain::damping::{Damped, Flapping, Reported};
     use crate::domain::history::{Cause, StatusEvent, Subject};
     use crate::domain::level::Level;
     use crate::domain::name::{PartName, UnitName};
     use crate::domain::policy::Policy;
+    use crate::domain::status::damping::{Damped, Flapping, Reported};
+    use crate::domain::status::flapping::Swings;
     use crate::domain::status::place::PlaceInSet;
     use crate::domain::status::report::{Details, Report};
     use crate::domain::status::{Freshness, Kind, Status};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether::domain::app::{AppState, ApplicationNotFound};
+use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
 use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::delete::delete;
@@ -14,19 +14,19 @@ use bellwether::domain::leadership::Claim;
 use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
 use bellwether::domain::level::Level;
 use bellwether::domain::limits::{EXPIRED_PER_COMMIT_MAX, Limits};
-use bellwether::domain::name::{PartName, UnitName};
+use bellwether::domain::name::{ApplicationNotFound, PartName, UnitName};
 use bellwether::domain::policy::ConfigPatch;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
 use bellwether::domain::request::RequestId;
 use bellwether::domain::revision::Revision;
+use bellwether::domain::silence::lose_unit;
 use bellwether::domain::status::report::Report;
 use bellwether::domain::status::{Freshness, Kind, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
 use bellwether::domain::unit::presence::{ReplicaId, SessionId};
 use bellwether::domain::unit::refused::{IdentityError, IncarnationsUsedUp};
-use bellwether::domain::unit::silence::lose_unit;
 use bellwether::domain::unit::{Newcomer, Reporter, Unit};
 
 use crate::outages::outages;

@@ -87,7 +87,7 @@ fn a_cancellation_is_contact_in_a_session_alone() {
         let mut case = Case::new();
         case.run(Command::Connect(newcomer("web/0", None), crate::case::session(0)));
         case.commit(|draft| {
-            bellwether::domain::unit::silence::lose_unit(draft, &unit("web/0"));
+            bellwether::domain::silence::lose_unit(draft, &unit("web/0"));
         });
         let sender = Reporter { session, ..reporter("web/0") };
         assert_eq!(case.run(request_by(sender, "volume", None)).changed, is_back);

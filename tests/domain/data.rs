@@ -9,9 +9,8 @@ use bellwether::domain::data::DataPatch;
 use bellwether::domain::data::refused::{EtagMismatch, ValueTooLarge};
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::limits::{
-    DATA_BYTES_MAX, DATA_KEY_BYTES_MAX, DATA_KEYS_MAX, DATA_VALUE_BYTES_MAX,
+    DATA_BYTES_MAX, DATA_KEY_BYTES_MAX, DATA_KEYS_MAX, DATA_VALUE_BYTES_MAX, LimitExceeded,
 };
-use bellwether::domain::quota::LimitExceeded;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
 

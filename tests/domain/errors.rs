@@ -9,10 +9,9 @@ use bellwether::domain::command::{Command, Request};
 use bellwether::domain::fault::{Fault, FaultKey, NewError, Resolution, Stage};
 use bellwether::domain::history::{Cause, StatusEvent};
 use bellwether::domain::level::Level;
-use bellwether::domain::limits::{CALLBACKS_PER_UNIT_MAX, FaultSettings, Limits};
-use bellwether::domain::quota::LimitExceeded;
+use bellwether::domain::limits::{CALLBACKS_PER_UNIT_MAX, FaultSettings, LimitExceeded, Limits};
 use bellwether::domain::rejected::Rejected;
-use bellwether::domain::unit::silence::lose_unit;
+use bellwether::domain::silence::lose_unit;
 use bellwether::domain::unit::{Reporter, Topic};
 
 use crate::case::{Case, newcomer, part, push, reporter, seconds, session, time, unit};

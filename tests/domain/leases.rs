@@ -11,8 +11,8 @@ use bellwether::domain::name::UnitName;
 use bellwether::domain::policy::ConfigPatch;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
+use bellwether::domain::silence::lose_unit;
 use bellwether::domain::status::Kind;
-use bellwether::domain::unit::silence::lose_unit;
 
 use crate::case::{
     Case, configure, new_status, newcomer, push, reporter, seconds, session, stateless, time, unit,

@@ -12,10 +12,10 @@ use bellwether::domain::name::OperationId;
 use bellwether::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use bellwether::domain::policy::{Config, ConfigPatch, Latch, Policy, Scope};
 use bellwether::domain::replay::Records;
+use bellwether::domain::silence::lose_unit;
 use bellwether::domain::status::report::{Details, Report, advice};
 use bellwether::domain::status::{Freshness, Kind};
 use bellwether::domain::summary::Totals;
-use bellwether::domain::unit::silence::lose_unit;
 use bellwether::domain::usage::Usage;
 use serde_json::{Value, json};
 

@@ -6,9 +6,9 @@ use bellwether::domain::command::Command;
 use bellwether::domain::data_loss::mark_uncertain;
 use bellwether::domain::history::{Cause, StatusEvent};
 use bellwether::domain::level::Level;
+use bellwether::domain::silence::lose_unit;
 use bellwether::domain::status::Freshness;
 use bellwether::domain::unit::Newcomer;
-use bellwether::domain::unit::silence::lose_unit;
 
 use crate::case::{
     Case, handing_over, newcomer, pull, push, reporter, seconds, stateless, time, unit,

@@ -3,8 +3,8 @@
 
 use bellwether::domain::command::Command;
 use bellwether::domain::level::Level;
+use bellwether::domain::silence::lose_unit;
 use bellwether::domain::status::Kind;
-use bellwether::domain::unit::silence::lose_unit;
 
 use crate::case::{
     Case, handing_over, newcomer, push, reporter, seconds, session, stateless, time, unit,

@@ -4,7 +4,7 @@ use bellwether::domain::classify::finding::Class;
 use bellwether::domain::operation::command::{NewOperation, OperationAction, PayloadState};
 use bellwether::domain::operation::{Failure, Operation};
 use bellwether::domain::rank::Origin;
-use bellwether::domain::unit::silence::lose_unit;
+use bellwether::domain::silence::lose_unit;
 
 use crate::calls::{FOUND, acquire, begun_as, call, call_on, fail, found, id, operation};
 use crate::case::{Case, failure, new_operation, time, unit};

@@ -5,11 +5,11 @@ use bellwether::domain::level::Level;
 use bellwether::domain::name::UnitName;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::revision::Revision;
+use bellwether::domain::silence::lose_unit;
 use bellwether::domain::status::Kind;
 use bellwether::domain::unit::departure::Departure;
 use bellwether::domain::unit::presence::Presence;
 use bellwether::domain::unit::refused::IdentityError;
-use bellwether::domain::unit::silence::lose_unit;
 use bellwether::domain::unit::{Reporter, Topic};
 
 use crate::case::{

@@ -17,13 +17,13 @@ use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
 use bellwether::domain::request::{Outcome, Remembered, RequestId};
 use bellwether::domain::revision::Revision;
+use bellwether::domain::silence::lose_unit;
 use bellwether::domain::status::report::Report;
 use bellwether::domain::status::{Status, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
 use bellwether::domain::unit::presence::Presence;
 use bellwether::domain::unit::refused::IdentityError;
-use bellwether::domain::unit::silence::lose_unit;
 use bellwether::domain::unit::{Reporter, Unit};
 
 use crate::changes::millis;

@@ -1,4 +1,5 @@
-//! Circles of files: a file imports one that imports it, directly or through others.
+//! Circles of files, and rings of folders: a file, or the files of a folder, import one that
+//! imports it, directly or through others.
 //!
 //! `cargo test --test tidy circles -- --nocapture` prints the circles, and what it read. An import
 //! is a `use`, or a path from `crate::`, `super::` or `self::`. A re-export leads to the file that
@@ -100,6 +101,47 @@ impl Crate {
         }
         text
     }
+}
+
+impl Crate {
+    /// The imports between neighbours: the folders and files of one folder. The name of each is the
+    /// module that it is.
+    fn neighbours(&self) -> Crate {
+        let mut rooms = Crate::default();
+        for (module, imports) in &self.imports {
+            for other in imports.keys() {
+                if let Some((from, to)) = apart(module, other) {
+                    let path = format!("{module} -> {other}");
+                    rooms.imports.entry(from).or_default().insert(to, path);
+                }
+            }
+        }
+        rooms
+    }
+
+    /// The rings of neighbours, each with its imports, one a line.
+    fn rings(&self) -> Vec<String> {
+        let rooms = self.neighbours();
+        let shown = |ring: &Vec<&str>| {
+            let mut text = format!("{} import each other:\n", ring.join(", "));
+            for (from, imports) in rooms.imports.iter().filter(|(from, _)| ring.contains(&&***from))
+            {
+                for (to, path) in imports.iter().filter(|(to, _)| ring.contains(&&***to)) {
+                    writeln!(text, "  {from} -> {to}: {path}").expect("a String takes everything");
+                }
+            }
+            text
+        };
+        rooms.circles().iter().map(shown).collect()
+    }
+}
+
+/// The folders or files at which the ways to two modules part; nothing if one is within the other.
+fn apart(one: &str, other: &str) -> Option<(String, String)> {
+    let (ones, others): (Vec<_>, Vec<_>) = (one.split("::").collect(), other.split("::").collect());
+    let same = ones.iter().zip(&others).take_while(|(one, other)| one == other).count();
+    let upto = |parts: &[&str]| parts.get(..=same).map(|parts| parts.join("::"));
+    upto(&ones).zip(upto(&others))
 }
 
 /// The paths that one file names.
@@ -228,10 +270,13 @@ fn files_import_each_other_in_no_circle() {
     let files = repository();
     let code = code_of(&files);
     let (mut imports, mut circles) = (0, Vec::new());
-    for files in crates(&code).values() {
-        let read = Crate::read(files);
+    for (name, files) in crates(&code) {
+        let read = Crate::read(&files);
         imports += read.imports.values().map(BTreeMap::len).sum::<usize>();
         circles.extend(read.circles().iter().map(|circle| read.shown(circle)));
+        if name == "src/" {
+            circles.extend(read.rings());
+        }
     }
     println!("circles: {}", if circles.is_empty() { "none" } else { "found" });
     println!("{} files with {imports} imports of each other read", code.len());
@@ -246,6 +291,27 @@ fn circles_of(files: &[File]) -> Vec<String> {
     let files: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
     let read = Crate::read(&files.iter().collect::<Vec<_>>());
     read.circles().into_iter().map(|circle| circle.join(" ")).collect()
+}
+
+#[test]
+fn a_planted_ring_of_folders_is_named() {
+    let ring = |files: &[File]| {
+        let files: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
+        let read = Crate::read(&files.iter().collect::<Vec<_>>());
+        assert_eq!(read.circles().len(), 0, "no circle of files");
+        read.rings()
+    };
+    let one_way = ("src/a/x/one.rs", "use crate::a::y::Two;");
+    let found = ring(&[
+        one_way,
+        ("src/a/x/other.rs", ""),
+        ("src/a/y/mod.rs", ""),
+        ("src/a/y/back.rs", "use crate::a::x::other::Other;"),
+    ]);
+    let text = "a::x, a::y import each other:\n  a::x -> a::y: a::x::one -> a::y\n  \
+                a::y -> a::x: a::y::back -> a::x::other\n";
+    assert_eq!(found, [text]);
+    assert!(ring(&[one_way, ("src/a/y/mod.rs", "use crate::b::B;"), ("src/b.rs", "")]).is_empty());
 }
 
 #[test]

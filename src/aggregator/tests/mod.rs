@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::domain::app::ApplicationNotFound;
 use crate::domain::command::{Command, NewStatus};
 use crate::domain::level::Level;
-use crate::domain::name::{PartName, UnitName};
-use crate::domain::quota::LimitExceeded;
+use crate::domain::limits::LimitExceeded;
+use crate::domain::name::{ApplicationNotFound, PartName, UnitName};
 use crate::domain::rejected::Rejected;
 use crate::domain::request::RequestId;
 use crate::domain::status::report::Report;

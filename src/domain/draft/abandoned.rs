@@ -1,14 +1,14 @@
 //! Abandoned applications: without a unit, and without anything else to keep.
 
 use crate::domain::draft::Draft;
-use crate::domain::operation::Operation;
-use crate::domain::policy::Config;
-use crate::domain::time::Timestamp;
+use crate::domain::model::operation::Operation;
+use crate::domain::model::policy::Config;
+use crate::domain::model::time::Timestamp;
 
 impl Draft<'_> {
     /// Returns when the application is deleted unless something is reported before; `None` if it
     /// has something to keep, or if abandoned applications are kept.
-    pub(super) fn abandoned_until(&self) -> Option<Timestamp> {
+    pub(in crate::domain) fn abandoned_until(&self) -> Option<Timestamp> {
         let after = self.limits.abandoned_after?;
         self.is_abandoned().then(|| self.now.after(after))
     }

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::domain::damping::flapping::Swings;
-use crate::domain::name::UnitName;
-use crate::domain::status::StatusKey;
-use crate::domain::status::draft::StatusDraft;
-use crate::domain::time::Timestamp;
-use crate::domain::transition::MemoryOnly;
-use crate::domain::unit::draft::UnitDraft;
+use crate::domain::draft::status::StatusDraft;
+use crate::domain::draft::unit::UnitDraft;
+use crate::domain::model::name::UnitName;
+use crate::domain::model::status::StatusKey;
+use crate::domain::model::status::flapping::Swings;
+use crate::domain::model::time::Timestamp;
+use crate::domain::model::transition::MemoryOnly;
 
 /// The in-memory changes of a draft.
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Contacts {
         self.memory_only.answers.retain(|name| name != unit);
     }
 
-    pub(super) fn move_deadline(&mut self, key: &Arc<StatusKey>, until: Timestamp) {
+    pub(in crate::domain) fn move_deadline(&mut self, key: &Arc<StatusKey>, until: Timestamp) {
         self.memory_only.deadlines.push((key.clone(), until));
     }
 
@@ -65,7 +65,7 @@ impl Contacts {
 
     /// Returns the changes for records that the draft does not write. A written record itself
     /// carries the deadline and the last contact.
-    pub(super) fn settle(
+    pub(in crate::domain) fn settle(
         mut self,
         statuses: &StatusDraft,
         units: &mut UnitDraft<'_>,

@@ -1,10 +1,10 @@
 //! The events that a draft adds to the history.
 
 use crate::domain::draft::Draft;
-use crate::domain::history::{Cause, StatusEvent, Subject};
-use crate::domain::message::same_text;
-use crate::domain::status::{Freshness, Status, StatusKey};
-use crate::domain::summary::Summary;
+use crate::domain::model::history::{Cause, StatusEvent, Subject};
+use crate::domain::model::message::same_text;
+use crate::domain::model::status::{Freshness, Status, StatusKey};
+use crate::domain::model::summary::Summary;
 
 impl Draft<'_> {
     /// Adds an event for the change of a status, unless both values mean the same.
@@ -62,7 +62,7 @@ impl Draft<'_> {
     }
 
     /// Adds an event for a change of the derived status.
-    pub(super) fn log_summary(&mut self, new: &Summary) {
+    pub(in crate::domain) fn log_summary(&mut self, new: &Summary) {
         let old = &self.head.base().summary;
         if new.level == old.level && same_text(&new.message, &old.message) {
             return;

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::domain::app::Head;
-use crate::domain::data::DataHead;
-use crate::domain::leadership::Lease;
-use crate::domain::leadership::status::ApplicationStatus;
-use crate::domain::operation::words::OperationStatus;
-use crate::domain::policy::Config;
-use crate::domain::revision::Revision;
-use crate::domain::summary::Summary;
-use crate::domain::time::Timestamp;
-use crate::domain::unit::presence::ReplicaId;
-use crate::domain::usage::StoredCounts;
+use crate::domain::model::app::Head;
+use crate::domain::model::data::DataHead;
+use crate::domain::model::leadership::Lease;
+use crate::domain::model::leadership::status::ApplicationStatus;
+use crate::domain::model::operation::words::OperationStatus;
+use crate::domain::model::policy::Config;
+use crate::domain::model::revision::Revision;
+use crate::domain::model::summary::Summary;
+use crate::domain::model::time::Timestamp;
+use crate::domain::model::unit::presence::ReplicaId;
+use crate::domain::model::usage::StoredCounts;
 
 /// The head after a draft. Reads go to [`Head`].
 pub struct HeadDraft<'a> {
@@ -34,7 +34,7 @@ impl std::ops::Deref for HeadDraft<'_> {
 }
 
 impl<'a> HeadDraft<'a> {
-    pub(super) fn new(base: &'a Head) -> HeadDraft<'a> {
+    pub(in crate::domain) fn new(base: &'a Head) -> HeadDraft<'a> {
         HeadDraft { base, after: base.clone(), visible: false, quiet: false }
     }
 
@@ -121,13 +121,17 @@ impl<'a> HeadDraft<'a> {
         self.after.losses = losses;
     }
 
-    pub(super) fn count_fault(&mut self, was_open: bool, is_open: bool) {
+    pub(in crate::domain) fn count_fault(&mut self, was_open: bool, is_open: bool) {
         self.after.fault_count += u32::from(is_open);
         self.after.fault_count -= u32::from(was_open);
     }
 
     /// Counts a session that moves between replicas, opens or closes.
-    pub(super) fn count_session(&mut self, old: Option<ReplicaId>, new: Option<ReplicaId>) {
+    pub(in crate::domain) fn count_session(
+        &mut self,
+        old: Option<ReplicaId>,
+        new: Option<ReplicaId>,
+    ) {
         if old == new {
             return;
         }
@@ -142,7 +146,7 @@ impl<'a> HeadDraft<'a> {
     }
 
     /// Moves the revision if a visible value changed. Counts a quiet commit otherwise.
-    pub(super) fn close(&mut self, now: Timestamp) {
+    pub(in crate::domain) fn close(&mut self, now: Timestamp) {
         if !self.visible {
             self.after.losses = self.base.losses;
             self.after.quiet_commits += u64::from(self.quiet);
@@ -156,15 +160,15 @@ impl<'a> HeadDraft<'a> {
         }
     }
 
-    pub(super) fn set_summary(&mut self, summary: Summary) {
+    pub(in crate::domain) fn set_summary(&mut self, summary: Summary) {
         self.after.summary = Arc::new(summary);
     }
 
-    pub(super) fn set_abandoned_until(&mut self, until: Option<Timestamp>) {
+    pub(in crate::domain) fn set_abandoned_until(&mut self, until: Option<Timestamp>) {
         self.after.abandoned_until = until;
     }
 
-    pub(super) fn set_counts(&mut self, counts: StoredCounts) {
+    pub(in crate::domain) fn set_counts(&mut self, counts: StoredCounts) {
         if self.visible || counts != self.base.counts.unwrap_or_default() {
             self.after.counts = Some(counts);
         }
@@ -172,7 +176,7 @@ impl<'a> HeadDraft<'a> {
 
     /// Returns the head as it is committed, with the numbers of new events and
     /// of own ones among them, and the next deadline.
-    pub(super) fn into_head(
+    pub(in crate::domain) fn into_head(
         mut self,
         (events, own_events): (u64, u64),
         next_due: Option<Timestamp>,

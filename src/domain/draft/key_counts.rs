@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use crate::domain::name::{PartName, UnitName};
-use crate::domain::status::StatusKey;
+use crate::domain::model::name::{PartName, UnitName};
+use crate::domain::model::status::StatusKey;
 
 /// The cached numbers of keys after a draft.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl KeyCounts {
     }
 
     /// Updates the number when a status is written or removed.
-    pub(super) fn change(&mut self, key: &StatusKey, was: bool, is: bool) {
+    pub(in crate::domain) fn change(&mut self, key: &StatusKey, was: bool, is: bool) {
         let counts = self.0.get_mut();
         if was == is || counts.is_empty() {
             return;

@@ -2,15 +2,21 @@
 //! state itself changes only when the draft's transition is committed.
 //!
 //! Each topic has a part of the draft with private fields. The methods here keep the parts
-//! consistent with each other; the rules of a topic are functions in its own folder.
+//! consistent with each other; the rules of a topic are functions in `rules`.
 
 mod abandoned;
 mod contacts;
+mod data;
 mod event_log;
+mod fault;
 mod head;
 mod key_counts;
+mod operation;
+mod request;
+mod status;
 mod statuses;
 mod summary;
+mod unit;
 mod usage;
 
 use std::collections::BTreeSet;
@@ -19,28 +25,28 @@ use std::sync::Arc;
 
 use indexmap::Equivalent;
 
-use crate::domain::app::{AppState, Due};
-use crate::domain::data::draft::DataDraft;
-use crate::domain::deadline::Deadlines;
 use crate::domain::draft::contacts::Contacts;
+use crate::domain::draft::data::DataDraft;
+use crate::domain::draft::fault::FaultDraft;
 use crate::domain::draft::head::HeadDraft;
 use crate::domain::draft::key_counts::KeyCounts;
+use crate::domain::draft::operation::OperationDraft;
+use crate::domain::draft::request::RequestDraft;
+use crate::domain::draft::status::StatusDraft;
+use crate::domain::draft::unit::UnitDraft;
 use crate::domain::draft::usage::UsageDraft;
-use crate::domain::fault::draft::FaultDraft;
-use crate::domain::fault::{Fault, FaultKey};
-use crate::domain::history::StatusEvent;
-use crate::domain::leadership::next_count;
-use crate::domain::limits::Limits;
-use crate::domain::name::{PartName, UnitName};
-use crate::domain::operation::draft::OperationDraft;
-use crate::domain::request::draft::RequestDraft;
-use crate::domain::status::draft::StatusDraft;
-use crate::domain::status::{KeyParts, Status, StatusKey};
-use crate::domain::time::Timestamp;
-use crate::domain::transition::Transition;
-use crate::domain::unit::Unit;
-use crate::domain::unit::draft::UnitDraft;
-use crate::domain::usage::Usage;
+use crate::domain::model::app::{AppState, Due};
+use crate::domain::model::deadline::Deadlines;
+use crate::domain::model::fault::{Fault, FaultKey};
+use crate::domain::model::history::StatusEvent;
+use crate::domain::model::leadership::next_count;
+use crate::domain::model::limits::Limits;
+use crate::domain::model::name::{PartName, UnitName};
+use crate::domain::model::status::{KeyParts, Status, StatusKey};
+use crate::domain::model::time::Timestamp;
+use crate::domain::model::transition::Transition;
+use crate::domain::model::unit::Unit;
+use crate::domain::model::usage::Usage;
 
 /// The changes of a batch of commands, on top of a committed state.
 pub struct Draft<'a> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::domain::draft::Draft;
-use crate::domain::status::{Status, StatusKey, size_of};
-use crate::domain::time::Timestamp;
-use crate::domain::unit::Unit;
+use crate::domain::model::status::{Status, StatusKey, size_of};
+use crate::domain::model::time::Timestamp;
+use crate::domain::model::unit::Unit;
 
 impl Draft<'_> {
     /// Writes or removes a status and updates the counts of its unit, which must exist unless it is

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 
-use crate::domain::contribution::{
+use crate::domain::draft::Draft;
+use crate::domain::draft::status::Drafted;
+use crate::domain::level::Level;
+use crate::domain::model::contribution::{
     fault_rank, override_status, own_ranks, status_rank, unit_ranks, words,
 };
-use crate::domain::draft::Draft;
-use crate::domain::fault::FaultKey;
-use crate::domain::level::Level;
-use crate::domain::name::UnitName;
-use crate::domain::rank::{Origin, Rank};
-use crate::domain::status::draft::Drafted;
-use crate::domain::status::{ByKey, Status, StatusKey};
-use crate::domain::summary::{Rule, Summary, Totals, Winner};
-use crate::domain::time::Timestamp;
-use crate::domain::unit::Unit;
+use crate::domain::model::fault::FaultKey;
+use crate::domain::model::name::UnitName;
+use crate::domain::model::rank::{Origin, Rank};
+use crate::domain::model::status::{ByKey, Status, StatusKey};
+use crate::domain::model::summary::{Rule, Summary, Totals, Winner};
+use crate::domain::model::time::Timestamp;
+use crate::domain::model::unit::Unit;
 
 /// The ranks of one unit before and after a draft: those of all its statuses if the unit as a whole
 /// is affected, else those of the drafted statuses whose rank changed.
@@ -60,7 +60,7 @@ impl Ranks {
 
 impl Draft<'_> {
     /// Returns the derived status.
-    pub(super) fn summary(&self) -> Summary {
+    pub(in crate::domain) fn summary(&self) -> Summary {
         let old = &self.head.base().summary;
         let reranks = self.head.reranks();
         let touched = self.touched(reranks).into_iter();

@@ -1,8 +1,8 @@
 //! The usage after a draft, for the limits on all applications together.
 
-use crate::domain::history::StatusEvent;
-use crate::domain::limits::Limits;
-use crate::domain::usage::{StoredCounts, Usage};
+use crate::domain::model::history::StatusEvent;
+use crate::domain::model::limits::Limits;
+use crate::domain::model::usage::{StoredCounts, Usage};
 
 /// The usage of an application after a draft, as far as its head counts it, and that of all others.
 pub struct UsageDraft {
@@ -16,7 +16,7 @@ pub struct UsageDraft {
 }
 
 impl UsageDraft {
-    pub(super) fn new(counts: StoredCounts) -> UsageDraft {
+    pub(in crate::domain) fn new(counts: StoredCounts) -> UsageDraft {
         let none = Usage::default();
         UsageDraft { others: none, others_in_namespace: none, counts, events: (0, 0) }
     }
@@ -26,7 +26,7 @@ impl UsageDraft {
         self.counts
     }
 
-    pub(super) fn count_status(&mut self, was: bool, is: bool) {
+    pub(in crate::domain) fn count_status(&mut self, was: bool, is: bool) {
         self.counts.statuses += u64::from(is);
         self.counts.statuses -= u64::from(was);
     }
@@ -43,7 +43,7 @@ impl UsageDraft {
     }
 
     /// Returns the number of new events, and of the application's own among them.
-    pub(super) fn new_events(&self) -> (u64, u64) {
+    pub(in crate::domain) fn new_events(&self) -> (u64, u64) {
         let (others, own) = self.events;
         (others + own, own)
     }
@@ -51,7 +51,7 @@ impl UsageDraft {
     /// Counts an event of the history, and clears its texts if all histories together are at their
     /// limit: the event is kept, and no command is rejected because of the history. `before` has
     /// the numbers of earlier events, and of the application's own among them.
-    pub(super) fn count_event(
+    pub(in crate::domain) fn count_event(
         &mut self,
         event: &mut StatusEvent,
         before: (u64, u64),

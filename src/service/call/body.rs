@@ -25,6 +25,13 @@ pub(super) struct Held {
     pub(super) _open: Option<Share>,
 }
 
+impl Held {
+    /// Holds the count of a call.
+    pub(super) fn of(open: Option<Share>) -> Held {
+        Held { shares: Shares::default(), _open: open }
+    }
+}
+
 /// The body of an answer. It records the end of its call: with trailers, or dropped before them.
 pub struct CallBody {
     inner: Body,

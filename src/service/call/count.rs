@@ -54,20 +54,17 @@ impl Counts {
     }
 }
 
-/// Waits until there is room for an answer that may be long.
+/// Waits until there is room for an answer of `bytes`.
 ///
 /// # Errors
 /// If there is none within the limit of the wait.
 pub(super) async fn reserve(
     request: &mut Request<Body>,
-    method: &Method,
+    bytes: usize,
     open: Option<Share>,
 ) -> Result<Held, ApiError> {
-    let Some(bytes) = method.answer.bytes() else {
-        return Ok(Held { _open: open, ..Held::default() });
-    };
     let Some(caller) = request.extensions().get::<Caller>().cloned() else {
-        return Ok(Held { _open: open, ..Held::default() });
+        return Ok(Held::of(open));
     };
     let of_principal = caller.account().and_then(|account| account.room());
     if let Some(reserved) = request.extensions_mut().remove::<Reserved>() {

@@ -1,17 +1,17 @@
 //! The path of one call, from its headers to the last byte of its answer.
 //!
 //! ```text
-//!  request                                                  answer
-//!    |  Observed: a span, the deadline of the caller          ^  CallBody: the end of the call is one
-//!    |  identify: who calls? Access in the extensions         |  metric and one line in the log;
-//!    |  count: the rate, the open calls of an Account         |  counts, room and rights end with it
-//!    |  count: room for a long answer                         |
-//!    |  intake: whole messages, within limits, in time        |
-//!    '------------------------> handler ----------------------'
+//!  request                                               answer
+//!    |  Observed: a span, the deadline of the caller         ^  CallBody: the end of the call is
+//!    |  identify: who calls? Access in the extensions        |  one metric and one line in the
+//!    |  count: the rate, the open calls of an Account        |  log; counts, room and rights end
+//!    |  count: room for a long answer                        |  with it
+//!    |  intake: whole messages, within limits, in time       |
+//!    '-----------------------> handler ----------------------'
 //! ```
 //!
-//! The path of the request is looked up once; [`KnownMethod`] has all that depends on the method. Handlers
-//! neither measure nor log. A refusal is an answer as any other: it is counted and logged.
+//! The path of the request is looked up once; [`KnownMethod`] has all that depends on the method.
+//! Handlers neither measure nor log. A refusal is an answer as any other: it is counted and logged.
 //!
 //! The span of a unary call lasts until the end of the call. The span of a stream covers only its
 //! opening: otherwise a collector would receive it when the watch ends, which may be days later.
@@ -144,7 +144,7 @@ where
 /// Waits for the headers of the answer, at most until the deadline of the caller.
 async fn observed(
     call: Observed,
-    work: impl Future<Output = Result<Answered, Status>>,
+    work: impl Future<Output = Result<CallAnswer, Status>>,
 ) -> Response<CallBody> {
     // A panic may leave the handler's own state inconsistent, but not the state of this path. State
     // that handlers share is behind locks and channels, which report a panic.
@@ -158,13 +158,13 @@ async fn observed(
         None => work.await,
     };
     match answered.unwrap_or_else(|panic| Err(call.panicked(panic.as_ref()))) {
-        Ok(Answered { response, held }) => CallBody::of(response, call, held),
+        Ok(CallAnswer { response, held }) => CallBody::of(response, call, held),
         Err(status) => CallBody::of(status.into_http(), call, Held::default()),
     }
 }
 
 /// An answer with what it holds until its end.
-struct Answered {
+struct CallAnswer {
     response: Response<Body>,
     held: Held,
 }
@@ -175,7 +175,7 @@ async fn answer<S>(
     checks: Arc<Checks>,
     method: Arc<KnownMethod>,
     mut request: Request<Body>,
-) -> Result<Answered, Status>
+) -> Result<CallAnswer, Status>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
     S: Send + 'static,
@@ -184,30 +184,40 @@ where
     let Some(row) = method.row else {
         // The router answers that there is no such method, and reads nothing.
         let Ok(response) = services.call(request).await;
-        return Ok(Answered { response, held: Held::default() });
+        return Ok(CallAnswer { response, held: Held::default() });
     };
     let access = checks.guard.admit(&request, row)?;
     request.extensions_mut().insert(access.clone());
     let open = checks.counts.admit(&mut request, &access, row)?;
-    let held = count::reserve(&mut request, row, open).await?;
-    if !method.is_streaming {
-        let response = checks.intake.call(method.takes, services, request).await;
-        // The call may have waited: the answer reaches the caller only if its proof still holds.
-        return match access.problem() {
-            Some(problem) => Err(problem.into()),
-            None => Ok(Answered { response, held }),
-        };
+    // The future of a short call is moved several times, so what is rare is in boxes.
+    let held = match row.answer.bytes() {
+        None => Held::of(open),
+        Some(bytes) => Box::pin(count::reserve(&mut request, bytes, open)).await?,
+    };
+    if method.is_streaming && access.may_end() {
+        let request = request.map(|body| Guarded::request(body, access.clone()));
+        let answering = checks.intake.call(method.takes, services, request);
+        return Ok(CallAnswer { response: Box::pin(while_valid(access, answering)).await?, held });
     }
-    if !access.may_end() {
-        let response = checks.intake.call(method.takes, services, request).await;
-        return Ok(Answered { response, held });
+    let Ok(response) = checks.intake.call(method.takes, services, request).await;
+    // The call may have waited: the answer reaches the caller only if its proof still holds.
+    match access.problem() {
+        Some(problem) => Err(problem.into()),
+        None => Ok(CallAnswer { response, held }),
     }
-    let request = request.map(|body| Guarded::request(body, access.clone()));
+}
+
+/// Waits for the headers of a stream, as long as the proof of the caller is valid. The stream ends
+/// with it.
+async fn while_valid(
+    access: Access,
+    answering: impl Future<Output = Result<Response<Body>, Infallible>>,
+) -> Result<Response<Body>, Status> {
     tokio::select! {
         biased;
-        response = checks.intake.call(method.takes, services, request) => {
-            let response = response.map(|body| Guarded::response(body, access));
-            Ok(Answered { response, held })
+        answer = answering => {
+            let Ok(response) = answer;
+            Ok(response.map(|body| Guarded::response(body, access)))
         }
         problem = access.ended() => Err(problem.into()),
     }

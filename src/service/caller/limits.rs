@@ -82,3 +82,20 @@ impl Class {
         }
     }
 }
+
+/// Limits of watches.
+#[derive(Debug, Clone, Copy)]
+pub struct WatchLimits {
+    /// Streams at the same time, each with one watch or with many.
+    pub streams_max: usize,
+    /// Streams of one peer at the same time.
+    pub streams_per_peer_max: usize,
+    /// Streams of one principal at the same time.
+    pub streams_per_principal_max: usize,
+    /// Health watches at the same time, apart from other watches.
+    pub health_streams_max: usize,
+}
+
+/// The maximum of watches and of sessions of one peer is the total divided by this number. It is
+/// larger than that of connections, because watches and sessions often come through few proxies.
+pub const STREAM_SHARE: usize = 4;

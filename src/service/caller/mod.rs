@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Each limit holds for an address, and for a principal once the caller is identified. Something
-//! that counts is a value ([`Share`], [`outgoing::Share`], [`budget::Share`]); it counts until it is
-//! dropped.
+//! that counts is a value ([`Share`], [`outgoing::Share`], [`budget::Share`]); it counts until it
+//! is dropped.
 
 mod account;
 pub mod budget;
@@ -25,7 +25,7 @@ mod rate;
 
 pub(in crate::service) use account::{ACCOUNTS_MAX, Accounts};
 pub use account::{Account, Slot};
-pub use limits::{Bound, Class, Limits};
+pub use limits::{Bound, Class, Limits, STREAM_SHARE, WatchLimits};
 pub use link::Caller;
 pub(in crate::service) use link::{Link, OpenCall};
 pub use peer::{Full, Holder, Kind, Owner, Peer, Share, Tally};

@@ -7,8 +7,8 @@ use tonic::Code;
 use crate::aggregator;
 use crate::domain::data::refused::{EtagMismatch, ValueTooLarge};
 use crate::domain::leadership::refused::{LeaderIsExternal, LeaseHeld, NotLeader, UnitNotThere};
+use crate::domain::limits::LimitExceeded;
 use crate::domain::name::AppName;
-use crate::domain::quota::LimitExceeded;
 use crate::domain::rejected::Rejected;
 use crate::domain::request::IdReused;
 use crate::domain::unit::refused::{IncarnationsUsedUp, UnitNotFound};
@@ -318,7 +318,7 @@ impl ApiError {
                 .with("lease_epoch", lease_epoch),
             Rejected::LeaseHeld(LeaseHeld { leader, lease_epoch, ends }) => {
                 let expires =
-                    ends.map_or_else(String::new, |at| super::convert::timestamp(at).to_string());
+                    ends.map_or_else(String::new, |at| super::protobuf::timestamp(at).to_string());
                 new(Reason::LeaseHeld)
                     .with("holder", leader)
                     .with("lease_epoch", lease_epoch)

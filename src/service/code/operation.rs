@@ -2,7 +2,7 @@
 
 use super::{ApiError, Reason};
 use crate::domain::operation::refused::Refused;
-use crate::service::convert::timestamp;
+use crate::service::protobuf::timestamp;
 
 /// Converts a refusal of an operation.
 pub(super) fn problem(refused: &Refused) -> ApiError {

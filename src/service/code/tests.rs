@@ -3,8 +3,7 @@
 use tonic_types::StatusExt;
 
 use super::*;
-use crate::domain::app::ApplicationNotFound;
-use crate::domain::name::{OperationId, UnitName};
+use crate::domain::name::{ApplicationNotFound, OperationId, UnitName};
 use crate::domain::operation::refused::Refused;
 use crate::domain::operation::{Reason as OperationReason, State};
 use crate::domain::time::Timestamp;

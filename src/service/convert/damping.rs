@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 
 use super::fields::Fields;
-use super::value::{count, duration, level, timestamp};
+use super::value::{count, duration, level};
 use crate::domain::app::AppState;
 use crate::domain::limits::{CALM_AFTER_MAX, CALM_AFTER_MIN, GOOD_COUNT};
 use crate::domain::policy::{Config, Damping, Latch, Scope};
 use crate::domain::status::{Status, StatusKey};
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
+use crate::service::protobuf::timestamp;
 
 /// The name that means all components.
 const ALL: &str = "*";

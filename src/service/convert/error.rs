@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::fields::{Fields, Within};
 use super::identity::request_id;
-use super::value::{count, duration, level, timestamp};
+use super::value::{count, duration, level};
 use crate::domain::classify::finding::{
     Action, Class, ErrorOrigin, ErrorOutcome, Evidence, Finding, Hints,
 };
@@ -20,6 +20,7 @@ use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 use crate::service::convert::rules::ErrorRules;
+use crate::service::protobuf::timestamp;
 
 /// Reads a `ReportError`.
 pub fn report_error(

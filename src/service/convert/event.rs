@@ -1,10 +1,11 @@
 //! Conversion of the history to the wire: the event, the changed values, and the actor.
 
-use super::value::{freshness, kind, level, timestamp};
+use super::value::{freshness, kind, level};
 use crate::domain::history::{Cause, Change, StatusEvent, Subject};
 use crate::domain::level::Level;
 use crate::domain::name::PartName;
 use crate::proto::v1;
+use crate::service::protobuf::timestamp;
 
 /// Converts an event of the history.
 pub fn event(event: &StatusEvent) -> v1::StatusEvent {

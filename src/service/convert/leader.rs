@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fields::Fields;
 use super::identity::request_id;
 use super::report::pull_set;
-use super::value::{count, duration, timestamp};
+use super::value::{count, duration};
 use crate::domain::app::AppState;
 use crate::domain::command::{Command, Request};
 use crate::domain::data::DataPatch;
@@ -17,6 +17,7 @@ use crate::domain::limits::{
 use crate::domain::name::UnitName;
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
+use crate::service::protobuf::timestamp;
 use crate::store::Moment;
 
 /// Reads a `ClaimLeadership`.

@@ -19,6 +19,7 @@ mod session;
 pub mod severity;
 mod value;
 
+pub use crate::service::protobuf::timestamp;
 pub use configure::{configure_application, remove_unit};
 pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict};
 pub use event::event;
@@ -44,4 +45,4 @@ pub use output::{
 pub use page::{PAGE_BYTES_MAX, Page, fill, first_of, framed, page_size};
 pub use report::{clear, replace, report};
 pub use session::{announce_stop, hello, inbound, outbound, register_unit, request_callback};
-pub use value::{count, duration, from_level, level_word, timestamp};
+pub use value::{count, duration, from_level, level_word};

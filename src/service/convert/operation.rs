@@ -7,7 +7,7 @@ use aws_lc_rs::digest;
 
 use super::error::{class, evidence, retry_after};
 use super::fields::{Fields, Within};
-use super::value::{count, duration, timestamp};
+use super::value::{count, duration};
 use crate::domain::bytes::Bytes;
 use crate::domain::classify::finding::{Class, Evidence, Finding};
 use crate::domain::limits::{
@@ -22,6 +22,7 @@ use crate::domain::operation::{Failure, Kind, Operation, Payload, State};
 use crate::proto::v1;
 use crate::service::code::Reason;
 use crate::service::convert::rules::ErrorRules;
+use crate::service::protobuf::timestamp;
 
 const DIGEST: &str = "sha256:";
 

@@ -1,7 +1,7 @@
 //! Conversion to the wire. It cannot fail: every value has a form.
 
 use super::page::first_of;
-use super::value::{count, duration, freshness, kind, level, timestamp};
+use super::value::{count, duration, freshness, kind, level};
 use super::{damping, error};
 use crate::domain::app::{AppState, Head};
 use crate::domain::derive::{self, Contribution};
@@ -14,6 +14,7 @@ use crate::domain::summary::Winner;
 use crate::domain::unit::Unit;
 use crate::domain::unit::departure::Departure;
 use crate::proto::v1;
+use crate::service::protobuf::timestamp;
 
 /// Maximum bytes of the holds that are shown with a unit: a thousand units fit into a page even if
 /// each has holds.

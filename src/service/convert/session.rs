@@ -11,7 +11,7 @@ use super::operation::pending;
 use super::output::status_report;
 use super::page::{PAGE_BYTES_MAX, first_of};
 use super::report::{pull_set, statuses};
-use super::value::{count, duration, timestamp};
+use super::value::{count, duration};
 use crate::domain::command::{Command, Request};
 use crate::domain::limits::{CALLBACK_AFTER, NAME_BYTES_MAX, TTL_MAX, TTL_MIN};
 use crate::domain::name::AppName;
@@ -23,6 +23,7 @@ use crate::proto::v1::connect_response::Message as Answer;
 use crate::service::call::Access;
 use crate::service::code::{ApiError, Reason};
 use crate::service::convert::rules::ErrorRules;
+use crate::service::protobuf::timestamp;
 use crate::session::{Hello, Inbound, Outbound, Welcome};
 
 /// Maximum statuses in one message: equal to the limit of one unit in one component.

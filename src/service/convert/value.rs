@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::domain::level::Level;
 use crate::domain::status::{Freshness, Kind};
-use crate::domain::time::Timestamp;
 use crate::proto::v1;
 
 /// Converts a level.
@@ -45,14 +44,6 @@ pub fn freshness(freshness: Freshness) -> v1::Freshness {
         Freshness::Stale => v1::Freshness::Stale,
         Freshness::Lost => v1::Freshness::Lost,
         Freshness::Uncertain => v1::Freshness::Uncertain,
-    }
-}
-
-/// Converts a timestamp.
-pub fn timestamp(time: Timestamp) -> prost_types::Timestamp {
-    prost_types::Timestamp {
-        seconds: i64::try_from(time.millis() / 1000).unwrap_or(i64::MAX),
-        nanos: (time.millis() % 1000) as i32 * 1_000_000,
     }
 }
 

@@ -13,8 +13,7 @@ use crate::domain::shown::one_line;
 use crate::proto::health::health_check_response::ServingStatus;
 use crate::proto::health::{HealthCheckRequest, HealthCheckResponse};
 use crate::proto::v1;
-use crate::service::convert::level_word;
-use crate::service::severity;
+use crate::service::convert::{level_word, severity};
 
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 const GET: &str = "/bellwether.v1.ApplicationService/GetApplication";

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::app::{AppState, Head};
-use crate::domain::damping::flapping::Swings;
 use crate::domain::data::DataHead;
 use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::leadership::status::{ApplicationStatus, Mode};
@@ -16,6 +15,7 @@ use crate::domain::rank::Origin;
 use crate::domain::replay::Records;
 use crate::domain::request::{Outcome, Remembered};
 use crate::domain::revision::Revision;
+use crate::domain::status::flapping::Swings;
 use crate::domain::status::place::PlaceInSet;
 use crate::domain::status::report::{Details, Report};
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};

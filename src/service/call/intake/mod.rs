@@ -18,6 +18,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, Either};
 use http::{Request, Response};
 use prost_types::FileDescriptorSet;
 use tokio_util::sync::CancellationToken;
@@ -134,12 +135,12 @@ impl Intake {
     }
 
     /// Calls a handler with a request within its limits.
-    pub(super) async fn call<S>(
+    pub(super) fn call<S>(
         &self,
         takes: Takes,
         mut services: S,
         request: Request<Body>,
-    ) -> Response<Body>
+    ) -> Either<S::Future, BoxFuture<'static, Result<Response<Body>, Infallible>>>
     where
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
         S: Send + 'static,
@@ -149,14 +150,12 @@ impl Intake {
         let budgets = self.budgets(request.extensions().get::<Caller>());
         let whole =
             |body, budgets| WholeBody::new(body, Meter::new(takes, budgets, rules.common.clone()));
-        let answered = if takes.one_message && LARGE_BYTES < takes.message_bytes_max {
+        if takes.one_message && LARGE_BYTES < takes.message_bytes_max {
             let request = request.map(|body| whole(body, budgets.clone()));
-            large::call(services, request, budgets, rules.offload.clone()).await
-        } else {
-            services.call(request.map(|body| Body::new(whole(body, budgets)))).await
-        };
-        let Ok(response) = answered;
-        response
+            let call = large::call(services, request, budgets, rules.offload.clone());
+            return Either::Right(Box::pin(call));
+        }
+        Either::Left(services.call(request.map(|body| Body::new(whole(body, budgets)))))
     }
 
     fn budgets(&self, caller: Option<&Caller>) -> Budgets {

@@ -5,8 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::service::caller::Link;
-use crate::service::caller::Peer;
+use crate::service::caller::{Link, Peer};
 
 /// The order in which peers give up a connection, the first of them last: the one with the most
 /// connections; of these a peer of another machine before one of this machine, so that an operator

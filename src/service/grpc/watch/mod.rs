@@ -30,12 +30,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::proto::v1;
-use crate::service::Parts;
 use crate::service::call::Access;
-use crate::service::caller::{Caller, Full, Kind, Share};
+use crate::service::caller::{Caller, Full, Kind, STREAM_SHARE, Share, WatchLimits};
 use crate::service::code::ApiError;
-use crate::service::convert;
 use crate::service::grpc::reads::Reads;
+use crate::service::{Parts, convert};
 use crate::store::Epoch;
 use crate::sync::lock;
 use crate::telemetry::{Metrics, WatchStream as WatchStreamCount};
@@ -52,23 +51,6 @@ pub(super) fn drain() -> v1::Drain {
     v1::Drain { reconnect_after: Some(convert::duration(RECONNECT_AFTER)) }
 }
 
-/// Limits of watches.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Streams at the same time, each with one watch or with many.
-    pub streams_max: usize,
-    /// Streams of one peer at the same time.
-    pub streams_per_peer_max: usize,
-    /// Streams of one principal at the same time.
-    pub streams_per_principal_max: usize,
-    /// Health watches at the same time, apart from other watches.
-    pub health_streams_max: usize,
-}
-
-/// The maximum of watches and of sessions of one peer is the total divided by this number. It is
-/// larger than that of connections, because watches and sessions often come through few proxies.
-pub const STREAM_SHARE: usize = 4;
-
 /// Maximum watches on one multiplexed stream; the proto documents this number.
 const PER_STREAM_MAX: usize = 10_000;
 /// Maximum watches on all multiplexed streams: 300 bytes each if they share a filter with others.
@@ -84,7 +66,7 @@ pub struct Watches(Arc<Inner>);
 struct Inner {
     hub: Arc<Hub>,
     reads: Reads,
-    limits: Limits,
+    limits: WatchLimits,
     streams: Arc<Semaphore>,
     health: Arc<Semaphore>,
     multiplexed: Arc<Semaphore>,
@@ -98,7 +80,7 @@ struct Inner {
 
 impl Watches {
     /// Creates the state. All watches end when the server drains. Must be called within a runtime.
-    pub fn new(parts: &Parts, reads: Reads, limits: Limits) -> Watches {
+    pub fn new(parts: &Parts, reads: Reads, limits: WatchLimits) -> Watches {
         let until = parts.draining.clone();
         let watches = Watches(Arc::new(Inner {
             hub: parts.hub.clone(),
@@ -126,7 +108,7 @@ impl Watches {
 
     /// Reserves a place among the open streams; dropping it frees the place.
     pub fn place(&self, caller: Option<&Caller>) -> Result<StreamPlace, ApiError> {
-        let Limits { streams_max, streams_per_peer_max, streams_per_principal_max, .. } =
+        let WatchLimits { streams_max, streams_per_peer_max, streams_per_principal_max, .. } =
             self.0.limits;
         let share_max = (streams_per_peer_max, streams_per_principal_max);
         let advice = "watch several applications on one stream";

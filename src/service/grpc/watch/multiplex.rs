@@ -18,8 +18,7 @@ use super::{MULTIPLEXED_MAX, MULTIPLEXED_PER_PEER_MAX, PER_STREAM_MAX, StreamPla
 use crate::proto::v1;
 use crate::proto::v1::multiplex_watches_request::Request;
 use crate::service::call::Deadline;
-use crate::service::caller::{Account, Class};
-use crate::service::caller::{Caller, Kind, Share};
+use crate::service::caller::{Account, Caller, Class, Kind, Share};
 use crate::service::code::{ApiError, Reason};
 
 /// Maximum requests that are read before the watches get their turn.

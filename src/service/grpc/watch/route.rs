@@ -15,8 +15,7 @@ use super::multiplex::Multiplex;
 use super::parts::PartsCodec;
 use super::single::Single;
 use crate::proto::v1;
-use crate::service::call::Access;
-use crate::service::call::Deadline;
+use crate::service::call::{Access, Deadline};
 use crate::service::caller::Caller;
 use crate::service::code::ApiError;
 

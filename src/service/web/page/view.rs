@@ -3,8 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::proto::v1;
-use crate::service::convert::{from_level, level_word};
-use crate::service::severity;
+use crate::service::convert::{from_level, level_word, severity};
 use crate::service::web::query::Query;
 
 /// The levels in the order of severity, with their shape. Only `active` may be green.

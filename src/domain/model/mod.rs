@@ -1,0 +1,30 @@
+//! The types of an application and its parts, and what follows from them alone.
+
+pub mod app;
+pub mod bytes;
+pub mod command;
+pub mod contribution;
+pub mod data;
+pub mod deadline;
+pub mod fault;
+pub mod history;
+pub mod index;
+pub mod leadership;
+pub mod limits;
+pub mod message;
+pub mod name;
+pub mod operation;
+pub mod outage;
+pub mod policy;
+pub mod rank;
+pub mod request;
+pub mod revision;
+pub mod severity;
+pub mod shown;
+pub mod sorted;
+pub mod status;
+pub mod summary;
+pub mod time;
+pub mod transition;
+pub mod unit;
+pub mod usage;

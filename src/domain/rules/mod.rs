@@ -1,0 +1,30 @@
+//! The rules: what a command or time changes in a draft, and why it refuses.
+
+pub mod apply;
+pub mod begin_operation;
+pub mod begin_unit;
+pub mod callback;
+pub mod contact;
+pub mod damping;
+pub mod data;
+pub mod data_loss;
+pub mod decide;
+pub mod delete;
+pub mod expire;
+pub mod fault;
+pub mod lapse;
+pub mod leadership;
+pub mod lookup;
+pub mod operation;
+pub mod own_set;
+pub mod policy;
+pub mod quota;
+pub mod rejected;
+pub mod remove_status;
+pub mod remove_unit;
+pub mod requested;
+pub mod set_status;
+pub mod silence;
+pub mod status;
+pub mod succession;
+pub mod successor;
