@@ -138,6 +138,30 @@ const CODE_RULES: &[Rule] = &[no_panics, file_length];
 const RULES: &[Rule] =
     &[opens_with_purpose, names, imports_are_grouped, leftovers, columns, function_length];
 
+/// A change of the code must not leave a fault of `tests/faults` without the lines that it changes:
+/// `make planted-faults` would stop there.
+#[test]
+fn each_planted_fault_has_its_place() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut lost = Vec::new();
+    for entry in fs::read_dir(root.join("tests/faults")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|end| end != "txt") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let (head, lines) = text.split_once("--- right\n").expect("it has right lines");
+        let (right, _) = lines.split_once("\n--- wrong\n").expect("it has wrong lines");
+        let file = head.lines().find_map(|line| line.strip_prefix("file: ")).expect("a file");
+        let count =
+            fs::read_to_string(root.join(file)).map_or(0, |code| code.matches(right).count());
+        if count != 1 {
+            lost.push(format!("{}: its right lines occur {count} times in {file}", path.display()));
+        }
+    }
+    assert!(lost.is_empty(), "{}", lost.join("\n"));
+}
+
 #[test]
 fn the_code_is_tidy() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -53,7 +53,7 @@ if 0 < alive and outage_min <= reached - alive then
     .. ' '
   local _, count = string.gsub(outages, '-', '')
   if outages_max < count then
-    -- The two oldest are joined, as in domain/outage.rs.
+    -- The two oldest are joined, as in domain/model/outage.rs.
     local a, b, c, d, rest = string.match(outages, '^(%d+)-(%d+) (%d+)-(%d+) (.*)$')
     outages = text(c - (b - a)) .. '-' .. d .. ' ' .. rest
   end
