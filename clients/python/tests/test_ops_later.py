@@ -165,6 +165,13 @@ class Later(OpsCase):
             self.hook(server.address, hook="update-status", **dict(facts, **more))
             self.assertEqual(self.is_requested(server, "k"), is_left)
 
+    def test_a_hook_that_was_started_by_a_request_may_request_again(self):
+        server = self.start()
+        facts = {"BELLWETHER_EVENT": "callback-due", "BELLWETHER_KEY": "k"}
+        self.hook(server.address, 'self.status.later(3600, "again", "k")', **facts)
+        self.assertEqual(list(self.state()["callbacks"]), ["k"])
+        self.assertTrue(self.is_requested(server, "k"))
+
     def test_a_request_that_waited_is_due_when_it_was_said_to(self):
         server = self.start(durable=True)
         self.hook(server.address)
