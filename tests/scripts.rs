@@ -6,6 +6,7 @@
 //! + report web/1 db active          (in the same commit as the line before)
 //! report web/0 job waiting "later" ends_after=60s
 //! stop web/0        confirm web/0
+//! callback web/0 volume after=30s why="it attaches"        (without a time: cancelled)
 //! replace web/0 ; db active "ok" ; cache waiting "warming up"
 //! clear web/0 component=db kind=push
 //! configure policy=openstack leader=web/0 lost_units=blocked lost_after=60s default_ttl=90s

@@ -112,7 +112,18 @@ pub fn faults(state: &AppState) -> String {
     for (name, unit) in state.units_after(None) {
         for (topic, callback) in unit.due_callbacks() {
             let (component, at) = (topic.component.as_str(), callback.at.millis() / 1000);
-            writeln!(out, "{name} is asked at t={at}s: {component} {}", topic.target).unwrap();
+            match callback.request.as_ref().zip(topic.key.as_ref()) {
+                None => writeln!(out, "{name} is asked at t={at}s: {component} {}", topic.target),
+                Some((request, key)) => {
+                    writeln!(
+                        out,
+                        "{name} is called at t={at}s: {} {}",
+                        key.as_str(),
+                        request.reason
+                    )
+                }
+            }
+            .unwrap();
         }
     }
     match out.as_str() {

@@ -15,7 +15,7 @@ use bellwether::domain::status::Kind;
 use bellwether::domain::status::report::{Details, Report};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::presence::{ReplicaId, SessionId};
-use bellwether::domain::unit::{Newcomer, Reporter};
+use bellwether::domain::unit::{Newcomer, Reporter, Topic};
 
 /// A line of a script: words, and `name=value` apart. Quotes hold a text together.
 pub struct Line {
@@ -125,6 +125,12 @@ impl Line {
                 silent: self.word(2) == "silent",
             },
             "stop" => Command::AnnounceStop(self.reporter()),
+            "callback" => Command::RequestCallback {
+                reporter: self.reporter(),
+                topic: Topic::requested(PartName::default(), self.part_at(2)),
+                after: self.duration("after"),
+                reason: self.text("why"),
+            },
             "depart" => Command::Depart { reporter: self.reporter(), ttl: self.ttl() },
             "orphan" => Command::EndSessions { replica: replica(self.word(1)), ttl: self.ttl() },
             _ => return None,
