@@ -1,40 +1,21 @@
-//! The command line: one file a command; `render` formats answers.
+//! The command line. `command` has a file for each command that calls a server; `serve` has those
+//! that run or examine one. The other files help both; `render` formats answers.
 //!
 //! Data goes to stdout, messages for the person to stderr. `exit` has the exit codes.
 
-mod app_status;
-mod attend;
-mod callback;
-mod check;
-mod clear;
+mod command;
 mod completion;
-mod config;
-mod configure;
-mod configure_damping;
 mod context;
 mod contexts;
-mod data;
-mod delete;
-mod doctor;
-mod error;
 mod evidence;
 mod exit;
-mod explain;
-mod explain_error;
 mod file;
-mod health;
 mod hook;
 mod json;
-mod juju;
 mod juju_hook;
-mod leader;
 mod level;
-mod log;
-mod man;
 mod mistake;
 mod names;
-mod notify;
-mod ops;
 mod outage;
 mod output;
 mod parallel;
@@ -42,30 +23,18 @@ mod private_file;
 #[cfg(test)]
 mod reference;
 mod refusal;
-mod register;
-mod remove;
 mod render;
-mod replace;
-mod report;
-mod resolve;
 pub mod scrape;
 mod security;
 mod serve;
 mod span;
-mod status;
-mod stopping;
 mod suggest;
 mod target;
-mod token;
 mod unit;
 mod variables;
-mod version;
-mod wait;
-mod watch;
-mod why;
 
 #[cfg(any(test, feature = "testing"))]
-pub use juju::read_and_plan as import_juju;
+pub use command::juju::read_and_plan as import_juju;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -79,6 +48,12 @@ use crate::cli::context::{Color, Context, say, say_lines};
 use crate::cli::exit::{EXIT_CODES, Exit};
 use crate::cli::hook::Hooked;
 use crate::cli::output::Output;
+use command::{
+    app_status, attend, callback, check, clear, configure, data, delete, error, explain,
+    explain_error, health, juju, leader, log, man, ops, register, remove, replace, report, resolve,
+    status, stopping, version, wait, watch, why,
+};
+use serve::{config, doctor, token};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,8 +6,8 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 
 use super::{paragraphs, sentences, test_page, wrapped};
 use crate::cli::Cli;
+use crate::cli::command::man::subcommands;
 use crate::cli::exit::EXIT_CODES;
-use crate::cli::man::subcommands;
 
 const OPENING: &str = "\
 # Command line reference

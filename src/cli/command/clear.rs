@@ -1,0 +1,41 @@
+//! `bellwether clear APP/UNIT`: withdraws statuses of a unit.
+
+use crate::cli::command::report::KindWord;
+use crate::cli::context::{Context, say};
+use crate::cli::unit::UnitArgs;
+use crate::proto::v1::ClearStatusRequest;
+
+/// Withdraw statuses of a unit: all, or those of a component
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    unit: UnitArgs,
+    /// Only of this component; "" is the unit as a whole
+    #[arg(long)]
+    component: Option<String>,
+    /// Only this key of the component
+    #[arg(long, requires = "component")]
+    key: Option<String>,
+    /// Only statuses of this kind
+    #[arg(long, value_enum)]
+    kind: Option<KindWord>,
+}
+
+/// Clears the statuses, and prints how many there were.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
+    let target = args.unit.target()?;
+    let request = ClearStatusRequest {
+        component: args.component,
+        key: args.key,
+        kind: args.kind.map_or(0, |kind| kind as i32),
+        ..context.of_unit(&target)
+    };
+    let answer = context.change(request).await?;
+    let unit = target.unit;
+    say(&match answer.cleared_count {
+        0 => format!("no change: {unit} had no such status"),
+        1 => format!("cleared 1 status of {unit} (revision {})", answer.revision),
+        n => format!("cleared {n} statuses of {unit} (revision {})", answer.revision),
+    });
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! The commands that call a server, and those that need none: a file or a folder for each.
+
+pub mod app_status;
+pub mod attend;
+pub mod callback;
+pub mod check;
+pub mod clear;
+pub mod configure;
+mod configure_damping;
+pub mod data;
+pub mod delete;
+pub mod error;
+pub mod explain;
+pub mod explain_error;
+pub mod health;
+pub mod juju;
+pub mod leader;
+pub mod log;
+pub mod man;
+pub mod ops;
+pub mod register;
+pub mod remove;
+pub mod replace;
+pub mod report;
+pub mod resolve;
+pub mod status;
+pub mod stopping;
+pub mod version;
+pub mod wait;
+pub mod watch;
+pub mod why;

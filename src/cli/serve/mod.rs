@@ -1,0 +1,9 @@
+//! The commands that run a server, print its settings, examine it, or write its files.
+
+pub mod config;
+pub mod doctor;
+mod notify;
+mod run;
+pub mod token;
+
+pub use run::{Args, run};
