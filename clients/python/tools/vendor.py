@@ -13,7 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "bellwether_client"
-#: The modules, each after those that it imports. The types of the messages are left out.
+#: The modules, each after those that it imports. `messages` and `_roles` have types only, and
+#: are left out.
 MODULES = (
     "_secrets",
     "_texts",

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List
 
-    from .ops import StatusReporter
+    from ._roles import Observed
 
 #: The attribute of a status of ops that has its details.
 DETAIL = "bellwether"
@@ -36,7 +36,7 @@ def hook_name() -> str:
     return name + "-action" if folder.endswith("actions") else name
 
 
-def watch(reporter: StatusReporter) -> Any:
+def watch(reporter: Observed) -> Any:
     """Observes the end of the hook, and returns the observer, which must be kept."""
     import ops
 
@@ -63,7 +63,7 @@ def _make_observer() -> Any:
     class Observer(ops.Object):  # type: ignore[misc, unused-ignore]
         """Receives the events for a reporter; ops calls methods of its own objects only."""
 
-        reporter: StatusReporter
+        reporter: Observed
 
         def on_commit(self, _: ops.EventBase) -> None:
             self.reporter.commit()
@@ -106,7 +106,7 @@ def _watch_collection(ops: Any) -> None:
     ops.Application.status = status.setter(set_status)
 
 
-def _watch_close(framework: Any, reporter: StatusReporter) -> None:
+def _watch_close(framework: Any, reporter: Observed) -> None:
     """Extends the end of the framework, which follows a crash of the hook too."""
     close = framework.close
 

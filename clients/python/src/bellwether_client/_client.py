@@ -9,7 +9,7 @@ import time
 from . import _codec, errors
 from ._methods import Methods
 from ._table import METHODS
-from ._transport import Connection, Deadline
+from ._transport import Connection, Deadline, fraction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,8 +152,8 @@ class Client(Methods):
             # A call that was not sent can always be sent again.
             if repeats >= self.retries or (attempt.sent and not may_repeat):
                 raise last
-            wait = pause * (0.5 + _fraction() / 2)
-            wait = max(wait, (last.retry_after or 0.0) * (1 + _fraction() / 4))
+            wait = pause * (0.5 + fraction() / 2)
+            wait = max(wait, (last.retry_after or 0.0) * (1 + fraction() / 4))
             if wait >= deadline.remaining():
                 raise last
             time.sleep(wait)
@@ -297,8 +297,3 @@ def _is_local(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _fraction() -> float:
-    """Returns a number from 0 to 1, so that the clients of a server do not repeat at once."""
-    return int.from_bytes(os.urandom(4), "big") / float(2**32)

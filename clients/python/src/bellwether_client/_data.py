@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Mapping, Optional, Union
 
-    from .ops import StatusReporter
+    from ._roles import Shared
 
 KEY_BYTES_MAX = 256
 VALUE_BYTES_MAX = 64 * 1024
@@ -23,7 +23,7 @@ class NotLeader(Exception):
 class LeaderData:
     """Reads come from the server once in a hook; without it, from the last hook that reached it."""
 
-    def __init__(self, reporter: StatusReporter) -> None:
+    def __init__(self, reporter: Shared) -> None:
         self._reporter = reporter
         self._read: Optional[Dict[str, bytes]] = None
 

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Sequence, Set
 
-    from .ops import StatusReporter
+    from ._roles import Ending, Shown
 
 logger = Log(__name__)
 
@@ -31,9 +31,7 @@ MODES = {
 class HookEnd:
     """Turns the statuses of one hook into calls."""
 
-    def __init__(
-        self, reporter: StatusReporter, application_status: str, set_ttl: Optional[float]
-    ) -> None:
+    def __init__(self, reporter: Ending, application_status: str, set_ttl: Optional[float]) -> None:
         self._reporter = reporter
         #: Seconds, 0 for none; None: learned from the distance of the hooks `update-status`.
         self._set_ttl = set_ttl
@@ -247,7 +245,7 @@ def _set_times(found: List[Dict[str, Any]], before: List[Dict[str, Any]]) -> Non
         one["observe_time"] = known.get((one["component"], one["key"], one["level"]), now)
 
 
-def detail(reporter: StatusReporter, event: Any) -> None:
+def detail(reporter: Shown, event: Any) -> None:
     """Answers the action `status-detail` with what the unit knows, without a server too."""
     import json
 

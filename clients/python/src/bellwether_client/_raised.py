@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .ops import StatusReporter
+    from ._roles import Raised
 
 
 class StatusError(Exception):
@@ -28,7 +28,7 @@ class StatusError(Exception):
         self.statuses = statuses
 
 
-def watch(framework: Any, reporter: StatusReporter) -> None:
+def watch(framework: Any, reporter: Raised) -> None:
     """Catches the exception in each handler that is observed after the reporter was made.
 
     ops keeps the name of a handler and looks it up for each event, so the handler is replaced on
@@ -45,7 +45,7 @@ def watch(framework: Any, reporter: StatusReporter) -> None:
     framework.observe = observed
 
 
-def _replace(handler: Any, reporter: StatusReporter) -> None:
+def _replace(handler: Any, reporter: Raised) -> None:
     holder, name = getattr(handler, "__self__", None), getattr(handler, "__name__", "")
     function = getattr(handler, "__func__", None)
     if holder is None or function is None or getattr(function, "catches_status_errors", False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import os
 import socket
 import time
 
@@ -12,7 +13,15 @@ from .errors import DeadlineExceeded, Error, TlsFailed, Unreachable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
-    from typing import Any, Callable, List, Optional, Tuple
+    from typing import Any, Callable, List, Optional, Protocol, Tuple
+
+    class Connector(Protocol):
+        """What a watch needs of a client."""
+
+        timeout: float
+
+        def _connection(self) -> Connection: ...
+        def _headers(self, content_type: str) -> List[Tuple[str, str]]: ...
 
 
 class Deadline:
@@ -253,3 +262,8 @@ def _handshake(
         wrapped.close()
         raise
     return wrapped
+
+
+def fraction() -> float:
+    """Returns a number from 0 to 1, so that the clients of a server do not repeat at once."""
+    return int.from_bytes(os.urandom(4), "big") / float(2**32)

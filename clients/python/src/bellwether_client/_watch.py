@@ -10,7 +10,7 @@ import struct
 import time
 
 from . import _codec, errors
-from ._transport import Deadline
+from ._transport import Deadline, fraction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
     from . import messages
-    from ._client import Client
-    from ._transport import Connection
+    from ._transport import Connection, Connector
 
     Name = Tuple[str, str]
 
@@ -88,7 +87,7 @@ class Watch:
     _path = "/bellwether.v1.ApplicationService/WatchApplications"
     _message = "WatchApplications"
 
-    def __init__(self, client: Client, request: Dict[str, Any]) -> None:
+    def __init__(self, client: Connector, request: Dict[str, Any]) -> None:
         self._client = client
         self._request = request
         self._token = ""
@@ -282,12 +281,10 @@ class Watch:
         return pause
 
     def _pause(self, asked: Optional[float]) -> float:
-        from ._client import _fraction
-
         full = min(FIRST_PAUSE * float(1 << min(self._failures, 10)), PAUSE_MAX)
         self._failures += 1
-        fraction = _fraction()
-        return max(full * (0.5 + fraction / 2), min(asked or 0.0, 3600.0) * (1 + fraction / 4))
+        part = fraction()
+        return max(full * (0.5 + part / 2), min(asked or 0.0, 3600.0) * (1 + part / 4))
 
     def _hang_up(self) -> None:
         self._response = None

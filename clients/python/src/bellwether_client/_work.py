@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional, Type, TypeVar
 
     from ._deliver import Courier
-    from .ops import StatusReporter
+    from ._roles import Working
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ class Attempt:
     """
 
     def __init__(
-        self, reporter: StatusReporter, component: str, target: str, wait: float, action: str
+        self, reporter: Working, component: str, target: str, wait: float, action: str
     ) -> None:
         self._reporter = reporter
         self.component, self.target = _texts.name(component), _texts.target(target)
@@ -182,7 +182,7 @@ class Operation:
     """
 
     def __init__(
-        self, reporter: StatusReporter, name: str, to: str, payload: bytes, kind: Optional[str]
+        self, reporter: Working, name: str, to: str, payload: bytes, kind: Optional[str]
     ) -> None:
         _check_bytes("payload", payload, PAYLOAD_BYTES_MAX)
         self._reporter = reporter
