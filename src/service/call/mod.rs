@@ -124,7 +124,7 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let method = self.checks.methods.find(request.uri().path());
-        let call = Observed::begin(method.clone(), &request);
+        let call = Observed::begin(method, &request);
         if let Some(deadline) = call.deadline {
             if deadline.0 <= Instant::now() {
                 // Its handler must not begin: a quick one would end before the time is read.
@@ -136,16 +136,23 @@ where
         // The one that is ready.
         let next = self.services.clone();
         let services = std::mem::replace(&mut self.services, next);
-        let work = answer(services, self.checks.clone(), method, request);
-        Box::pin(async { Ok(observed(call, work).await) })
+        Box::pin(observed(call, services, self.checks.clone(), request))
     }
 }
 
 /// Waits for the headers of the answer, at most until the deadline of the caller.
-async fn observed(
+async fn observed<S>(
     call: Observed,
-    work: impl Future<Output = Result<CallAnswer, Status>>,
-) -> Response<CallBody> {
+    services: S,
+    checks: Arc<Checks>,
+    request: Request<Body>,
+) -> Result<Response<CallBody>, Infallible>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S: Send + 'static,
+    S::Future: Send + 'static,
+{
+    let work = answer(services, checks, call.method.clone(), request);
     // A panic may leave the handler's own state inconsistent, but not the state of this path. State
     // that handlers share is behind locks and channels, which report a panic.
     let work = AssertUnwindSafe(work).catch_unwind().instrument(call.span.clone());
@@ -157,10 +164,10 @@ async fn observed(
         },
         None => work.await,
     };
-    match answered.unwrap_or_else(|panic| Err(call.panicked(panic.as_ref()))) {
+    Ok(match answered.unwrap_or_else(|panic| Err(call.panicked(panic.as_ref()))) {
         Ok(CallAnswer { response, held }) => CallBody::of(response, call, held),
         Err(status) => CallBody::of(status.into_http(), call, Held::default()),
-    }
+    })
 }
 
 /// An answer with what it holds until its end.

@@ -28,7 +28,7 @@ const ORIGINAL_METHOD_BYTES_MAX: usize = 100;
 
 /// Records the call once: at [`Observed::finish`], or as cancelled if it is dropped before.
 pub(super) struct Observed {
-    method: Arc<KnownMethod>,
+    pub(super) method: Arc<KnownMethod>,
     pub(super) span: Span,
     started: Instant,
     pub(super) deadline: Option<Deadline>,
