@@ -17,6 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::VERSION;
 use crate::app::{Addresses, App, Drained};
 use crate::cli::context::{print, say_lines};
 use crate::cli::exit::{Exit, UsageError};
@@ -24,7 +25,7 @@ use crate::cli::serve::notify::Notifier;
 use crate::config;
 use crate::config::{Config, StoreChoice};
 use crate::service::ErrorRules;
-use crate::telemetry;
+use crate::telemetry::{self, Telemetry};
 
 /// Run the server
 ///
@@ -47,10 +48,9 @@ const TELEMETRY_DEADLINE: Duration = Duration::from_secs(2);
 /// Runs the server on its own runtime, with a thread for each core. `warnings` are sentences about
 /// the environment.
 pub fn run(args: Args, warnings: &[String]) -> anyhow::Result<Exit> {
-    let version = env!("CARGO_PKG_VERSION");
     let config = Config::load(args.flags);
     let mut config = config.map_err(|error| UsageError(error.to_string()))?;
-    let telemetry = telemetry::init(telemetry::Options::from_env(version))?;
+    let telemetry = telemetry::init(telemetry::Options::from_env(VERSION))?;
     if config::shows_password(std::env::args_os()) {
         tracing::warn!("{}", config::PASSWORD_SHOWN);
     }
@@ -59,48 +59,8 @@ pub fn run(args: Args, warnings: &[String]) -> anyhow::Result<Exit> {
     }
     fit_connections(&mut config, raise_file_limit());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let metrics = telemetry.metrics().clone();
-    let prometheus = telemetry.prometheus();
     let print_json = args.print_addresses.is_some();
-    let drained = runtime.block_on(async {
-        let (stop, stop_now) = stop_signals().context("listen for signals")?;
-        let store = config.store.clone();
-        let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
-        let schemes = schemes(&config);
-        let is_open = !config.callers.are_known(config.tls.as_ref());
-        let manager = Notifier::from_env();
-        // A service manager may send SIGHUP as its reload, with files or without.
-        let has_files = rules_file.is_some()
-            || config.tls.is_some()
-            || config.callers.has_tokens()
-            || manager.is_managed();
-        let app = App::build(config, metrics, prometheus).await?;
-        let addresses = app.addresses()?;
-        if has_files {
-            // Before the server is reachable: without a handler SIGHUP would end the process.
-            let hangup = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
-            tokio::spawn(reload(rules_file, hangup, app.error_rules(), app.reload_now()));
-        }
-        if print_json {
-            print(&format!("{}\n", serde_json::to_string(&addresses)?))?;
-        } else if !manager.is_managed() {
-            // The journal of a service manager has no reader who tries commands.
-            say_lines(&welcome(&program(), &addresses, &store, schemes));
-        }
-        if is_open {
-            log_open(&addresses);
-        }
-        tracing::info!(version, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
-        manager.ready(&format!("serving {}://{}", schemes[0], addresses.grpc));
-        let stopped = async {
-            stop.cancelled_owned().await;
-            manager.stopping();
-        };
-        tokio::select! {
-            drained = app.run(stopped) => anyhow::Ok(Some(drained)),
-            () = stop_now.cancelled() => anyhow::Ok(None),
-        }
-    });
+    let drained = runtime.block_on(serve(config, &telemetry, print_json));
     // A client that never answers must not delay the exit.
     runtime.shutdown_background();
     let Some(drained) = drained? else {
@@ -115,6 +75,52 @@ pub fn run(args: Args, warnings: &[String]) -> anyhow::Result<Exit> {
         Drained::CutOff => tracing::warn!("stopped; some calls were cut off at the deadline"),
     }
     Ok(Exit::Ok)
+}
+
+/// Builds the server, announces it, and serves until a signal. Returns `None` if a second signal
+/// came before the end.
+async fn serve(
+    config: Config,
+    telemetry: &Telemetry,
+    print_json: bool,
+) -> anyhow::Result<Option<Drained>> {
+    let (stop, stop_now) = stop_signals().context("listen for signals")?;
+    let store = config.store.clone();
+    let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
+    let schemes = schemes(&config);
+    let is_open = !config.callers.are_known(config.tls.as_ref());
+    let manager = Notifier::from_env();
+    // A service manager may send SIGHUP as its reload, with files or without.
+    let has_files = rules_file.is_some()
+        || config.tls.is_some()
+        || config.callers.has_tokens()
+        || manager.is_managed();
+    let app = App::build(config, telemetry.metrics().clone(), telemetry.prometheus()).await?;
+    let addresses = app.addresses()?;
+    if has_files {
+        // Before the server is reachable: without a handler SIGHUP would end the process.
+        let hangup = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
+        tokio::spawn(reload(rules_file, hangup, app.error_rules(), app.reload_now()));
+    }
+    if print_json {
+        print(&format!("{}\n", serde_json::to_string(&addresses)?))?;
+    } else if !manager.is_managed() {
+        // The journal of a service manager has no reader who tries commands.
+        say_lines(&welcome(&program(), &addresses, &store, schemes));
+    }
+    if is_open {
+        log_open(&addresses);
+    }
+    tracing::info!(version = VERSION, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
+    manager.ready(&format!("serving {}://{}", schemes[0], addresses.grpc));
+    let stopped = async {
+        stop.cancelled_owned().await;
+        manager.stopping();
+    };
+    tokio::select! {
+        drained = app.run(stopped) => Ok(Some(drained)),
+        () = stop_now.cancelled() => Ok(None),
+    }
 }
 
 /// Logs that the server serves callers without an identity.

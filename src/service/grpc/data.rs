@@ -16,7 +16,7 @@ use crate::service::caller::Caller;
 use crate::service::code::ApiError;
 use crate::service::convert;
 use crate::service::grpc::handlers::{Applied, Handlers};
-use crate::service::grpc::reads::Reads;
+use crate::service::grpc::read_path::Reads;
 use crate::service::grpc::watch::{StreamPlace, Watches, drain, past_deadline};
 use crate::watch::{Event, Filter, Scope, Start, WatchError, Watcher};
 

@@ -15,7 +15,7 @@ use crate::proto::v1;
 use crate::service::Parts;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields, Scoped};
-use crate::service::grpc::reads::Reads;
+use crate::service::grpc::read_path::Reads;
 use crate::service::grpc::watch::Watches;
 use crate::service::offload::Offload;
 

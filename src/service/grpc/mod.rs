@@ -8,7 +8,7 @@ pub mod handlers;
 mod health;
 mod leader;
 mod operation;
-mod reads;
+mod read_path;
 mod report;
 mod route;
 mod server;
@@ -34,7 +34,7 @@ use crate::service::{Options, Parts};
 
 /// Returns every service.
 pub(super) fn routes(parts: Parts, options: &Options, offload: &Offload) -> Routes {
-    let reads = reads::Reads::new(parts.aggregator.clone(), parts.hub.clone());
+    let reads = read_path::Reads::new(parts.aggregator.clone(), parts.hub.clone());
     let watches = watch::Watches::new(&parts, reads.clone(), options.watches);
     let handlers = Arc::new(handlers::Handlers {
         parts,

@@ -33,7 +33,7 @@ use crate::proto::v1;
 use crate::service::call::Access;
 use crate::service::caller::{Caller, Full, Kind, STREAM_SHARE, Share, WatchLimits};
 use crate::service::code::ApiError;
-use crate::service::grpc::reads::Reads;
+use crate::service::grpc::read_path::Reads;
 use crate::service::{Parts, convert};
 use crate::store::Epoch;
 use crate::sync::lock;

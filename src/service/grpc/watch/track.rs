@@ -17,7 +17,7 @@ use crate::proto::v1;
 use crate::proto::v1::watch_applications_response as wire;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX};
-use crate::service::grpc::reads::Reads;
+use crate::service::grpc::read_path::Reads;
 use crate::store::Epoch;
 use crate::watch::{Event, Item, Standing, WatchError, Watcher};
 
