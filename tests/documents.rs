@@ -252,7 +252,7 @@ fn listed_arguments(page: &str) -> Vec<&str> {
     let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
     let numbered = rows.filter(|row| row.starts_with(|first: char| first.is_ascii_digit()));
     let named = numbered.map(|row| row.split(" |").next().unwrap_or_default().split('`'));
-    named.flat_map(|parts| parts.skip(1).step_by(2)).filter(|name| *name != "others").collect()
+    named.flat_map(|parts| parts.skip(1).step_by(2)).collect()
 }
 
 /// Returns the causes of the conflicts that the script answers.

@@ -16,6 +16,7 @@ use crate::store::codec;
 use crate::store::key::field_of;
 use crate::store::{Bucket, Budget, Retention};
 
+use super::arguments::{ARGUMENTS, Arguments};
 use super::key::{Key, KeySpace};
 use super::view::MasterNote;
 use super::{block, script};
@@ -24,8 +25,8 @@ use super::{block, script};
 /// reads the heads.
 pub(super) const LOG_ENTRIES: u32 = 4096;
 
-/// The number of arguments beside records and events: names of keys, numbers, the head.
-const ARGUMENTS: usize = 40;
+/// The number of words beside records and events: the command, names of keys, the arguments.
+const WORDS: usize = 10 + ARGUMENTS.len();
 const HEAD_BYTES: usize = 1024;
 
 /// An encoded transition.
@@ -154,7 +155,7 @@ impl Batch {
         let events = self.events.iter().map(|(_, _, event)| event.len() + 32);
         let counts = 2 * pairs.clone().count() + removed.clone().count() + 4 * events.len();
         let bytes = pairs.sum::<usize>() + removed.sum::<usize>() + events.sum::<usize>();
-        (counts + ARGUMENTS, bytes + self.body.len() + self.block.len() + HEAD_BYTES)
+        (counts + WORDS, bytes + self.body.len() + self.block.len() + HEAD_BYTES)
     }
 
     /// Returns the fields to write: answers first, statuses last.
@@ -185,22 +186,39 @@ impl Batch {
         let tombs_max = retention.tombstones_max.div_ceil(usize::from(keys.buckets));
         let names = names.map(|key| keys.name(key));
         let mut call = script::call_sized(&script::COMMIT, &names, self.size());
-        call.arg(self.app.to_string()).arg(self.base.0);
-        call.arg(&*mark.writer).arg(mark.sequence);
-        call.arg(head.revision.0).arg(codec::encode(&**head));
-        call.arg(u8::from(self.clears)).arg(u8::from(head.deleted));
-        call.arg(&self.body).arg(LOG_ENTRIES);
-        call.arg(others.count_max).arg(cutoff(others));
-        call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));
-        call.arg(self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default());
-        call.arg(head.quiet_commits);
-        call.arg(self.note.epoch_floor).arg(&*self.note.history);
-        call.arg(own.count_max).arg(cutoff(own)).arg(keys.own_events_prefix(bucket));
-        call.arg(self.answers.len()).arg(self.pairs().count());
-        call.arg(self.removed().count()).arg(self.events.len());
-        call.arg(&self.block).arg(self.block_entries.max(self.statuses.len()));
-        call.arg(self.statuses.removed.len());
-        call.arg(self.others_alive.as_deref().unwrap_or("*"));
+        let arguments = Arguments {
+            name: self.app.to_string(),
+            base: self.base.0,
+            writer: &mark.writer,
+            seq: mark.sequence,
+            revision: head.revision.0,
+            head: codec::encode(&**head),
+            clears: self.clears,
+            deleted: head.deleted,
+            body: &self.body,
+            log_max: LOG_ENTRIES,
+            events_max: others.count_max,
+            events_cutoff: cutoff(others),
+            tombs_max,
+            app_prefix: keys.app_prefix(bucket),
+            events_prefix: keys.events_prefix(bucket),
+            base_quiet: self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default(),
+            quiet: head.quiet_commits,
+            counts_above: self.note.epoch_floor,
+            history: &self.note.history,
+            own_max: own.count_max,
+            own_cutoff: cutoff(own),
+            own_prefix: keys.own_events_prefix(bucket),
+            answer_count: self.answers.len(),
+            set_count: self.pairs().count(),
+            removed_count: self.removed().count(),
+            event_count: self.events.len(),
+            block: &self.block,
+            status_count: self.block_entries.max(self.statuses.len()),
+            removed_statuses: self.statuses.removed.len(),
+            others: self.others_alive.as_deref().unwrap_or("*"),
+        };
+        arguments.add_to(&mut call);
         for (field, value) in self.pairs() {
             call.arg(field).arg(value);
         }

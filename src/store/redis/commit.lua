@@ -27,16 +27,17 @@ if #ARGV == 0 then
 end
 
 local heads, app, log, events, state, tombs, own_events = unpack(KEYS)
+-- The names and their order are those of the list in arguments.rs.
 local name, base, writer, seq, revision, head, clears, deleted, body, log_max,
   events_max, events_cutoff, tombs_max, app_prefix, events_prefix, base_quiet, quiet,
-  counts_above, history, own_max, own_cutoff, own_prefix = unpack(ARGV, 1, 22)
+  counts_above, history, own_max, own_cutoff, own_prefix,
+  answer_count, set_count, removed_count, event_count,
+  block, status_count, removed_statuses, others = unpack(ARGV, 1, 30)
 -- The set fields begin with the new answers to requests.
-local answer_count, set_count = tonumber(ARGV[23]), tonumber(ARGV[24])
-local removed_count, event_count = tonumber(ARGV[25]), tonumber(ARGV[26])
+answer_count, set_count = tonumber(answer_count), tonumber(set_count)
+removed_count, event_count = tonumber(removed_count), tonumber(event_count)
 -- The statuses are a block, or, if they are few, the last fields to set and to remove.
-local block, status_count, removed_statuses = ARGV[27], tonumber(ARGV[28]), tonumber(ARGV[29])
--- The processes that may follow the application, or '*' if they are not known.
-local others = ARGV[30]
+status_count, removed_statuses = tonumber(status_count), tonumber(removed_statuses)
 local sets_at = 31
 local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count

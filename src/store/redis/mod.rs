@@ -48,6 +48,7 @@ use unread::Confirmed;
 use view::{Own, View};
 use writer::{Committed, Job};
 
+mod arguments;
 mod attempts;
 mod batch;
 mod block;
