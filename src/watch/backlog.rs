@@ -7,7 +7,7 @@ use super::cursors::Cursors;
 use super::entry::Entry;
 use super::error::ResumeError;
 use super::filter::Scope;
-use super::{Hub, LIST_BATCH, State};
+use super::hub::{Hub, LIST_BATCH, State};
 use crate::store::{Bucket, Position};
 
 /// The progress through a backlog, bucket by bucket: nothing else is stored for the reader.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Cursors, Hub};
+use super::cursors::Cursors;
+use super::hub::Hub;
 use crate::store::{Bucket, Epoch};
 
 /// The changes that a hub has received.

@@ -18,12 +18,21 @@ use super::cursors::Cursors;
 use super::entry::Entry;
 use super::error::ResumeError;
 use super::group::{Current, Found, Group};
+use super::hub::Hub;
 use super::index::{Offset, SentState};
 use super::notifier::Listener;
 use super::resume::Verdict;
 use super::token::Token;
-use super::{Hub, Start};
 use crate::domain::name::AppName;
+
+/// The start of a watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Start {
+    /// With a snapshot of all members.
+    Snapshot,
+    /// With the changes after a resume token.
+    Resume(Token),
+}
 
 /// One message to a reader.
 #[derive(Debug, Clone)]
