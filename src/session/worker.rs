@@ -97,20 +97,9 @@ impl Session {
         let draining = self.inner.draining.clone();
         let end = tokio::select! {
             biased;
-            // Becomes `Superseded` below.
-            _ = superseded.wait_for(Option::is_some) => End::Closed,
+            _ = superseded.wait_for(Option::is_some) => self.closed(),
             () = draining.cancelled() => End::Draining,
             end = self.serve(inbound, &outbound) => end,
-        };
-        // The store observer or the refusal of the last command may have found a takeover.
-        let end = match (end, self.entry.superseded()) {
-            (End::Closed, Some(current)) => End::Superseded {
-                app: self.entry.app.clone(),
-                unit: self.entry.unit().clone(),
-                given: self.entry.incarnation,
-                current,
-            },
-            (end, _) => end,
         };
         let last = match &end {
             End::Superseded { current, .. } => Some(Outbound::Superseded { incarnation: *current }),
@@ -154,13 +143,27 @@ impl Session {
                         entry.note_contact(self.last_contact);
                         taken
                     }
-                    None => Err(End::Closed),
+                    None => Err(self.closed()),
                 },
                 () = liveness_clock.until(deadline) => Err(End::Silent(self.entry.ttl)),
             };
             if let Err(end) = served {
                 return end;
             }
+        }
+    }
+
+    /// Returns the end of a stream without a goodbye. The store observer or the refusal of a
+    /// command may have found a newer session, which is the reason then.
+    fn closed<R>(&self) -> End<R> {
+        match self.entry.superseded() {
+            Some(current) => End::Superseded {
+                app: self.entry.app.clone(),
+                unit: self.entry.unit().clone(),
+                given: self.entry.incarnation,
+                current,
+            },
+            None => End::Closed,
         }
     }
 
@@ -176,7 +179,7 @@ impl Session {
         self.last_contact += self.inner.liveness_clock.now().saturating_sub(begun);
         match taken {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_gone)) => Err(End::Closed),
+            Ok(Err(_gone)) => Err(self.closed()),
             Err(_elapsed) => Err(End::Silent(self.entry.ttl)),
         }
     }
@@ -267,7 +270,7 @@ impl Session {
             }
             Err(aggregator::Error::Rejected(rejected)) if is_over(&rejected) => {
                 self.entry.end_because(&rejected);
-                Err(End::Closed)
+                Err(self.closed())
             }
             Err(error) => {
                 self.send(outbound, Outbound::Rejected { seq, error }).await?;
