@@ -13,7 +13,7 @@ use crate::domain::request::Outcome;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::store::{Applied, CommitError, ConflictCause, Moment, ReadError, Version};
-use crate::telemetry::{Caller, ReportResult};
+use crate::telemetry::{CallSpan, ReportResult};
 
 use super::committed::{Progress, Shared};
 use super::decision::{Decision, decide, decide_deletion, spread};
@@ -47,7 +47,7 @@ pub(super) struct Application {
     /// The wait before due changes use the store again after a failure.
     pause: Duration,
     /// The traced calls whose commands are decided now.
-    callers: Vec<Caller>,
+    callers: Vec<CallSpan>,
 }
 
 /// However the task ends, a request that it has not taken is not left waiting.

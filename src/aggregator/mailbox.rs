@@ -8,7 +8,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use crate::domain::command::Request;
 use crate::domain::request::{Outcome, RequestId};
 use crate::sync::lock;
-use crate::telemetry::Caller;
+use crate::telemetry::CallSpan;
 
 use super::Error;
 
@@ -151,7 +151,7 @@ pub(super) struct Work {
     pub(super) ask: Ask,
     pub(super) answer: Answer,
     /// The call that waits for the answer; `None` if it is not traced.
-    pub(super) caller: Option<Caller>,
+    pub(super) caller: Option<CallSpan>,
 }
 
 impl Work {

@@ -6,12 +6,12 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::store::CommitError;
-use crate::telemetry::{Caller, CommitResult, Metrics, commit_span};
+use crate::telemetry::{CallSpan, CommitResult, Metrics, commit_span};
 
 /// Waits for a commit of `commands` commands, for which the traced calls in `callers` wait.
 pub(super) async fn measured(
     metrics: &Metrics,
-    callers: &[Caller],
+    callers: &[CallSpan],
     commands: usize,
     committed: impl Future<Output = Result<(), CommitError>>,
 ) -> Result<(), CommitError> {

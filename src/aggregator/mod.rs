@@ -24,7 +24,7 @@ use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::store::Store;
 use crate::sync::lock;
-use crate::telemetry::{Caller, Metrics};
+use crate::telemetry::{CallSpan, Metrics};
 
 mod application;
 mod committed;
@@ -140,7 +140,7 @@ impl Aggregator {
     ) -> Result<Vec<Result<Outcome, Error>>, Error> {
         let (answer, answered) = oneshot::channel();
         let ask = Ask::Apply(Requests::All(requests));
-        let work = Work { ask, answer: Answer::All(answer), caller: Caller::current() };
+        let work = Work { ask, answer: Answer::All(answer), caller: CallSpan::current() };
         self.inner.send(app, work).await?;
         answered.await.map_err(|_| self.inner.unanswered())
     }
@@ -188,7 +188,7 @@ impl Aggregator {
 impl Inner {
     async fn ask(self: &Arc<Inner>, app: &AppName, ask: Ask) -> Result<Outcome, Error> {
         let (answer, answered) = oneshot::channel();
-        let work = Work { ask, answer: Answer::One(answer), caller: Caller::current() };
+        let work = Work { ask, answer: Answer::One(answer), caller: CallSpan::current() };
         self.send(app, work).await?;
         answered.await.unwrap_or_else(|_| Err(self.unanswered()))
     }

@@ -9,22 +9,22 @@ use super::exports_traces;
 
 /// The span of a call whose command waits for a commit. Boxed, because most commands have none.
 #[derive(Debug, Clone)]
-pub struct Caller(Box<SpanContext>);
+pub struct CallSpan(Box<SpanContext>);
 
-impl Caller {
+impl CallSpan {
     /// Returns the span in which this runs; `None` if it is not exported.
-    pub fn current() -> Option<Caller> {
+    pub fn current() -> Option<CallSpan> {
         if !exports_traces() {
             return None;
         }
         let context = Span::current().context();
         let own = context.span().span_context().clone();
-        own.is_sampled().then(|| Caller(Box::new(own)))
+        own.is_sampled().then(|| CallSpan(Box::new(own)))
     }
 }
 
 /// Returns the span of a commit with `commands` commands; a disabled one if it has no callers.
-pub fn commit_span(callers: &[Caller], commands: usize) -> Span {
+pub fn commit_span(callers: &[CallSpan], commands: usize) -> Span {
     if callers.is_empty() {
         return Span::none();
     }
@@ -36,7 +36,7 @@ pub fn commit_span(callers: &[Caller], commands: usize) -> Span {
         commands,
         result = tracing::field::Empty
     );
-    for Caller(context) in callers {
+    for CallSpan(context) in callers {
         span.add_link(SpanContext::clone(context));
     }
     span

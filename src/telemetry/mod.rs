@@ -43,7 +43,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub use applications::{ApplicationState, ApplicationStates};
 pub use context::{extract, inject};
 pub use error::{Error, ShutdownError};
-pub use link::{Caller, commit_span};
+pub use link::{CallSpan, commit_span};
 pub use metrics::{
     CommitResult, ConnectionEnd, FleetCounts, Metrics, PanicPlace, ReportResult, SecurityRefusal,
     UntakenEnd, WatchStream,

@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::coop;
 
 use super::Watches;
-use super::parts::{self, Parts};
+use super::parts::{self, Encoded};
 use super::ready::Ready;
 use super::track::Track;
 use crate::proto::v1;
@@ -117,14 +117,14 @@ impl Cohorts {
     }
 
     /// Removes one cohort, and returns its drain event.
-    pub fn drain_one(&mut self) -> Option<Parts> {
+    pub fn drain_one(&mut self) -> Option<Encoded> {
         let key = *self.by_key.keys().next()?;
         let mut cohort = self.remove(key)?;
         Some(cohort.track.drain().event_of(&cohort.ids()))
     }
 
     /// Returns the next message. If there is none, the task is woken when there may be one.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Parts> {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Encoded> {
         self.begun.clear();
         loop {
             if !coop::has_budget_remaining() {
@@ -147,7 +147,7 @@ impl Cohorts {
                 }
                 Poll::Ready(Err(problem)) => {
                     let ended = self.remove(key).map(|cohort| cohort.watch_ids);
-                    return Poll::Ready(Parts::ended(ended.unwrap_or_default(), &problem.into()));
+                    return Poll::Ready(Encoded::ended(ended.unwrap_or_default(), &problem.into()));
                 }
             }
         }

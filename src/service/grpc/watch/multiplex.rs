@@ -12,7 +12,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Status, Streaming};
 
 use super::cohorts::Cohorts;
-use super::parts::Parts;
+use super::parts::Encoded;
 use super::single::{past, past_deadline};
 use super::{MULTIPLEXED_MAX, MULTIPLEXED_PER_PEER_MAX, PER_STREAM_MAX, StreamPlace};
 use crate::proto::v1;
@@ -30,7 +30,7 @@ pub struct Multiplex {
     requests: Option<Streaming<v1::MultiplexWatchesRequest>>,
     cohorts: Cohorts,
     /// Answers to requests: at most one for each request that was read in one turn.
-    answers: VecDeque<Parts>,
+    answers: VecDeque<Encoded>,
     deadline: Option<Pin<Box<Sleep>>>,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
     is_ended: bool,
@@ -66,7 +66,7 @@ impl Multiplex {
     }
 
     /// Returns the next message. An error or `None` ends the stream.
-    fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Parts>, Status>> {
+    fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Encoded>, Status>> {
         if past(&mut self.deadline, context) {
             return Poll::Ready(Err(past_deadline()));
         }
@@ -111,13 +111,13 @@ impl Multiplex {
                     return Err(ApiError::of_value("create.watch_id", text));
                 }
                 if let Err(problem) = self.begin(watch_id, watch.unwrap_or_default()) {
-                    self.answers.push_back(Parts::ended(vec![watch_id], &problem.into()));
+                    self.answers.push_back(Encoded::ended(vec![watch_id], &problem.into()));
                 }
             }
             Some(Request::Cancel(v1::CancelWatch { watch_id })) => {
                 let cancelled = Status::cancelled("this watch was cancelled as asked");
                 let is_there = self.cohorts.leave(watch_id);
-                self.answers.extend(is_there.then(|| Parts::ended(vec![watch_id], &cancelled)));
+                self.answers.extend(is_there.then(|| Encoded::ended(vec![watch_id], &cancelled)));
             }
             None => return Err(ApiError::of_value("request", "is neither create nor cancel")),
         }
@@ -155,12 +155,12 @@ impl Multiplex {
 }
 
 impl Stream for Multiplex {
-    type Item = Result<Parts, Status>;
+    type Item = Result<Encoded, Status>;
 
     fn poll_next(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Parts, Status>>> {
+    ) -> Poll<Option<Result<Encoded, Status>>> {
         if self.is_ended {
             return Poll::Ready(None);
         }

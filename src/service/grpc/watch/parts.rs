@@ -20,7 +20,7 @@ use crate::watch::Entry;
 
 /// An encoded message. Protobuf allows the concatenation of its fields.
 #[derive(Debug, Clone, Default)]
-pub struct Parts {
+pub struct Encoded {
     /// On a multiplexed stream: the numbers of the watches.
     head: Bytes,
     /// The part that most readers share.
@@ -34,33 +34,33 @@ const EVENT: u8 = 2 << 3 | 2;
 /// Maximum bytes of a field's tag and length.
 const FIELD_BYTES_MAX: usize = 11;
 
-impl Parts {
+impl Encoded {
     /// Encodes a whole message.
-    pub fn of(message: &v1::WatchApplicationsResponse) -> Parts {
-        Parts { rest: message.encode_to_vec().into(), ..Parts::default() }
+    pub fn of(message: &v1::WatchApplicationsResponse) -> Encoded {
+        Encoded { rest: message.encode_to_vec().into(), ..Encoded::default() }
     }
 
     /// Returns the newest state of an application, with the other fields in `rest`.
-    pub fn upserted(entry: &Entry, rest: Bytes) -> Parts {
-        Parts { first: entry.encoded(|| application(entry)), rest, head: Bytes::new() }
+    pub fn upserted(entry: &Entry, rest: Bytes) -> Encoded {
+        Encoded { first: entry.encoded(|| application(entry)), rest, head: Bytes::new() }
     }
 
     /// Addresses the event to several watches, whose numbers are encoded in `ids`.
-    pub fn event_of(self, ids: &[u8]) -> Parts {
+    pub fn event_of(self, ids: &[u8]) -> Encoded {
         let mut head = BytesMut::with_capacity(ids.len() + FIELD_BYTES_MAX);
         head.put_slice(ids);
         head.put_u8(EVENT);
         let len = self.first.len() + self.rest.len();
         prost::encode_length_delimiter(len, &mut head).expect("a buffer that grows has room");
-        Parts { head: head.freeze(), ..self }
+        Encoded { head: head.freeze(), ..self }
     }
 
     /// Encodes the end of several watches.
-    pub fn ended(watch_ids: Vec<u64>, status: &Status) -> Parts {
+    pub fn ended(watch_ids: Vec<u64>, status: &Status) -> Encoded {
         use v1::multiplex_watches_response::Response;
         let response = Some(Response::Ended(details(status)));
         let message = v1::MultiplexWatchesResponse { watch_ids, response };
-        Parts { head: message.encode_to_vec().into(), ..Parts::default() }
+        Encoded { head: message.encode_to_vec().into(), ..Encoded::default() }
     }
 
     fn all(&self) -> [&Bytes; 3] {
@@ -109,7 +109,7 @@ const TAKEN: (usize, usize) = (256, 32 << 10);
 pub struct PartsCodec<T>(PhantomData<T>);
 
 impl<T: Message + Default + Send + 'static> Codec for PartsCodec<T> {
-    type Encode = Parts;
+    type Encode = Encoded;
     type Decode = T;
     type Encoder = PartsEncoder;
     type Decoder = ProstDecoder<T>;
@@ -127,10 +127,10 @@ impl<T: Message + Default + Send + 'static> Codec for PartsCodec<T> {
 pub struct PartsEncoder;
 
 impl Encoder for PartsEncoder {
-    type Item = Parts;
+    type Item = Encoded;
     type Error = Status;
 
-    fn encode(&mut self, parts: Parts, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+    fn encode(&mut self, parts: Encoded, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
         let parts = parts.all();
         buffer.reserve(parts.iter().map(|part| part.len()).sum());
         parts.into_iter().for_each(|part| buffer.put_slice(part));
@@ -148,7 +148,7 @@ mod tests {
     use crate::service::code::{ApiError, Reason};
     use v1::multiplex_watches_response::Response;
 
-    fn joined(parts: &Parts) -> Vec<u8> {
+    fn joined(parts: &Encoded) -> Vec<u8> {
         parts.all().map(|part| part.to_vec()).concat()
     }
 
@@ -162,7 +162,7 @@ mod tests {
             ..Default::default()
         };
         let rest = epoch(Epoch { store_id: 7, losses: 1 });
-        let parts = Parts { first: event.encode_to_vec().into(), rest, head: Bytes::new() };
+        let parts = Encoded { first: event.encode_to_vec().into(), rest, head: Bytes::new() };
         let expected = v1::WatchApplicationsResponse {
             store_epoch: "0000000000000007-1".to_string(),
             ..event
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn an_end_has_the_details_of_its_status() {
         let problem = ApiError::new(Reason::ResumeTokenExpired, "too far behind".to_string());
-        let ended = joined(&Parts::ended(vec![3], &problem.into()));
+        let ended = joined(&Encoded::ended(vec![3], &problem.into()));
         let ended = v1::MultiplexWatchesResponse::decode(&*ended).unwrap();
         let Some(Response::Ended(status)) = ended.response else { panic!("{ended:?}") };
         assert_eq!(

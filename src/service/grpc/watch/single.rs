@@ -8,7 +8,7 @@ use tokio::time::{Sleep, sleep_until};
 use tokio_stream::Stream;
 use tonic::Status;
 
-use super::parts::Parts;
+use super::parts::Encoded;
 use super::track::{Track, Tracked};
 use super::{StreamPlace, Watches};
 use crate::service::call::Deadline;
@@ -43,7 +43,7 @@ impl Single {
         Single { watches, track, deadline, stage: SendStage::Open, _place: place }
     }
 
-    fn poll_track(&mut self, context: &mut Context<'_>) -> Poll<Result<Parts, Status>> {
+    fn poll_track(&mut self, context: &mut Context<'_>) -> Poll<Result<Encoded, Status>> {
         if self.watches.is_draining() {
             self.stage = SendStage::Drained;
             return Poll::Ready(Ok(self.track.drain()));
@@ -65,12 +65,12 @@ impl Single {
 }
 
 impl Stream for Single {
-    type Item = Result<Parts, Status>;
+    type Item = Result<Encoded, Status>;
 
     fn poll_next(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Parts, Status>>> {
+    ) -> Poll<Option<Result<Encoded, Status>>> {
         let polled = match self.stage {
             SendStage::Open => self.poll_track(context),
             SendStage::Drained => Poll::Ready(Err(ApiError::draining().into())),

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use prost::Message;
 
-use super::parts::Parts;
+use super::parts::Encoded;
 use super::{Watches, drain, epoch};
 use crate::domain::app::AppState;
 use crate::domain::limits::PAGE_SIZE_MAX;
@@ -34,7 +34,7 @@ pub struct Track {
 /// The next message to a reader.
 pub struct Tracked {
     /// The message.
-    pub parts: Parts,
+    pub parts: Encoded,
     /// Number of changes that a newer state replaced before this reader took them.
     pub coalesced: u64,
 }
@@ -82,8 +82,8 @@ impl Track {
     }
 
     /// Returns the drain event.
-    pub fn drain(&self) -> Parts {
-        Parts::of(&v1::WatchApplicationsResponse {
+    pub fn drain(&self) -> Encoded {
+        Encoded::of(&v1::WatchApplicationsResponse {
             event: Some(wire::Event::Drain(drain())),
             store_epoch: self.watches.0.hub.epoch().to_string(),
             // Before the end of the snapshot there is no token to resume from.
@@ -102,12 +102,12 @@ impl Track {
         };
         message.event = match event {
             Event::Upserted(entry) if coalesced == 0 && message.units.is_empty() => {
-                let parts = Parts::upserted(&entry, self.epoch());
+                let parts = Encoded::upserted(&entry, self.epoch());
                 return Tracked { parts, coalesced };
             }
             Event::Upserted(entry) => {
                 message.store_epoch = self.watches.0.hub.epoch().to_string();
-                let parts = Parts::upserted(&entry, message.encode_to_vec().into());
+                let parts = Encoded::upserted(&entry, message.encode_to_vec().into());
                 return Tracked { parts, coalesced };
             }
             Event::Removed(app) => Some(wire::Event::Removed(v1::ApplicationRemoved {
@@ -128,7 +128,7 @@ impl Track {
             }
         };
         message.store_epoch = self.watches.0.hub.epoch().to_string();
-        Tracked { parts: Parts::of(&message), coalesced }
+        Tracked { parts: Encoded::of(&message), coalesced }
     }
 
     /// Returns the current store epoch, encoded.
