@@ -17,7 +17,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::VERSION;
 use crate::app::{Addresses, App, Drained};
 use crate::cli::context::{print, say_lines};
 use crate::cli::exit::{Exit, UsageError};
@@ -41,6 +40,9 @@ pub struct Args {
     #[arg(long, value_name = "FORMAT", value_parser = ["json"])]
     print_addresses: Option<String>,
 }
+
+/// The version in the log and in telemetry.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How long the last telemetry may take to reach a collector; it must not delay the exit further.
 const TELEMETRY_DEADLINE: Duration = Duration::from_secs(2);
