@@ -52,7 +52,9 @@ impl Uptime {
         let written = self.on_lease(&t.app, old.as_ref(), new.as_ref(), t.time);
         let ends = old.as_ref().and_then(|old| old.ends);
         let has_expired = t.events.iter().any(|event| event.cause == Cause::LeaderExpired);
-        let early = match (old, ends.filter(|_| has_expired)) {
+        // A connected leader that was silent for too long lapses too, at no written time.
+        let by_time = |ends: &Timestamp| has_expired && *ends <= t.time;
+        let early = match (old, ends.filter(by_time)) {
             (Some(old), Some(ends)) => self.is_early(&t.app, &old, ends),
             _ => None,
         };

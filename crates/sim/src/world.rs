@@ -90,6 +90,8 @@ struct World {
     dice: Dice,
     generation: u64,
     tasks_most: usize,
+    /// The latest sign of life that the store has.
+    alive: Timestamp,
 }
 
 /// Runs a seed.
@@ -175,6 +177,7 @@ impl World {
             dice,
             generation: 0,
             tasks_most: 0,
+            alive: Timestamp::default(),
         })
     }
 
@@ -211,7 +214,8 @@ impl World {
         Ok(())
     }
 
-    /// Records whether a replica can act now.
+    /// Records whether a replica can act now. One whose requests arrive acts, although the answers
+    /// may not: the store cannot distinguish the two.
     fn note_uptime(&mut self) {
         let stalls = self.network.with(|network| network.store_stalls_until);
         let acts = |process: &Arc<Process>| {
@@ -219,7 +223,9 @@ impl World {
         };
         let is_up = stalls <= self.now
             && !self.server.is_full
-            && lock(&self.processes).iter().flatten().any(acts);
+            && (lock(&self.processes).iter().flatten().any(acts)
+                || self.alive < self.server.clock.life.alive);
+        self.alive = self.server.clock.life.alive;
         lock(&self.judge).uptime.on_step(is_up, self.now, STEP);
     }
 
