@@ -10,7 +10,7 @@
 //!    '-----------------------> handler ----------------------'
 //! ```
 //!
-//! The path of the request is looked up once; [`KnownMethod`] has all that depends on the method.
+//! The path of the request is looked up once; `KnownMethod` has all that depends on the method.
 //! Handlers neither measure nor log. A refusal is an answer as any other: it is counted and logged.
 //!
 //! The span of a unary call lasts until the end of the call. The span of a stream covers only its

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Each limit holds for an address, and for a principal once the caller is identified. Something
-//! that counts is a value ([`Share`], [`outgoing::Share`], [`budget::Share`]); it counts until it
+//! that counts is a value ([`Share`], [`outgoing::Share`], `budget::Share`); it counts until it
 //! is dropped.
 
 mod account;

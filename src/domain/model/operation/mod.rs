@@ -24,9 +24,9 @@
 //! - After a data loss of the store, a held operation must be acquired again.
 //!
 //! - [`transition`] is the table of each call in each state.
-//! - [`lapse`] contains the changes by time alone; they precede every call.
-//! - [`begin`] is the one call that depends on other operations: an application has at most one
-//!   unfinished operation of its own, and one of each unit.
+//! - `rules::lapse` contains the changes by time alone; they precede every call.
+//! - `rules::begin_operation` is the one call that depends on other operations: an application has
+//!   at most one unfinished operation of its own, and one of each unit.
 //! - [`words`] derives the operation's status of the application.
 //! - `apply` applies the commands to a draft.
 //!

@@ -1,5 +1,5 @@
 //! The table of each call in each state. Each call follows
-//! [`lapse`](crate::domain::rules::lapse), so a state with a holder has a live lease.
+//! `rules::lapse`, so a state with a holder has a live lease.
 //!
 //! | T | From | Call | To | Effect |
 //! |---|---|---|---|---|

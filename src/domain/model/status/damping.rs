@@ -2,7 +2,7 @@
 //!
 //! A *latch* shows a bad pull result until enough better ones came in a row. *Damping* shows the
 //! worst report since a status began to flap. Both store the last report beside the visible one.
-//! [`flapping`] measures, `decide` chooses the visible report, `apply` writes it to a draft.
+//! `flapping` measures; `rules::decide` chooses the visible report, `rules::damping` writes it.
 
 use std::sync::Arc;
 
