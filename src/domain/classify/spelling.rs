@@ -13,7 +13,15 @@ pub(in crate::domain) fn plain(code: &str) -> Cow<'_, str> {
         return code.into();
     }
     let kept = code.chars().filter(|c| c.is_alphanumeric());
-    kept.flat_map(char::to_lowercase).collect::<String>().into()
+    let mut plain = String::with_capacity(code.len());
+    for c in kept {
+        // Nearly every code is ASCII.
+        match c.is_ascii() {
+            true => plain.push(c.to_ascii_lowercase()),
+            false => plain.extend(c.to_lowercase()),
+        }
+    }
+    plain.into()
 }
 
 /// Returns whether a code is so without its marks.
