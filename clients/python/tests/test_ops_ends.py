@@ -4,13 +4,10 @@ import json
 import os
 import time
 import unittest
-import urllib.error
-import urllib.request
 from datetime import timezone
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
+from between import between
 from charm import MODEL, OpsCase, charm, ops, run
 from server import wait_for
 
@@ -29,33 +26,10 @@ def only_active(charm, _):
     charm.unit.status = ops.ActiveStatus("ready")
 
 
-class Older(BaseHTTPRequestHandler):
-    """A server that has no end of a status, in front of one that has it."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        if b"endAfter" in body:
-            detail = {"code": "invalid_argument", "message": REFUSAL}
-            return self.give(400, json.dumps(detail).encode())
-        call = urllib.request.Request(self.server.behind + self.path, body)
-        call.add_header("Content-Type", "application/json")
-        try:
-            with urllib.request.urlopen(call) as answer:
-                self.give(answer.status, answer.read())
-        except urllib.error.HTTPError as error:
-            self.give(error.code, error.read())
-
-    def give(self, status, body):
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+def without_ends(path, request):
+    """Answers as a server that has no end of a status."""
+    is_known = "endAfter" not in json.dumps(request)
+    return path if is_known else {"code": "invalid_argument", "message": REFUSAL}
 
 
 class Ends(OpsCase):
@@ -117,14 +91,9 @@ class Ends(OpsCase):
 
     def test_an_older_server_gets_a_ttl_in_place_of_an_end(self):
         server = self.start()
-        older = ThreadingHTTPServer(("127.0.0.1", 0), Older)
-        older.behind = os.environ["BELLWETHER_SERVER"]
-        Thread(target=older.serve_forever, daemon=True).start()
-        self.addCleanup(older.server_close)
-        self.addCleanup(older.shutdown)
+        older = between(self, os.environ["BELLWETHER_SERVER"], without_ends)
         run(pushes(1))
-        run_with = "http://127.0.0.1:{}".format(older.server_port)
-        os.environ["BELLWETHER_SERVER"] = run_with
+        os.environ["BELLWETHER_SERVER"] = older
         self.addCleanup(os.environ.pop, "BELLWETHER_SERVER", None)
         run(pushes(600))
         report = self.job(server)["report"]

@@ -8,12 +8,9 @@ import sys
 import tempfile
 import time
 import unittest
-import urllib.error
-import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
+from between import between
 from charm import MODEL, OpsCase
 from hooks import Unit
 from server import DEADLINE, binary, wait_for
@@ -27,38 +24,6 @@ facts = [os.environ.get("BELLWETHER_" + name, "") for name in ("EVENT", "KEY", "
 with open("notes", "a") as file:
     file.write("|".join(facts) + "\\n")
 """
-
-
-class Between(BaseHTTPRequestHandler):
-    """Passes calls on to a server, notes requests of callbacks, and may hide the method."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        path = self.path
-        if path == METHOD:
-            self.server.seen.append(json.loads(body.decode()))
-            if not self.server.has_callbacks:
-                # What a server without the method answers.
-                path += "ToCome"
-        call = urllib.request.Request(self.server.behind + path, body)
-        call.add_header("Content-Type", "application/json")
-        try:
-            with urllib.request.urlopen(call) as answer:
-                self.give(answer.status, answer.read())
-        except urllib.error.HTTPError as error:
-            self.give(error.code, error.read())
-
-    def give(self, status, body):
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
 
 
 class Later(OpsCase):
@@ -96,13 +61,17 @@ class Later(OpsCase):
             return client.request_callback(key=key, **NAMES)["changed"]
 
     def between(self, server, has_callbacks=True):
-        between = ThreadingHTTPServer(("127.0.0.1", 0), Between)
-        between.behind, between.has_callbacks = server.address, has_callbacks
-        between.seen = []
-        Thread(target=between.serve_forever, daemon=True).start()
-        self.addCleanup(between.server_close)
-        self.addCleanup(between.shutdown)
-        return between, "http://127.0.0.1:{}".format(between.server_address[1])
+        """Returns a list of the requests of callbacks, and the address of the proxy that fills it."""
+        seen = []
+
+        def note(path, request):
+            if path != METHOD:
+                return path
+            seen.append(request)
+            # What a server without the method answers.
+            return path if has_callbacks else path + "ToCome"
+
+        return seen, between(self, server.address, note)
 
     def test_attend_starts_the_requested_hook_which_ends_the_request(self):
         server = self.start(durable=True)
@@ -184,11 +153,11 @@ class Later(OpsCase):
 
         self.change("spool", sooner)
         server.start()
-        between, address = self.between(server)
+        seen, address = self.between(server)
         self.hook(address)
-        [seen] = between.seen
-        self.assertAlmostEqual(float(seen["after"][:-1]), 3000, delta=60)
-        self.assertEqual((seen["key"], seen["reason"]), ("k", "password=*** \ufffd"))
+        [one] = seen
+        self.assertAlmostEqual(float(one["after"][:-1]), 3000, delta=60)
+        self.assertEqual((one["key"], one["reason"]), ("k", "password=*** \ufffd"))
         self.assertEqual(self.state()["spool"], [])
 
     def test_an_end_takes_the_place_of_a_request_that_waits(self):
@@ -198,16 +167,16 @@ class Later(OpsCase):
         self.hook(server.address, 'self.status.later(3600, "again", "k")')
         self.is_over("k")
         server.start()
-        between, address = self.between(server)
+        seen, address = self.between(server)
         self.hook(address)
-        self.assertEqual([one.get("after") for one in between.seen], [None])
+        self.assertEqual([one.get("after") for one in seen], [None])
 
     def test_an_older_server_makes_a_hook_neither_fail_nor_complain(self):
         server = self.start()
-        between, address = self.between(server, has_callbacks=False)
+        seen, address = self.between(server, has_callbacks=False)
         for _ in range(2):
             self.hook(address, 'self.status.later(30, "again")')
-        self.assertEqual(len(between.seen), 2)
+        self.assertEqual(len(seen), 2)
         self.assertEqual(self.state()["spool"], [])
         lines = self.charm.given("juju-log").decode().splitlines()
         said = [line for line in lines if "callback" in line]
@@ -216,13 +185,13 @@ class Later(OpsCase):
 
     def test_times_are_kept_within_their_bounds(self):
         server = self.start()
-        between, address = self.between(server)
+        seen, address = self.between(server)
         body = "for number in (-1, 0.2, 1e12, float('inf')): self.status.later(number, key='k')"
         self.hook(address, body)
-        self.assertEqual([one["after"] for one in between.seen], ["1s", "1s", "604800s", "604800s"])
+        self.assertEqual([one["after"] for one in seen], ["1s", "1s", "604800s", "604800s"])
         body = "try: self.status.later(float('nan'))\nexcept ValueError: pass\nelse: raise KeyError"
         self.hook(address, body)
-        self.assertEqual(len(between.seen), 4)
+        self.assertEqual(len(seen), 4)
 
 
 if __name__ == "__main__":
