@@ -46,8 +46,8 @@ impl CallBody {
         mut call: Observed,
         held: Held,
     ) -> Response<CallBody> {
-        typed::complete(response.headers_mut());
-        call.answered(response.headers());
+        let code = typed::complete(response.headers_mut());
+        call.answered(code, response.headers());
         response.map(|inner| CallBody { inner, call, held })
     }
 
@@ -66,8 +66,8 @@ impl CallBody {
         if let Some(bytes) = frame.data_ref() {
             self.held.shares.rendered(bytes.len());
         } else if let Some(trailers) = frame.trailers_mut() {
-            typed::complete(trailers);
-            self.call.ended(trailers);
+            let code = typed::complete(trailers);
+            self.call.ended(code.unwrap_or(Code::Unknown), trailers);
         }
     }
 }

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use tokio::time::Instant;
+
+/// The time that a caller waits for its answer.
+static TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// The deadline of the caller: an extension of every request with a timeout.
 ///
@@ -15,7 +18,7 @@ pub struct Deadline(pub Instant);
 impl Deadline {
     /// Reads `grpc-timeout`, relative to `now`; `None` if the header is missing or invalid.
     pub(super) fn from_headers(headers: &HeaderMap, now: Instant) -> Option<Self> {
-        let timeout = parse(headers.get("grpc-timeout")?.to_str().ok()?)?;
+        let timeout = parse(headers.get(&TIMEOUT)?.to_str().ok()?)?;
         now.checked_add(timeout).map(Self)
     }
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderName, Request};
 use opentelemetry::trace::TraceContextExt;
 use tokio::time::Instant;
 use tonic::{Code, Status};
@@ -22,6 +22,9 @@ use crate::telemetry::{self, OTHER_METHOD, PanicPlace, code_name, exports_traces
 /// Clocks differ a little, so the cancel of a caller at its deadline may arrive before the server's
 /// own deadline.
 const CLOCK_SLACK: Duration = Duration::from_millis(10);
+
+/// The header of a caller that traces its calls.
+static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Maximum bytes of an unknown method's name in a span.
 const ORIGINAL_METHOD_BYTES_MAX: usize = 100;
@@ -62,7 +65,7 @@ impl Observed {
         let name = method.name.as_str();
         // A span that is not exported is a tenth of the work of a call: without a trace, only level
         // debug creates one.
-        let is_traced = request.headers().contains_key("traceparent") || exports_traces();
+        let is_traced = exports_traces() || request.headers().contains_key(&TRACE_PARENT);
         let span = match is_traced && !method.row.is_some_and(Method::is_quiet) {
             true => call_span!(Level::INFO, name),
             false => call_span!(Level::DEBUG, name),
@@ -88,18 +91,16 @@ impl Observed {
 
     /// Records the headers of the response. An error before the first message has its status in the
     /// headers.
-    pub(super) fn answered(&mut self, headers: &HeaderMap) {
-        if headers.contains_key("grpc-status") {
-            self.ended(headers);
+    pub(super) fn answered(&mut self, code: Option<Code>, headers: &HeaderMap) {
+        if let Some(code) = code {
+            self.ended(code, headers);
         } else if self.method.is_streaming {
             self.span = Span::none();
         }
     }
 
-    /// Records the final status of the call, from headers or trailers.
-    pub(super) fn ended(&mut self, trailers: &HeaderMap) {
-        let code = trailers.get("grpc-status").map(|value| Code::from_bytes(value.as_bytes()));
-        let code = code.unwrap_or(Code::Unknown);
+    /// Records the final status of the call: its code, and the headers or trailers that have it.
+    pub(super) fn ended(&mut self, code: Code, trailers: &HeaderMap) {
         // Decoding the status copies all trailers, so it is done only for the log.
         let status = self.is_server_error(code).then(|| Status::from_header_map(trailers));
         self.finish(code, status.flatten().as_ref());

@@ -3,7 +3,7 @@
 //! tonic answers a request that does not decode with `INTERNAL`, as if the server had failed. This
 //! module replaces the code of such client errors.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use tonic::{Code, Status};
 
 use super::intake::refusal::{BROKEN_OFF, note_malformed};
@@ -11,22 +11,25 @@ use crate::domain::message::cut_bytes;
 use crate::service::code::{self, ApiError, Reason};
 use crate::telemetry::code_name;
 
-const STATUS: &str = "grpc-status";
-const MESSAGE: &str = "grpc-message";
-const DETAILS: &str = "grpc-status-details-bin";
+// A name that is a value is not parsed at each call.
+static STATUS: HeaderName = HeaderName::from_static("grpc-status");
+static MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+static DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
-/// Adds a reason to an error without details, and limits its size.
-pub(super) fn complete(headers: &mut HeaderMap) {
-    let is_error = headers.get(STATUS).is_some_and(|code| code.as_bytes() != b"0");
-    if !is_error || headers.contains_key(DETAILS) {
-        return;
+/// Adds a reason to an error without details, and limits its size. Returns the code that headers or
+/// trailers end with; `None` if they have no status.
+pub(super) fn complete(headers: &mut HeaderMap) -> Option<Code> {
+    let code = Code::from_bytes(headers.get(&STATUS)?.as_bytes());
+    if code == Code::Ok || headers.contains_key(&DETAILS) {
+        return Some(code);
     }
-    let Some(given) = Status::from_header_map(headers) else { return };
+    let Some(given) = Status::from_header_map(headers) else { return Some(code) };
     let status = complete_status(&given);
-    headers.remove(MESSAGE);
-    headers.remove(STATUS);
+    headers.remove(&MESSAGE);
+    headers.remove(&STATUS);
     // The headers contain only values of this module, which are within the limits of a header.
     let _ = status.add_header(headers);
+    Some(status.code())
 }
 
 /// Completes a status.
