@@ -10,6 +10,7 @@ use crate::domain::draft::Draft;
 use crate::domain::name::AppName;
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
+use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::store::{Applied, CommitError, ConflictCause, Moment, ReadError, Version};
@@ -280,59 +281,80 @@ impl Application {
         let attempts_max = self.inner.options.commit_attempts_max;
         let mut attempts = 1;
         loop {
-            self.catch_up();
-            // A state read from another master may differ at the same revision.
-            let epoch_floor = self.inner.store.epoch_floor(&self.name);
-            self.behind |= self.shared.state().epoch_floor != epoch_floor;
-            if self.behind || self.must_read_to_judge(self.moment().judged) {
-                self.pause = STORE_PAUSE;
-                self.load().await?;
-                self.pause = Duration::ZERO;
-                self.catch_up();
-            }
+            self.refresh().await?;
             let moment = self.moment();
-            let now = moment.now;
-            let attempt = {
-                let state = self.shared.state();
-                let Decision { transition, outcomes } = decide(&state, &self.inner, &moment);
-                let is_unsettled = self.unsettled && !outcomes.is_empty();
-                let nothing = || Draft::new(&state, &self.inner.options.limits, now).finish();
-                let transition = transition.or_else(|| is_unsettled.then(|| Arc::new(nothing())));
-                let decision = Decision { transition, outcomes };
-                Attempt { base: Version::of(&state), decision, is_unsettled }
-            };
+            let attempt = self.attempt(&decide, &moment);
             match self.prove(&attempt).await {
-                Ok(()) => {}
+                Ok(()) => return Ok(self.take_in(attempt.decision)),
                 Err(CommitError::Conflict { current, cause }) if attempts < attempts_max => {
+                    self.note_conflict(attempt.base, current, cause);
                     attempts += 1;
-                    self.catch_up();
-                    let known = self.shared.state().head().revision;
-                    // The log delivers missed revisions only, and none after a loss of writes.
-                    self.behind |= match cause {
-                        ConflictCause::Revision => {
-                            known < current || current < attempt.base.revision
-                        }
-                        _ => true,
-                    };
-                    continue;
                 }
                 Err(error) => {
-                    if matches!(error, CommitError::Unavailable { .. }) {
-                        self.inner.outage.begun(now);
-                    }
-                    self.behind = true;
-                    self.pause = STORE_PAUSE;
+                    self.note_failure(&error, moment.now);
                     return Err(Error::of_commit(error, attempts));
                 }
             }
-            let Decision { transition, outcomes } = attempt.decision;
-            if let Some(transition) = transition {
-                self.shared.state_mut().replay(&transition);
-                let revision = transition.head.revision;
-                self.shared.progress(Progress::At(revision));
-            }
-            return Ok(outcomes);
         }
+    }
+
+    /// Brings the state up to date, by the log or from the store.
+    async fn refresh(&mut self) -> Result<(), Error> {
+        self.catch_up();
+        // A state read from another master may differ at the same revision.
+        let epoch_floor = self.inner.store.epoch_floor(&self.name);
+        self.behind |= self.shared.state().epoch_floor != epoch_floor;
+        if self.behind || self.must_read_to_judge(self.moment().judged) {
+            self.pause = STORE_PAUSE;
+            self.load().await?;
+            self.pause = Duration::ZERO;
+            self.catch_up();
+        }
+        Ok(())
+    }
+
+    /// Decides on the present state. Answers that rely on an unsettled commit need a transition,
+    /// even an empty one.
+    fn attempt<D>(&self, decide: D, moment: &Moment) -> Attempt
+    where
+        D: Fn(&AppState, &Inner, &Moment) -> Decision,
+    {
+        let state = self.shared.state();
+        let Decision { transition, outcomes } = decide(&state, &self.inner, moment);
+        let is_unsettled = self.unsettled && !outcomes.is_empty();
+        let nothing = || Draft::new(&state, &self.inner.options.limits, moment.now).finish();
+        let transition = transition.or_else(|| is_unsettled.then(|| Arc::new(nothing())));
+        let decision = Decision { transition, outcomes };
+        Attempt { base: Version::of(&state), decision, is_unsettled }
+    }
+
+    /// Takes a decision that was proved into the own state. Returns its answers.
+    fn take_in(&self, decision: Decision) -> Vec<Result<Outcome, Rejected>> {
+        if let Some(transition) = decision.transition {
+            self.shared.state_mut().replay(&transition);
+            self.shared.progress(Progress::At(transition.head.revision));
+        }
+        decision.outcomes
+    }
+
+    /// Replays the commits that won a race, and finds whether the store has more of them.
+    fn note_conflict(&mut self, base: Version, current: Revision, cause: ConflictCause) {
+        self.catch_up();
+        let known = self.shared.state().head().revision;
+        // The log delivers missed revisions only, and none after a loss of writes.
+        self.behind |= match cause {
+            ConflictCause::Revision => known < current || current < base.revision,
+            _ => true,
+        };
+    }
+
+    /// Makes the next decision wait for a read of the store.
+    fn note_failure(&mut self, error: &CommitError, now: Timestamp) {
+        if matches!(error, CommitError::Unavailable { .. }) {
+            self.inner.outage.begun(now);
+        }
+        self.behind = true;
+        self.pause = STORE_PAUSE;
     }
 
     /// Makes the answers of a decision durable: commits its transition, or confirms that its base
