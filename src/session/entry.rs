@@ -202,6 +202,16 @@ impl Entry {
         *self.superseded.borrow()
     }
 
+    /// Returns the refusal of the session's commands, once a session of `current` took over.
+    pub(super) fn refused_after(&self, current: u64) -> IdentityError {
+        let (unit, given) = (self.unit().clone(), self.incarnation);
+        match given < current {
+            true => IdentityError::StaleIncarnation { unit, given, current },
+            // The same incarnation connected again.
+            false => IdentityError::SessionOver { unit },
+        }
+    }
+
     /// Ends the session because one of its commands was rejected.
     pub(super) fn end_because(&self, rejected: &Rejected) {
         self.end(match rejected {

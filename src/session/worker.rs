@@ -16,7 +16,7 @@ use crate::domain::app::AppState;
 use crate::domain::classify::finding::Finding;
 use crate::domain::command::{Command, Request};
 use crate::domain::fault::FaultKey;
-use crate::domain::name::{AppName, UnitName};
+use crate::domain::name::AppName;
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::revision::Revision;
@@ -61,12 +61,10 @@ pub enum End<R> {
     Superseded {
         /// The application.
         app: AppName,
-        /// The unit.
-        unit: UnitName,
-        /// The incarnation of this session.
-        given: u64,
         /// The incarnation of the newer.
         current: u64,
+        /// Why commands of this session are refused from now on.
+        why: IdentityError,
     },
     /// This server stops.
     Draining,
@@ -159,9 +157,8 @@ impl Session {
         match self.entry.superseded() {
             Some(current) => End::Superseded {
                 app: self.entry.app.clone(),
-                unit: self.entry.unit().clone(),
-                given: self.entry.incarnation,
                 current,
+                why: self.entry.refused_after(current),
             },
             None => End::Closed,
         }

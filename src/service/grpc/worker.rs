@@ -16,13 +16,13 @@ use tonic::{Request, Response, Status, Streaming};
 use tower::service_fn;
 use tracing::Instrument;
 
+use crate::aggregator;
 use crate::domain::app::AppState;
 use crate::domain::command::{self, Command};
 use crate::domain::name::AppName;
 use crate::domain::request::Outcome;
 use crate::domain::status::Kind;
 use crate::domain::unit::Reporter;
-use crate::domain::unit::refused::IdentityError;
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message;
 use crate::proto::v1::worker_service_server::WorkerService;
@@ -239,13 +239,8 @@ async fn serve(
     match session.run(inbound, answers).await {
         End::Goodbye | End::Closed => unread.into_inner().map_or(Ok(()), Err),
         End::Silent(ttl) => Err(ApiError::silent(ttl).into()),
-        End::Superseded { app, unit, given, current } => {
-            let rejected = match given < current {
-                true => IdentityError::StaleIncarnation { unit, given, current },
-                false => IdentityError::SessionOver { unit },
-            };
-            let rejected = crate::aggregator::Error::Rejected(rejected.into());
-            Err(ApiError::of(&app, rejected).into())
+        End::Superseded { app, why, .. } => {
+            Err(ApiError::of(&app, aggregator::Error::Rejected(why.into())).into())
         }
         End::Draining => Err(ApiError::draining().into()),
         End::Broken(problem) => Err(problem.into()),

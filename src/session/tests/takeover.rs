@@ -11,8 +11,10 @@ async fn a_newer_session_ends_the_older_here() {
     let new = replica.worker("web/0").await;
     assert_eq!(new.welcome.incarnation, 2);
     assert!(matches!(old.next().await, Outbound::Superseded { incarnation: 2 }));
-    let End::Superseded { given, current, .. } = old.session.await.unwrap() else { panic!() };
-    assert_eq!((given, current), (1, 2));
+    let End::Superseded { current, why, .. } = old.session.await.unwrap() else { panic!() };
+    let unit = mk_unit("web/0");
+    assert_eq!(current, 2);
+    assert_eq!(why, IdentityError::StaleIncarnation { unit, given: 1, current: 2 });
     tokio::time::sleep(secs(5)).await;
     assert!(replica.is_connected("web/0").await, "its end is not that of the newer");
     assert_eq!(replica.sessions.inner.table.len(), 1);
@@ -24,7 +26,9 @@ async fn a_newer_session_ends_the_older_elsewhere() {
     let mut old = one.worker("web/0").await;
     let new = other.open("web/0", Some(1)).await.unwrap();
     assert!(matches!(old.next().await, Outbound::Superseded { incarnation: 1 }));
-    assert!(matches!(old.session.await.unwrap(), End::Superseded { .. }));
+    let End::Superseded { current, why, .. } = old.session.await.unwrap() else { panic!() };
+    let over = IdentityError::SessionOver { unit: mk_unit("web/0") };
+    assert_eq!((current, why), (1, over), "it is of the same incarnation");
     tokio::time::sleep(secs(5)).await;
     let holds = other.unit("web/0").await.session().unwrap();
     assert_eq!(holds, new.welcome.session);
