@@ -35,15 +35,40 @@ pub struct Asked<'a> {
 
 /// A request that is applied once for each id.
 pub trait Repeatable: Scoped + Message {
-    /// Name of its method.
-    const METHOD: &'static str;
+    /// Its name: that of its method, and `Request`.
+    const REQUEST: &'static str;
 
     /// Returns the given id; empty: none.
     fn request_id(&self) -> &str;
 }
 
-macro_rules! scoped {
-    ($($request:ident $($actor:ident)? $(? $operates:ident)?;)*) => {
+/// A command on one operation.
+pub trait OnOperation: Repeatable {
+    /// Returns the unit and the id of the operation, as given.
+    fn target(&self) -> (&str, &str);
+}
+
+macro_rules! implement {
+    (repeatable $request:ident) => {
+        impl Repeatable for v1::$request {
+            const REQUEST: &'static str = stringify!($request);
+
+            fn request_id(&self) -> &str {
+                &self.request_id
+            }
+        }
+    };
+    (operation $request:ident) => {
+        impl OnOperation for v1::$request {
+            fn target(&self) -> (&str, &str) {
+                (&self.unit, &self.operation_id)
+            }
+        }
+    };
+}
+
+macro_rules! requests {
+    ($($request:ident $($actor:ident)? $(? $operates:ident)? $(: $($kind:ident)+)?;)*) => {
         $(impl Scoped for v1::$request {
             #[allow(clippy::needless_update)] // some requests have every field
             fn asked(&self) -> Asked<'_> {
@@ -55,91 +80,55 @@ macro_rules! scoped {
                     ..Asked::default()
                 }
             }
-        })*
+        }
+        $($(implement! { $kind $request })+)?)*
     };
 }
 
-// A request, the field of the unit that acts, and the field that only an operator may set.
-scoped! {
-    RenewLeadershipRequest unit;
+// A request, the field of the unit that acts, the field that only an operator may set; whether it
+// has a request id, and whether it is about one operation.
+requests! {
+    RenewLeadershipRequest            unit;
     GetApplicationRequest;
     ExplainApplicationRequest;
     CollectApplicationRequest;
     ListStatusesRequest;
     ListStatusEventsRequest;
     ListUnitsRequest;
-    ListFaultsRequest ? include_internal_detail;
+    ListFaultsRequest                      ? include_internal_detail;
     GetLeaderRequest;
     GetAppDataRequest;
     WatchAppDataRequest;
     GetOperationRequest;
     ListOperationsRequest;
-}
-
-macro_rules! repeatable {
-    ($($method:literal $request:ident $($actor:ident)? $(? $operates:ident)?;)*) => {
-        scoped! { $($request $($actor)? $(? $operates)?;)* }
-        $(impl Repeatable for v1::$request {
-            const METHOD: &'static str = $method;
-
-            fn request_id(&self) -> &str {
-                &self.request_id
-            }
-        })*
-    };
-}
-
-repeatable! {
-    "ReportStatus" ReportStatusRequest unit;
-    "ReplaceStatuses" ReplaceStatusesRequest unit;
-    "ClearStatus" ClearStatusRequest unit;
-    "ReportError" ReportErrorRequest unit;
-    "ResolveError" ResolveErrorRequest unit;
-    "RegisterUnit" RegisterUnitRequest unit;
-    "AnnounceStop" AnnounceStopRequest unit;
-    "RequestCallback" RequestCallbackRequest unit;
-    "ConfigureApplication" ConfigureApplicationRequest;
-    "SetApplicationStatus" SetApplicationStatusRequest unit ? decided_outside;
-    "ReplaceApplicationStatuses" ReplaceApplicationStatusesRequest unit ? decided_outside;
-    "ClearApplicationStatus" ClearApplicationStatusRequest unit ? decided_outside;
-    "RemoveUnit" RemoveUnitRequest;
-    "DeleteApplication" DeleteApplicationRequest;
-    "ResolveHold" ResolveHoldRequest;
-    "ClaimLeadership" ClaimLeadershipRequest unit;
-    "ReleaseLeadership" ReleaseLeadershipRequest unit;
-    "TransferLeadership" TransferLeadershipRequest;
-    "UpdateAppData" UpdateAppDataRequest unit ? decided_outside;
-    "BeginOperation" BeginOperationRequest unit ? supersede;
-    "AcquireOperation" AcquireOperationRequest unit;
-    "HeartbeatOperation" HeartbeatOperationRequest unit;
-    "ReleaseOperation" ReleaseOperationRequest unit;
-    "CompleteOperation" CompleteOperationRequest unit;
-    "FailOperation" FailOperationRequest unit;
-    "VerifyOperation" VerifyOperationRequest unit;
-    "CancelOperation" CancelOperationRequest;
-    "RetryOperation" RetryOperationRequest;
-}
-
-/// A command on one operation.
-pub trait OnOperation: Repeatable {
-    /// Returns the unit and the id of the operation, as given.
-    fn target(&self) -> (&str, &str);
-}
-
-macro_rules! on_operation {
-    ($($request:ident)*) => {
-        $(impl OnOperation for v1::$request {
-            fn target(&self) -> (&str, &str) {
-                (&self.unit, &self.operation_id)
-            }
-        })*
-    };
-}
-
-on_operation! {
-    BeginOperationRequest AcquireOperationRequest HeartbeatOperationRequest ReleaseOperationRequest
-    CompleteOperationRequest FailOperationRequest VerifyOperationRequest CancelOperationRequest
-    RetryOperationRequest
+    ReportStatusRequest               unit                           : repeatable;
+    ReplaceStatusesRequest            unit                           : repeatable;
+    ClearStatusRequest                unit                           : repeatable;
+    ReportErrorRequest                unit                           : repeatable;
+    ResolveErrorRequest               unit                           : repeatable;
+    RegisterUnitRequest               unit                           : repeatable;
+    AnnounceStopRequest               unit                           : repeatable;
+    RequestCallbackRequest            unit                           : repeatable;
+    ConfigureApplicationRequest                                      : repeatable;
+    SetApplicationStatusRequest       unit ? decided_outside         : repeatable;
+    ReplaceApplicationStatusesRequest unit ? decided_outside         : repeatable;
+    ClearApplicationStatusRequest     unit ? decided_outside         : repeatable;
+    RemoveUnitRequest                                                : repeatable;
+    DeleteApplicationRequest                                         : repeatable;
+    ResolveHoldRequest                                               : repeatable;
+    ClaimLeadershipRequest            unit                           : repeatable;
+    ReleaseLeadershipRequest          unit                           : repeatable;
+    TransferLeadershipRequest                                        : repeatable;
+    UpdateAppDataRequest              unit ? decided_outside         : repeatable;
+    BeginOperationRequest             unit ? supersede               : repeatable operation;
+    AcquireOperationRequest           unit                           : repeatable operation;
+    HeartbeatOperationRequest         unit                           : repeatable operation;
+    ReleaseOperationRequest           unit                           : repeatable operation;
+    CompleteOperationRequest          unit                           : repeatable operation;
+    FailOperationRequest              unit                           : repeatable operation;
+    VerifyOperationRequest            unit                           : repeatable operation;
+    CancelOperationRequest                                           : repeatable operation;
+    RetryOperationRequest                                            : repeatable operation;
 }
 
 /// Opens a request, and reads its application, then the rest by `rest`. An error names all
@@ -205,7 +194,8 @@ fn fingerprint<R: Repeatable>(request: &R) -> Fingerprint {
     let sum = digest::digest(&digest::SHA256, &request.encode_to_vec());
     let (halves, _) = sum.as_ref().as_chunks::<8>();
     let half = |n: usize| halves.get(n).copied().map_or(0, u64::from_be_bytes);
-    Fingerprint { method: R::METHOD.into(), digest: [half(0), half(1)] }
+    let method = R::REQUEST.trim_end_matches("Request");
+    Fingerprint { method: method.into(), digest: [half(0), half(1)] }
 }
 
 #[cfg(test)]
