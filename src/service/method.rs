@@ -3,7 +3,6 @@
 //! starting.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
 
 use crate::security::role::right::Right;
 use crate::service::caller::Class;
@@ -189,12 +188,9 @@ pub const TABLE: &[Method] = table! {
     }
 };
 
-static BY_PATH: LazyLock<HashMap<String, &'static Method>> =
-    LazyLock::new(|| TABLE.iter().map(|row| (row.path(), row)).collect());
-
-/// Returns the row of a path.
-pub fn find(path: &str) -> Option<&'static Method> {
-    BY_PATH.get(path).copied()
+/// Returns the rows by their paths. A call is looked up in what is built of them at the start.
+pub fn by_path(rows: &[Method]) -> HashMap<String, &Method> {
+    rows.iter().map(|row| (row.path(), row)).collect()
 }
 
 /// Returns the rights as Markdown, for the documentation.

@@ -10,7 +10,7 @@ use prost_types::FileDescriptorSet;
 use super::intake::{Intake, Takes};
 use crate::service::descriptor;
 use crate::service::log_limit::Sparse;
-use crate::service::method::Method;
+use crate::service::method::{Method, by_path};
 use crate::telemetry::{Metrics, OTHER_METHOD, RpcMethod};
 
 /// All that depends on the method of a call.
@@ -62,7 +62,7 @@ impl Methods {
                 failures: Sparse::new(LOG_PERIOD),
             })
         };
-        let rows: HashMap<_, _> = rows.iter().map(|row| (row.path(), row)).collect();
+        let rows = by_path(rows);
         let by_path = descriptor::methods(descriptors).map(|(path, method)| {
             let row = rows.get(&path).copied();
             assert!(row.is_some(), "{path} has no row in the table of methods");

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method as Verb, Request, Response, StatusCode};
-use prost_reflect::{DynamicMessage, MessageDescriptor, MethodDescriptor, Value as Field};
+use prost_reflect::{DynamicMessage, MessageDescriptor, Value as Field};
 use serde_json::Value;
 use tonic::body::Body;
 use tonic::{Code, Status};
@@ -20,7 +20,7 @@ use super::answer::{AnswerForm, GrpcAnswer};
 use super::body::WebBody;
 use super::codec::Codec;
 use super::connect::{self, Framing};
-use super::method::is_safe;
+use super::method::WebMethod;
 use super::query::{self, Query};
 use super::{GrpcService, WebAnswer};
 use crate::service::call::intake::Intake;
@@ -39,16 +39,17 @@ const PING: Bytes = Bytes::from_static(b":\n\n");
 const START: Bytes = Bytes::from_static(b"retry: 2000\n\n");
 
 /// Returns whether a request can only be one for events.
-pub fn is_asked<T>(request: &Request<T>, method: &MethodDescriptor) -> bool {
-    let is_stream = method.is_server_streaming() && !method.is_client_streaming();
-    request.method() == Verb::GET && is_safe(method) && is_stream
+pub fn is_asked<T>(request: &Request<T>, method: &WebMethod) -> bool {
+    let types = &method.descriptor;
+    let is_stream = types.is_server_streaming() && !types.is_client_streaming();
+    request.method() == Verb::GET && method.is_safe() && is_stream
 }
 
 /// Calls a method.
 pub async fn call<S: GrpcService>(
     inner: S,
     request: Request<Body>,
-    method: &MethodDescriptor,
+    method: &WebMethod,
     intake: &Intake,
 ) -> WebAnswer<S> {
     if !request.headers().get_all(ACCEPT).iter().any(accepts_events) {
@@ -56,7 +57,7 @@ pub async fn call<S: GrpcService>(
         return super::plain(StatusCode::NOT_ACCEPTABLE, text);
     }
     let is_resumed = request.headers().contains_key(LAST_ID);
-    let request = resumed(request, &method.input());
+    let request = resumed(request, &method.descriptor.input());
     let request = connect::grpc_request(request, method, (Framing::Whole, Codec::Json), intake);
     let (parts, body) = super::call(inner, request).await.into_parts();
     let answer = GrpcAnswer::new(&parts.headers, body);
@@ -65,10 +66,11 @@ pub async fn call<S: GrpcService>(
         let is_passing = status.code() == Code::Unavailable;
         let is_forgotten = is_resumed && is_expired(status);
         if !is_passing && !is_forgotten {
-            return connect::failed(status, method.parent_pool());
+            return connect::failed(status, method.descriptor.parent_pool());
         }
     }
-    let events = answer.written(Events { message: method.output() }, intake.offload().clone());
+    let events =
+        answer.written(Events { message: method.descriptor.output() }, intake.offload().clone());
     let mut response = Response::new(WebBody::stream(pinged(events)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));

@@ -59,7 +59,7 @@ pub use origin::{Hosts, Origins, Refused};
 
 use discard::DiscardedRest;
 use inner::Inner;
-use method::{Methods, is_unary};
+use method::Methods;
 use session::BrowserSessions;
 
 use crate::security::Protection;
@@ -67,7 +67,6 @@ use crate::service::call::intake::Intake;
 use crate::service::caller::Caller;
 use crate::service::caller::outgoing::{self, Reserved};
 use crate::service::edge::GrpcService;
-use crate::service::method::find;
 use crate::watch::Hub;
 
 /// Serves the descriptor set.
@@ -114,7 +113,7 @@ struct Shared {
 impl<S> Web<S> {
     /// Puts the layer in front of `inner`.
     pub fn new(options: Options, inner: S) -> Web<S> {
-        let methods = method::methods(&options.pool);
+        let methods = method::methods(&options.pool, &options.intake);
         let (protection, is_tls) = (options.protection.clone(), options.is_tls);
         let sessions = protection.is_on().then(|| BrowserSessions::new(protection, is_tls));
         let lists = page::Lists::new(options.hub.clone(), options.intake.offload().clone());
@@ -231,7 +230,8 @@ impl Shared {
         let Some(sessions) = &self.sessions else { return self.route(inner, request, false).await };
         let path = request.uri().path();
         if [session::START, session::END].contains(&path) {
-            let meter = self.options.intake.meter(path, request.extensions().get::<Caller>());
+            let intake = &self.options.intake;
+            let meter = intake.meter(intake.takes(path), request.extensions().get::<Caller>());
             return session::answer(sessions, &self.options.origins, inner, request, meter).await;
         }
         match sessions.apply(&mut request, &self.options.origins) {
@@ -255,7 +255,7 @@ impl Shared {
             let (request, inner) = grpc_web::blamed(request, inner);
             let Ok(response) = GrpcWebLayer::new().layer(inner).call(request).await;
             let method = self.methods.get(&path);
-            return response.map(match method.is_some_and(|method| !is_unary(method)) {
+            return response.map(match method.is_some_and(|method| !method.is_unary()) {
                 true => WebBody::Stream,
                 false => WebBody::Call,
             });
@@ -265,8 +265,7 @@ impl Shared {
             if events::is_asked(&request, method) {
                 return events::call(inner, request, method, intake).await;
             }
-            let bytes = find(&path).and_then(|method| method.answer.bytes_as_json());
-            let reserved = match reserve(&mut request, bytes).await {
+            let reserved = match reserve(&mut request, method.answer_bytes).await {
                 Ok(reserved) => reserved,
                 Err(status) => return connect::failed(&status, &self.options.pool),
             };

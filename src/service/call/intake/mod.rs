@@ -27,14 +27,14 @@ use tower::Service;
 
 use crate::service::caller::budget::Budgets;
 use body::WholeBody;
-pub(super) use meter::Takes;
+pub(in crate::service) use meter::Takes;
 pub use meter::{Meter, Shape};
 use parts::Types;
 pub use parts::{LIST_MAX, PARTS_MAX};
 
 use crate::service::caller::Caller;
 use crate::service::descriptor;
-use crate::service::method::{Method, RequestSize};
+use crate::service::method::{Method, RequestSize, by_path};
 use crate::service::offload::{LARGE_BYTES, Offload};
 
 /// Limits of requests.
@@ -92,9 +92,9 @@ impl Intake {
         let small_bytes_max = small_bytes_max.min(large_bytes_max);
         let mut types = Types::new(limits.statuses_max);
         sets.iter().for_each(|set| types.add(set));
-        let sizes: HashMap<_, _> = methods.iter().map(|row| (row.path(), row.request)).collect();
+        let rows = by_path(methods);
         let takes = descriptor::methods(sets).map(|(path, method)| {
-            let message_bytes_max = match sizes.get(&path) {
+            let message_bytes_max = match rows.get(&path).map(|row| row.request) {
                 Some(RequestSize::Large) => large_bytes_max,
                 Some(RequestSize::Small) | None => small_bytes_max,
             };
@@ -130,7 +130,7 @@ impl Intake {
     }
 
     /// Returns the limits of a method.
-    pub(super) fn takes(&self, path: &str) -> Takes {
+    pub(in crate::service) fn takes(&self, path: &str) -> Takes {
         self.0.takes.get(path).copied().unwrap_or(self.0.other)
     }
 
@@ -164,13 +164,13 @@ impl Intake {
 
     /// Returns the limits of a call, for a layer above that translates its request. Whatever that
     /// layer holds of a message counts as part of an incomplete message.
-    pub fn meter(&self, path: &str, caller: Option<&Caller>) -> Meter {
-        Meter::new(self.takes(path), self.budgets(caller), self.0.common.clone())
+    pub(in crate::service) fn meter(&self, takes: Takes, caller: Option<&Caller>) -> Meter {
+        Meter::new(takes, self.budgets(caller), self.0.common.clone())
     }
 
     /// Returns the limits of the shape of a message.
-    pub fn shape(&self, path: &str) -> Shape {
-        Shape::new(self.takes(path), self.0.common.clone())
+    pub(in crate::service) fn shape(&self, takes: Takes) -> Shape {
+        Shape::new(takes, self.0.common.clone())
     }
 
     /// Returns where long work is done.

@@ -17,7 +17,7 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method as Verb, Request, Response, StatusCode, Version};
-use prost_reflect::{MessageDescriptor, MethodDescriptor};
+use prost_reflect::MessageDescriptor;
 use tonic::Status;
 use tonic::body::Body;
 
@@ -28,7 +28,7 @@ use request::RequestBody;
 
 use super::body::WebBody;
 use super::codec::Codec;
-use super::method::{is_safe, is_unary};
+use super::method::WebMethod;
 use super::query::{self, Query};
 use super::{GrpcService, WebAnswer, gzip, metadata, plain};
 use crate::service::call::intake::{Intake, refusal};
@@ -72,7 +72,7 @@ struct Form {
 pub async fn call<S: GrpcService>(
     inner: S,
     request: Request<Body>,
-    method: &MethodDescriptor,
+    method: &WebMethod,
     intake: &Intake,
 ) -> WebAnswer<S> {
     let is_get = request.method() == Verb::GET;
@@ -88,7 +88,7 @@ pub async fn call<S: GrpcService>(
         framing,
         codec,
         is_gzip: accepted.is_some_and(gzip::is_accepted),
-        message: method.output(),
+        message: method.descriptor.output(),
     };
     let request = grpc_request(request, method, (framing, codec), intake);
     let offload = intake.offload().clone();
@@ -116,9 +116,9 @@ fn refused<B>(
 /// Reads how the bodies of a call are encoded.
 fn read_form<B>(
     request: &Request<Body>,
-    method: &MethodDescriptor,
+    method: &WebMethod,
 ) -> Result<(Framing, Codec), Box<Response<WebBody<B>>>> {
-    let is_readable = is_safe(method) && is_unary(method);
+    let is_readable = method.is_safe() && method.is_unary();
     if is_readable && request.method() == Verb::GET {
         let query = Query(request.uri().query().unwrap_or_default());
         let encoding = query.text("encoding").unwrap_or_else(|| "json".into());
@@ -135,7 +135,7 @@ fn read_form<B>(
         };
         return Err(refused(StatusCode::METHOD_NOT_ALLOWED, Some((ALLOW, allowed)), text));
     }
-    let (framing, accepted) = match is_unary(method) {
+    let (framing, accepted) = match method.is_unary() {
         true => (Framing::Whole, WHOLE),
         false => (Framing::Prefixed, PREFIXED),
     };
@@ -144,7 +144,8 @@ fn read_form<B>(
         let text = format!("the content type is not accepted here; send {accepted}");
         return Err(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, Some(header), &text));
     };
-    let is_duplex = method.is_client_streaming() && method.is_server_streaming();
+    let types = &method.descriptor;
+    let is_duplex = types.is_client_streaming() && types.is_server_streaming();
     if is_duplex && request.version() < Version::HTTP_2 {
         let text = "both sides of this method send at the same time, which needs HTTP/2";
         return Err(refused(StatusCode::HTTP_VERSION_NOT_SUPPORTED, None, text));
@@ -174,14 +175,13 @@ fn media_type(headers: &HeaderMap) -> Option<(Framing, Codec)> {
 /// as one, and after the checks of identity.
 pub fn grpc_request(
     request: Request<Body>,
-    method: &MethodDescriptor,
+    method: &WebMethod,
     (framing, codec): (Framing, Codec),
     intake: &Intake,
 ) -> Request<Body> {
     let (mut parts, body) = request.into_parts();
-    let path = parts.uri.path();
-    let meter = intake.meter(path, parts.extensions.get::<Caller>());
-    let (shape, offload) = (intake.shape(path), intake.offload().clone());
+    let meter = intake.meter(method.takes, parts.extensions.get::<Caller>());
+    let (shape, offload) = (intake.shape(method.takes), intake.offload().clone());
     let mut headers = metadata::of_request(&parts.headers);
     let (inner, is_gzip, refused) = match read_options(&parts, framing, &mut headers) {
         Ok((message, is_gzip)) => {
@@ -193,7 +193,7 @@ pub fn grpc_request(
     parts.method = Verb::POST;
     parts.version = Version::HTTP_2;
     parts.headers = headers;
-    let form = Form { framing, codec, is_gzip, message: method.input() };
+    let form = Form { framing, codec, is_gzip, message: method.descriptor.input() };
     let held = BytesMut::new();
     let body = RequestBody { inner, form, meter, shape, offload, held, refused, is_ended: false };
     Request::from_parts(parts, body.into_body())
