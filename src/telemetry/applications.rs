@@ -7,7 +7,7 @@ use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, IntGauge, IntGaugeVec, Opts};
 
-use super::metrics::FRESHNESS;
+use super::fleet::FRESHNESS;
 use crate::domain::level::Level;
 
 /// The status of one application.

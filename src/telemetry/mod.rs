@@ -11,16 +11,17 @@
 //! drop what does not fit their queues, and `shutdown` waits for them until its deadline at most.
 
 mod applications;
+mod commit;
 mod context;
 mod error;
 mod exemplar;
-mod files;
+mod fleet;
 mod gauge;
 mod instrument;
+mod label;
 mod link;
 mod log;
 mod metrics;
-mod offload;
 mod openmetrics;
 mod options;
 mod otlp;
@@ -43,12 +44,14 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub use applications::{ApplicationState, ApplicationStates};
 pub use context::{extract, inject};
 pub use error::{Error, ShutdownError};
-pub use link::{CallSpan, commit_span};
-pub use metrics::{
-    CommitResult, ConnectionEnd, FleetCounts, Metrics, PanicPlace, ReportResult, SecurityRefusal,
-    UntakenEnd, WatchStream,
+pub use fleet::FleetCounts;
+pub use instrument::HeldCount;
+pub use label::{
+    CommitResult, ConnectionEnd, OffloadedWork, PanicPlace, ReportResult, SecurityRefusal,
+    UntakenEnd,
 };
-pub use offload::{OffloadedWork, WaitingWork};
+pub use link::{CallSpan, commit_span};
+pub use metrics::Metrics;
 pub use openmetrics::{OPEN_METRICS, prefers_open_metrics};
 pub use options::Options;
 pub use prometheus::{CONTENT_TYPE, Prometheus};

@@ -7,7 +7,7 @@ use prometheus::{Registry, TextEncoder};
 
 use super::applications::ApplicationStates;
 use super::exemplar::Exemplars;
-use super::metrics::Readout;
+use super::instrument::Readout;
 use super::openmetrics;
 
 /// The media type of [`Prometheus::text`].

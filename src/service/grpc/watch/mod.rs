@@ -37,7 +37,7 @@ use crate::service::grpc::read_path::Reads;
 use crate::service::{Parts, convert};
 use crate::store::Epoch;
 use crate::sync::lock;
-use crate::telemetry::{Metrics, WatchStream as WatchStreamCount};
+use crate::telemetry::{HeldCount, Metrics};
 use crate::watch::{Hub, Start, Token};
 
 use track::Track;
@@ -209,4 +209,4 @@ pub(super) fn share(
 }
 
 /// A place among the open streams.
-pub type StreamPlace = (OwnedSemaphorePermit, Option<Share>, WatchStreamCount);
+pub type StreamPlace = (OwnedSemaphorePermit, Option<Share>, HeldCount);
