@@ -36,6 +36,8 @@ with self.status.operation("install", "v2") as work:
     work.save(b"1", "step 1")
 """
 WORKERS = 4
+#: Good hooks that may be needed to send what is left.
+HOOKS_MAX = 8
 
 
 def at_once(function, values):
@@ -98,10 +100,18 @@ def check(case):
     where = "{} with ops {}: ".format(name, version or "installed")
     with tempfile.TemporaryDirectory() as temporary, testing.Server(durable=True) as server:
         unit, rows, wrong = run_hooks(name, version, server, Path(temporary))
-        code, said, _, _ = unit.run("update-status", server.address)
-        if code != 0:
-            wrong.append("the hook after it ends with {}: {}".format(code, said[-2000:]))
-        wrong += arrived(server)
+        # A hook sends for two seconds, and the next one what is left: on a busy machine that is more
+        # than one.
+        requested, left = False, []
+        for _ in range(HOOKS_MAX):
+            code, said, _, _ = unit.run("update-status", server.address)
+            if code != 0:
+                wrong.append("the hook after it ends with {}: {}".format(code, said[-2000:]))
+            requested = requested or end_callback(server)
+            left = arrived(server) + ([] if requested else ["the requested hook is missing"])
+            if not left:
+                break
+        wrong += left
         wrong += ["{} got control characters".format(tool) for tool in steering(unit)]
     return [where + one for one in wrong]
 
@@ -126,14 +136,20 @@ def run_hooks(name, version, server, folder):
     return unit, rows, wrong
 
 
+def end_callback(server):
+    """Ends the callback of the unit; returns whether it was there."""
+    with server.client() as client:
+        names = {"application": "web", "namespace": MODEL}
+        # A callback that is not there needs no end.
+        return client.request_callback(unit="web/0", key="volume", **names)["changed"]
+
+
 def arrived(server):
     """Returns what the server lacks of what the unit said, and whether its order is another one."""
     with server.client() as client:
         names = {"application": "web", "namespace": MODEL}
         records = client.list_statuses(page_size=1000, **names)["statuses"]
-        # A callback that is not there needs no end.
-        requested = client.request_callback(unit="web/0", key="volume", **names)["changed"]
-    wrong, came = [] if requested else ["the requested hook is missing"], []
+    wrong, came = [], []
     for number in range(3):
         key = ("kept", str(number))
         for one in records:
