@@ -120,6 +120,7 @@ impl App {
         let sessions = Sessions::start(
             store.clone(),
             aggregator.clone(),
+            hub.clone(),
             config.session.clone(),
             metrics.clone(),
         );
@@ -197,6 +198,7 @@ impl App {
         let grpc_tls = tls(Port::Grpc);
         let fetches = follow_issuers(&protection);
         let space = follow_space(&store, &metrics);
+        let blockers = follow_blockers(&hub, &store, &metrics);
         let follow = reload::follow(files, self.reload_now, move |stale, has_changed| {
             metrics.stale_files(stale);
             if has_changed {
@@ -230,7 +232,7 @@ impl App {
         aggregator.drain().await;
         store.close().await;
         stopped.cancel();
-        drop((follow, fetches, space));
+        drop((follow, fetches, space, blockers));
         // The ops port serves until the end, so that operators can observe the drain.
         let _ = tokio::time::timeout(OPS_DEADLINE, ops).await;
         drained
@@ -244,6 +246,26 @@ fn follow_space(store: &Arc<dyn Store>, metrics: &Metrics) -> AbortOnDropHandle<
         metrics.store_space(space.map(|Space { free, capacity, .. }| [free, capacity]));
     });
     AbortOnDropHandle::new(tokio::spawn(space))
+}
+
+/// Interval between two counts of what blocks: a fraction of that of a scrape.
+const BLOCKERS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Starts the task that counts what blocks, for the metrics.
+fn follow_blockers(
+    hub: &Arc<Hub>,
+    store: &Arc<dyn Store>,
+    metrics: &Metrics,
+) -> AbortOnDropHandle<()> {
+    let (hub, store, metrics) = (hub.clone(), store.clone(), metrics.clone());
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        loop {
+            let (seen, now) = (hub.clone(), store.now());
+            let counted = tokio::task::spawn_blocking(move || seen.count_causes(now));
+            metrics.blockers(counted.await.ok().flatten());
+            tokio::time::sleep(BLOCKERS_INTERVAL).await;
+        }
+    }))
 }
 
 /// Starts the tasks that fetch the keys of issuers; each ends when its handle is dropped.

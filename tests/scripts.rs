@@ -275,6 +275,10 @@ impl Stage {
         if !summary.action.is_empty() {
             write!(out, "\n  | action: {}", summary.action).unwrap();
         }
+        for stated in head.needs.iter().flat_map(|stated| &stated.needs) {
+            let (need, by) = (&stated.need, &stated.stated_by.unit);
+            write!(out, "\n  | {by} needs {need} since {}", time(stated.since)).unwrap();
+        }
         let units = self.state.units_after(None).map(|(name, unit)| {
             let strongest = strongest_of(&self.state, name);
             let level = strongest.map_or(Level::Unknown, |strongest| strongest.rank.level);

@@ -1,5 +1,6 @@
 //! One session as the rest of the process reaches it: it can be asked, and it can be ended.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::domain::name::{AppName, UnitName};
+use crate::domain::need::index::Source;
 use crate::domain::rejected::Rejected;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
@@ -16,7 +18,7 @@ use crate::domain::unit::{Callback, Callbacks, Newcomer, Reporter, Topic};
 use crate::sync::lock;
 
 use super::holds::Holds;
-use super::message::{Outbound, Question};
+use super::message::{MayRead, Outbound, Question};
 use super::news::{Leads, News};
 
 /// Questions to one worker that are open together: one for each component that is asked often.
@@ -39,6 +41,8 @@ pub(super) struct Entry {
     pub(super) ttl: Duration,
     /// The incarnation of a newer session that took over.
     pub(super) superseded: watch::Sender<Option<u64>>,
+    /// Whether the worker may read an application.
+    pub(super) may_read: MayRead,
     asks: mpsc::Sender<Question>,
     open: Mutex<Vec<Open>>,
     updates: Mutex<Updates>,
@@ -54,6 +58,8 @@ pub(super) struct Updates {
     pub(super) holds: Holds,
     /// Leadership and data, and the worker's requests to lead.
     pub(super) news: News,
+    /// Records whose needs are met, and of which the worker was not notified yet.
+    pub(super) rings: BTreeSet<Source>,
 }
 
 /// Callbacks of the unit that are due, and those that the worker was sent.
@@ -117,7 +123,7 @@ impl Entry {
         who: Newcomer,
         session: SessionId,
         (incarnation, revision): (u64, Revision),
-        ttl: Duration,
+        (ttl, may_read): (Duration, MayRead),
     ) -> (Entry, mpsc::Receiver<Question>) {
         let (asks, asked) = mpsc::channel(ASKS_MAX);
         let who = Newcomer { incarnation: Some(incarnation), ..who };
@@ -129,6 +135,7 @@ impl Entry {
             revision,
             ttl,
             superseded: watch::Sender::default(),
+            may_read,
             asks,
             open: Mutex::default(),
             updates: Mutex::default(),
@@ -192,8 +199,9 @@ impl Entry {
     }
 
     fn take_update<R>(&self) -> Option<Outbound<R>> {
-        let Updates { calls, holds, news } = &mut *lock(&self.updates);
+        let Updates { calls, holds, news, rings } = &mut *lock(&self.updates);
         let update = calls.next().or_else(|| holds.next());
+        let update = update.or_else(|| rings.pop_first().map(Outbound::NeedsMet));
         update.or_else(|| news.next(|leads| self.is_leader(leads)))
     }
 

@@ -29,7 +29,7 @@ impl Sessions {
         // Taken before the commit, so that a drain waits for the end of the session.
         let token = inner.sessions.token();
         let place = Registry::place(inner)?;
-        let Hello { app, who } = hello;
+        let Hello { app, who, may_read } = hello;
         let session_id = inner.next_id();
         let heartbeat_interval = inner.heartbeat_interval();
         // A tenth earlier or later, so that workers do not send their heartbeats at the same
@@ -40,7 +40,8 @@ impl Sessions {
         let connect = Command::Connect(who.clone(), session_id);
         let Outcome { incarnation, revision, .. } = inner.apply(&app, connect).await?;
         let ttl = heartbeat_interval * MISSED_HEARTBEATS;
-        let (entry, asks) = Entry::new(app.clone(), who, session_id, (incarnation, revision), ttl);
+        let (entry, asks) =
+            Entry::new(app.clone(), who, session_id, (incarnation, revision), (ttl, may_read));
         let entry = Arc::new(entry);
         entry.note_contact(inner.liveness_clock.now());
         let session = Session::new(inner.clone(), entry.clone(), asks, place, token);
@@ -63,6 +64,9 @@ impl Sessions {
                 updates.holds.all_sent()
             });
             inner.leads_here(&entry, &leads);
+            if state.needs().stating_of(entry.unit()).next().is_some() {
+                inner.ringer.mark(&entry, head.revision);
+            }
             let is_over = unit.and_then(|unit| unit.session());
             let welcome = Welcome {
                 session: session_id,

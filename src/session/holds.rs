@@ -145,6 +145,7 @@ mod tests {
         };
         let error = NewError {
             shortest_wait: None,
+            needs: Default::default(),
             finding: classify(&Rules::default(), &evidence),
             evidence,
             internal_detail: Default::default(),
@@ -172,6 +173,7 @@ mod tests {
             held_since: held_since.map(Timestamp::new),
             while_stopping: false,
             intermittent: None,
+            needs: Default::default(),
         })
     }
 

@@ -8,6 +8,7 @@ use crate::domain::classify::finding::Finding;
 use crate::domain::command::Command;
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::need::index::Source;
 use crate::domain::operation::set::Pending;
 use crate::domain::revision::Revision;
 use crate::domain::status::{Status, StatusKey};
@@ -15,13 +16,18 @@ use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::SessionId;
 use crate::domain::unit::{CallbackRequest, Newcomer, Topic};
 
+/// Whether the worker of a session may read an application.
+pub type MayRead = Arc<dyn Fn(&AppName) -> bool + Send + Sync>;
+
 /// The first message of a session.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Hello {
     /// The application.
     pub app: AppName,
     /// The unit and its description of itself.
     pub who: Newcomer,
+    /// What the worker may read. A session ends when it loses a right.
+    pub may_read: MayRead,
 }
 
 /// The state that a worker receives when its session opens.
@@ -135,6 +141,8 @@ pub enum Outbound<R> {
     },
     /// The server asks for the worker's pull set.
     Collect(Question),
+    /// All needs of a record are met.
+    NeedsMet(Source),
     /// The time of a retry has come.
     RetryDue {
         /// The topic of the retry.

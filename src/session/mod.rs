@@ -26,6 +26,7 @@ use crate::domain::request::Outcome;
 use crate::domain::unit::presence::{ReplicaId, SessionId};
 use crate::store::Store;
 use crate::telemetry::Metrics;
+use crate::watch::Hub;
 
 mod collect;
 mod entry;
@@ -34,6 +35,7 @@ mod holds;
 mod leadership;
 mod liveness_clock;
 mod message;
+mod needs;
 mod news;
 mod observer;
 mod orphan;
@@ -44,12 +46,13 @@ mod self_preservation;
 mod worker;
 
 pub use collect::{Answered, Collected};
-pub use message::{Hello, Inbound, OpenError, Outbound, Question, Welcome};
+pub use message::{Hello, Inbound, MayRead, OpenError, Outbound, Question, Welcome};
 pub use worker::{End, Session, reported};
 
 use collect::Collects;
 use leadership::Leading;
 use liveness_clock::LivenessClock;
+use needs::Ringer;
 use observer::{Known, StoreObserver};
 use registry::Registry;
 use self_preservation::SelfPreservation;
@@ -108,6 +111,7 @@ struct Inner {
     vanished: SelfPreservation,
     known: Known,
     leading: Leading,
+    ringer: Ringer,
     liveness_clock: Arc<LivenessClock>,
     next_session: AtomicU64,
     /// Cancelled when sessions start to close.
@@ -119,10 +123,12 @@ struct Inner {
 }
 
 impl Sessions {
-    /// Starts session handling over a store and its aggregator. Must be called within a runtime.
+    /// Starts session handling over a store, its aggregator, and a hub that follows the store
+    /// already. Must be called within a runtime.
     pub fn start(
         store: Arc<dyn Store>,
         aggregator: Aggregator,
+        hub: Arc<Hub>,
         options: Options,
         metrics: Metrics,
     ) -> Sessions {
@@ -133,6 +139,7 @@ impl Sessions {
             vanished: SelfPreservation::default(),
             known: Known::default(),
             leading: Leading::default(),
+            ringer: Ringer::new(hub),
             liveness_clock: Arc::new(LivenessClock::default()),
             next_session: AtomicU64::new(1),
             draining: CancellationToken::new(),
@@ -149,6 +156,7 @@ impl Sessions {
         inner.tasks.spawn(peers::run(inner.clone()));
         inner.tasks.spawn(periodic::run(inner.clone()));
         inner.tasks.spawn(leadership::run(inner.clone()));
+        inner.tasks.spawn(needs::run(inner.clone()));
         inner.tasks.spawn(collect::forward(inner.clone()));
         Sessions { inner }
     }

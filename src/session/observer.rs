@@ -119,6 +119,7 @@ impl Observer for StoreObserver {
             return;
         };
         let Change { app, head, transition, .. } = change;
+        inner.ringer.changed(app, head);
         if inner.known.put(app, head) {
             inner.note_leader(app, head);
         }
@@ -134,6 +135,7 @@ impl Observer for StoreObserver {
             }
         }
         inner.note_holds(app, head.revision, transition);
+        inner.note_needs(app, head.revision, transition);
         for write in &transition.writes {
             if let Write::Unit(name, unit) = write {
                 let session = unit.as_deref().and_then(Unit::session);

@@ -112,6 +112,9 @@ impl Inner {
                 self.judge(entry, state.unit(entry.unit()), revision);
                 let holding = holding(state, entry.unit());
                 entry.update(|updates| updates.holds.set(revision, holding));
+                if !state.needs().is_empty() {
+                    self.ringer.mark(entry, revision);
+                }
             }
             for (name, unit) in state.units_after(None) {
                 self.note_orphan(app, name, unit.session());

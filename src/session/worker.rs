@@ -354,6 +354,7 @@ impl Session {
     fn leave(&self) {
         let entry = &self.entry;
         self.inner.table.remove(&entry.app, entry.unit(), entry.session);
+        self.inner.ringer.forget(entry.session);
     }
 }
 

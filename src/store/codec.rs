@@ -230,6 +230,7 @@ mod tests {
             let labels = labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
             let ttl = ttl.map(|(seconds, nanos)| Duration::new(seconds.into(), nanos.into()));
             let details = Details {
+                needs: Default::default(),
                 short_message, reason, check, action, priority, precedence, labels,
                 end_after: ttl.filter(|_| stale),
             };

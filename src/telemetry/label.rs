@@ -119,6 +119,8 @@ labels! {
         Render "render";
         /// A list of the status page is rendered, once for all callers.
         Page "page";
+        /// The needs of all applications are followed.
+        Blockers "blockers";
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Meter, MeterProvider, NoopMeterProvider};
 
+use super::blockers::BlockerGauges;
 use super::commit::CommitInstruments;
 use super::exemplar::Exemplars;
 use super::fleet::{self, FleetCounts};
@@ -33,6 +34,7 @@ struct Instruments {
     table: Table,
     commits: CommitInstruments,
     space: SpaceGauges,
+    blockers: BlockerGauges,
     fleet: Readout<FleetCounts>,
     rpc: RpcInstruments,
 }
@@ -161,6 +163,7 @@ impl Metrics {
             table: Table::register(meter),
             commits: CommitInstruments::new(meter),
             space: SpaceGauges::new(meter),
+            blockers: BlockerGauges::new(meter),
             fleet: fleet::register(meter),
             rpc: RpcInstruments::new(meter, exemplars),
         }))
@@ -187,6 +190,16 @@ impl Metrics {
     /// microseconds, and must not block.
     pub fn observe_fleet(&self, counts: impl Fn() -> FleetCounts + Send + Sync + 'static) {
         let _first_stays = self.0.fleet.set(Box::new(counts));
+    }
+
+    /// Sets the number of first causes of each state; `None`: not known.
+    pub fn blockers(&self, counts: Option<[u64; 6]>) {
+        self.0.blockers.set(counts);
+    }
+
+    /// Records how long it took to follow the needs of all applications.
+    pub fn blockers_evaluated(&self, time: Duration) {
+        self.0.blockers.evaluated(time);
     }
 
     /// Prepares the metrics of one method of the gRPC server.

@@ -11,6 +11,7 @@
 //! drop what does not fit their queues, and `shutdown` waits for them until its deadline at most.
 
 mod applications;
+mod blockers;
 mod commit;
 mod context;
 mod error;

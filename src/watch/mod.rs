@@ -42,6 +42,7 @@
 //! the scope.
 
 mod backlog;
+pub mod blockers;
 mod cursors;
 mod debounce;
 mod digest;

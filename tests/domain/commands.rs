@@ -8,7 +8,8 @@ use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
 use bellwether::domain::level::Level;
-use bellwether::domain::name::{PartName, UnitName};
+use bellwether::domain::name::{AppName, PartName, UnitName};
+use bellwether::domain::need::{Need, Needs};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
 use bellwether::domain::request::RequestId;
 use bellwether::domain::revision::Revision;
@@ -235,6 +236,21 @@ fn end_after() -> impl Strategy<Value = Option<Duration>> {
         .prop_map(|end| end.map(Duration::from_millis))
 }
 
+/// Generates needs in few combinations; most reports have none.
+fn needs() -> impl Strategy<Value = Needs> {
+    let app = |name| Need::application(AppName::new("", name).unwrap(), vec![Level::Active]);
+    let outside = || Need::Outside("quota".into());
+    select(vec![
+        vec![],
+        vec![],
+        vec![],
+        vec![app("db")],
+        vec![app("db"), outside()],
+        vec![outside(), app("cache")],
+    ])
+    .prop_map(Needs::from_iter)
+}
+
 fn message() -> impl Strategy<Value = Box<str>> {
     select(vec!["", "try 1", "try 2", "other"]).prop_map(Box::from)
 }
@@ -243,9 +259,10 @@ fn message() -> impl Strategy<Value = Box<str>> {
 fn report() -> impl Strategy<Value = Report> {
     let number = || select(vec![0, 0, 0, 0, 1, -1]);
     let action = select(vec!["", "", "act"]).prop_map(Box::from);
-    (level(), message(), action, number(), number(), ttl(), end_after()).prop_map(
-        |(level, message, action, priority, precedence, ttl, end_after)| {
-            let details = Details { action, priority, precedence, end_after, ..Details::default() };
+    (level(), message(), action, number(), number(), ttl(), end_after(), needs()).prop_map(
+        |(level, message, action, priority, precedence, ttl, end_after, needs)| {
+            let numbers = Details { priority, precedence, ..Details::default() };
+            let details = Details { action, end_after, needs, ..numbers };
             Report { level, message, ttl, ..Report::default() }.with(details)
         },
     )

@@ -428,6 +428,7 @@ pub fn mk_error(class: Class, pushback: Option<u16>) -> NewError {
     let pair = bellwether::domain::classify::own::GonePair { domain: "".into(), reason: "".into() };
     let rules = Rules { own: vec![rule], gone: std::iter::once(pair).collect() };
     NewError {
+        needs: Default::default(),
         shortest_wait: None,
         finding: classify(&rules, &evidence),
         evidence,

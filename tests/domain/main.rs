@@ -38,6 +38,7 @@ mod leases;
 mod lifecycle;
 mod losses;
 mod model;
+mod needs;
 mod operations;
 mod outages;
 mod passing;

@@ -342,6 +342,7 @@ impl World {
         }
         crate::properties::check_since(&before, self);
         crate::properties::check(self);
+        crate::needs::check(&self.state);
     }
 }
 

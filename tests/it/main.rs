@@ -70,6 +70,7 @@ mod linearizability;
 mod many;
 mod metrics;
 mod multiplex;
+mod needs;
 mod network;
 mod notify;
 mod operations;

@@ -76,6 +76,7 @@ impl Line {
         let pair = GonePair { domain: "vm.example".into(), reason: "NO_SUCH_VM".into() };
         let rules = Rules { own: Vec::new(), gone: std::iter::once(pair).collect() };
         NewError {
+            needs: Default::default(),
             shortest_wait: self.duration("shortest"),
             finding: classify(&rules, &evidence),
             evidence,

@@ -9,7 +9,8 @@ use bellwether::domain::data::DataPatch;
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
 use bellwether::domain::level::Level;
-use bellwether::domain::name::{PartName, UnitName};
+use bellwether::domain::name::{AppName, PartName, UnitName};
+use bellwether::domain::need::{Need, Needs};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
 use bellwether::domain::status::Kind;
 use bellwether::domain::status::report::{Details, Report};
@@ -142,6 +143,19 @@ impl Line {
         Claim { unit: self.unit(1), lease_epoch, decided_outside: self.option("outside").is_some() }
     }
 
+    /// What a status needs: applications as `NAMESPACE/NAME`, or words after `outside:`.
+    fn needs(&self) -> Needs {
+        let needs = self.option("needs").into_iter().flat_map(|needs| needs.split(','));
+        let need = needs.map(|need| match need.strip_prefix("outside:") {
+            Some(words) => Need::Outside(words.into()),
+            None => {
+                let (namespace, name) = need.split_once('/').unwrap_or(("", need));
+                Need::application(AppName::new(namespace, name).unwrap(), Vec::new())
+            }
+        });
+        need.collect()
+    }
+
     /// A status from word `n` on: component, level, message.
     fn status(&self, n: usize) -> NewStatus {
         let report = Report {
@@ -156,6 +170,7 @@ impl Line {
             priority: self.number("priority"),
             precedence: self.number("precedence"),
             end_after: self.duration("ends_after"),
+            needs: self.needs(),
             ..Details::default()
         };
         NewStatus {

@@ -57,6 +57,10 @@ pub struct Counts {
     pub bookmarks: u64,
     /// Reads that were compared with an acknowledged write.
     pub reads: u64,
+    /// Notices that the needs of a status are met.
+    pub needs_met: u64,
+    /// Needs that heads state at the end of the run.
+    pub stated: u64,
     /// Units that the server declared lost.
     pub losts: u64,
     /// Units that were silent for so long that the server had to declare them lost.

@@ -104,7 +104,7 @@ fn line(seed: u64, seconds: f64, summary: &Summary) -> String {
     format!(
         "seed={seed} simulated_s={} took_s={seconds:.2} times_real_time={speed:.0} faults={faults} \
          events={events} lost={lost} commits={} reports={} leader_writes={} operations={} \
-         watch_events={} bookmarks={} reads={} losts={} silences={} tasks_most={} queued_most={} \
+         watch_events={} bookmarks={} reads={} needs_met={} stated={} losts={} silences={} tasks_most={} queued_most={} \
          lines={} trace={:016x} violations={}",
         simulated / 1000,
         counts.commits,
@@ -114,6 +114,8 @@ fn line(seed: u64, seconds: f64, summary: &Summary) -> String {
         counts.watch_events,
         counts.bookmarks,
         counts.reads,
+        counts.needs_met,
+        counts.stated,
         counts.losts,
         counts.silences,
         most.0,
@@ -151,7 +153,7 @@ fn many(arguments: &Arguments) -> Result<()> {
     println!(
         "{} seeds from {}: {:.2} simulated days in {took:.0} s, {:.0} times real time; {} faults, \
          {} events, {} commits, {} reports, {} leader writes, {} checkpoints, {} watch events, {} \
-         bookmarks, {} units lost, {} times because they had to be; {} failed{}",
+         bookmarks, {} needs met, {} units lost, {} times because they had to be; {} failed{}",
         arguments.seeds,
         seeds.start,
         simulated / 86_400.0,
@@ -164,6 +166,7 @@ fn many(arguments: &Arguments) -> Result<()> {
         sum("operations"),
         sum("watch_events"),
         sum("bookmarks"),
+        sum("needs_met"),
         sum("losts"),
         sum("silences"),
         failed.len(),

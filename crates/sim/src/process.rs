@@ -97,7 +97,8 @@ impl Process {
         let metrics = Metrics::disabled;
         let aggregator = Aggregator::start(store.clone(), options, metrics());
         let options = session::Options::default();
-        let sessions = Sessions::start(store.clone(), aggregator.clone(), options, metrics());
+        let sessions =
+            Sessions::start(store.clone(), aggregator.clone(), hub.clone(), options, metrics());
         Arc::new(Process {
             place,
             handle: Handle::current(),

@@ -1,13 +1,15 @@
 //! A run: replicas, clients, the store and the network in steps of simulated time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
+use bellwether::domain::app::AppState;
 use bellwether::domain::name::{AppName, UnitName};
+use bellwether::domain::need::Need;
 use bellwether::domain::revision::Revision;
-use bellwether::domain::status::Freshness;
+use bellwether::domain::status::{Freshness, Status, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::presence::ReplicaId;
 use bellwether::store::Store;
@@ -306,6 +308,14 @@ impl World {
                     judge.accuse(format!("the hub of {place} has {name} at {known:?}: {wanted:?}"));
                 }
             }
+            let state = AppState::load(name.clone(), app.records());
+            let stated = app.head.needs.as_ref().filter(|_| !app.head.deleted);
+            let stated = stated.map_or(0, |stated| stated.needs.len());
+            judge.counts.stated += stated as u64;
+            let expected = needs_of(&state);
+            if stated != expected.len() {
+                judge.accuse(format!("{name} states {stated} needs, not {expected:?}"));
+            }
             for (unit, record) in &app.units {
                 let freshness = record.freshness();
                 let is_well = !matches!(freshness, Freshness::Lost | Freshness::Uncertain);
@@ -339,4 +349,17 @@ impl World {
             violations: judge.violations.clone(),
         }
     }
+}
+
+/// Returns the different needs of the fresh statuses of an application that are not well, without
+/// the index that its commits use.
+fn needs_of(state: &AppState) -> BTreeSet<Need> {
+    let states = |key: &StatusKey, status: &Status| {
+        let unit = state.unit(&key.unit);
+        let is_believed =
+            unit.is_none_or(|unit| unit.is_believed() && !unit.has_outlived(key, status));
+        is_believed && !status.stale && status.report.level.is_unwell()
+    };
+    let stating = state.statuses().iter().filter(|(key, status)| states(key, status));
+    stating.flat_map(|(_, status)| status.report.needs().iter().cloned()).collect()
 }

@@ -109,6 +109,7 @@ fn request(
 ) -> Result<ReportStatusRequest, UsageError> {
     let target = args.unit.target_in(hook)?;
     let status = StatusReport {
+        needs: Vec::new(),
         component: args.component,
         key: args.key,
         kind: args.kind as i32,

@@ -202,6 +202,8 @@ mod tests {
     fn mk_why() -> ExplainApplicationResponse {
         let since = mk_time("2026-02-24T12:41:02Z");
         ExplainApplicationResponse {
+            causes: Vec::new(),
+            causes_rest_count: 0,
             application: Some(Application {
                 name: "api".into(),
                 status: Some(AggregatedStatus {

@@ -1,8 +1,9 @@
 //! The events that a draft adds to the history.
 
 use crate::domain::draft::Draft;
-use crate::domain::model::history::{Cause, StatusEvent, Subject};
+use crate::domain::model::history::{Cause, Change, StatusEvent, Subject};
 use crate::domain::model::message::same_text;
+use crate::domain::model::need::Needs;
 use crate::domain::model::status::{Freshness, Status, StatusKey};
 use crate::domain::model::summary::Summary;
 
@@ -19,7 +20,8 @@ impl Draft<'_> {
             let same = old.report.level == new.report.level
                 && old.stale == new.stale
                 && old.report.reason() == new.report.reason()
-                && same_text(&old.report.message, &new.report.message);
+                && same_text(&old.report.message, &new.report.message)
+                && old.report.needs() == new.report.needs();
             if same {
                 return;
             }
@@ -46,6 +48,7 @@ impl Draft<'_> {
                 Some(new) if new.stale => Freshness::Stale,
                 _ => Freshness::Fresh,
             },
+            changes: needs_change(old, new),
             ..self.event(cause)
         });
     }
@@ -76,4 +79,14 @@ impl Draft<'_> {
         };
         self.log(event);
     }
+}
+
+/// Returns the change of what a status needs, if it changed.
+fn needs_change(old: Option<&Status>, new: Option<&Status>) -> Vec<Change> {
+    let [old, new] = [old, new].map(|status| status.map(|status| status.report.needs()));
+    if old.is_none_or(Needs::is_empty) && new.is_none_or(Needs::is_empty) || old == new {
+        return Vec::new();
+    }
+    let [old, new] = [old, new].map(|needs| needs.map_or_else(String::new, ToString::to_string));
+    vec![Change::new("needs", &old, &new)]
 }

@@ -69,6 +69,11 @@ impl<'a> FaultDraft<'a> {
         self.written.keys().map(|key| &key.unit)
     }
 
+    /// Returns what the draft writes or removes.
+    pub fn drafted(&self) -> impl Iterator<Item = (&Arc<FaultKey>, Option<&Arc<Fault>>)> {
+        self.written.iter().map(|(key, fault)| (key, fault.as_ref()))
+    }
+
     /// Returns the faults that the draft writes.
     pub fn written(&self) -> impl Iterator<Item = &Fault> {
         self.written.values().flatten().map(|fault| &**fault)

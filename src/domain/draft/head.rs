@@ -6,6 +6,7 @@ use crate::domain::model::app::Head;
 use crate::domain::model::data::DataHead;
 use crate::domain::model::leadership::Lease;
 use crate::domain::model::leadership::status::ApplicationStatus;
+use crate::domain::model::need::stated::StatedNeeds;
 use crate::domain::model::operation::words::OperationStatus;
 use crate::domain::model::policy::Config;
 use crate::domain::model::revision::Revision;
@@ -162,6 +163,10 @@ impl<'a> HeadDraft<'a> {
 
     pub(in crate::domain) fn set_summary(&mut self, summary: Summary) {
         self.after.summary = Arc::new(summary);
+    }
+
+    pub(in crate::domain) fn set_needs(&mut self, needs: Option<Arc<StatedNeeds>>) {
+        self.after.needs = needs;
     }
 
     pub(in crate::domain) fn set_abandoned_until(&mut self, until: Option<Timestamp>) {

@@ -11,6 +11,7 @@ mod event_log;
 mod fault;
 mod head;
 mod key_counts;
+mod need;
 mod operation;
 mod request;
 mod status;
@@ -189,6 +190,7 @@ impl<'a> Draft<'a> {
             let summary = self.summary();
             self.log_summary(&summary);
             self.head.set_summary(summary);
+            self.head.set_needs(self.stated_needs());
             self.head.set_abandoned_until(self.abandoned_until());
         }
         self.head.set_counts(self.usage.counts());

@@ -79,6 +79,11 @@ impl StatusDraft {
         places.filter_map(|place| self.drafted.get_index(*place))
     }
 
+    /// Returns what the draft writes or removes.
+    pub fn drafted(&self) -> impl Iterator<Item = (&Arc<StatusKey>, &Drafted)> {
+        self.drafted.iter()
+    }
+
     /// Returns the statuses that are written, with their new values.
     pub fn written(&self) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
         self.drafted.iter().filter_map(|(key, drafted)| Some((key, drafted.after.as_ref()?)))

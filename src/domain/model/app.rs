@@ -14,6 +14,8 @@ use crate::domain::model::index::Index;
 use crate::domain::model::leadership::Lease;
 use crate::domain::model::leadership::status::ApplicationStatus;
 use crate::domain::model::name::{AppName, OperationId, PartName, UnitName};
+use crate::domain::model::need::index::NeedIndex;
+use crate::domain::model::need::stated::StatedNeeds;
 use crate::domain::model::operation::set::{Operations, Pending};
 use crate::domain::model::operation::words::OperationStatus;
 use crate::domain::model::outage::Outages;
@@ -93,6 +95,9 @@ pub struct Head {
     /// nothing else to keep.
     #[serde(default)]
     pub abandoned_until: Option<Timestamp>,
+    /// What fresh contributions need; `None` if nothing. Not written then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<Arc<StatedNeeds>>,
 }
 
 fn shared_config<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Config>, D::Error> {
@@ -188,6 +193,7 @@ pub struct AppState {
     pub(in crate::domain) requests: RequestLog,
     pub(in crate::domain) operations: Operations,
     pub(in crate::domain) index: Index,
+    pub(in crate::domain) needs: NeedIndex,
     /// Deadlines in order. An entry may be outdated: a repeat moves the status, not its entry here.
     pub(in crate::domain) due: BTreeSet<(Timestamp, Due)>,
 }
@@ -208,6 +214,7 @@ impl AppState {
             requests: RequestLog::default(),
             operations: Operations::default(),
             index: Index::default(),
+            needs: NeedIndex::default(),
             due: BTreeSet::new(),
         }
     }
@@ -267,6 +274,11 @@ impl AppState {
     /// Returns the strongest contribution of one unit.
     pub fn strongest_of(&self, unit: &UnitName) -> Option<&Rank> {
         self.index.of_unit(unit).next()
+    }
+
+    /// Returns the records with needs, and who states them.
+    pub fn needs(&self) -> &NeedIndex {
+        &self.needs
     }
 
     /// Returns the data that the leader keeps for all units.

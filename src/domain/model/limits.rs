@@ -23,6 +23,9 @@ pub const OWN_STATUSES_MAX: usize = 1024;
 /// Labels of a status: as many as Kubernetes tools show without folding.
 pub const LABELS_MAX: usize = 64;
 
+/// Needs of one status or error: a worker that needs more can say which it needs first.
+pub const NEEDS_MAX: usize = 8;
+
 /// Largest step of a worker's incarnation above the newest stored one: a store that lost writes may
 /// have assigned incarnations that it no longer has, but fewer than these.
 pub const INCARNATION_STEP_MAX: u64 = 1 << 32;

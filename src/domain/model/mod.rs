@@ -13,6 +13,7 @@ pub mod leadership;
 pub mod limits;
 pub mod message;
 pub mod name;
+pub mod need;
 pub mod operation;
 pub mod outage;
 pub mod policy;

@@ -43,8 +43,8 @@ use tracing::Instrument;
 
 pub use body::CallBody;
 pub use deadline::Deadline;
-pub use identify::Access;
 pub(super) use identify::Guarded;
+pub use identify::{Access, Reader};
 
 use crate::security::Protection;
 use crate::service::caller::{self, outgoing};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::fields::{Fields, Within};
 use super::identity::request_id;
+use super::need::{given as given_needs, needs};
 use super::value::{count, duration, level};
 use crate::domain::classify::finding::{
     Action, Class, ErrorOrigin, ErrorOutcome, Evidence, Finding, Hints,
@@ -83,6 +84,7 @@ fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> NewError {
             let text = format!("is {}; give 1 or more, or nothing", given.attempt);
             fields.wrong("attempt", text, given.attempt).unwrap_or_default()
         }),
+        needs: needs(fields, &given.needs),
         evidence: evidence(fields, given, MESSAGE_BYTES_MAX),
         finding: Finding::default(),
     }
@@ -266,7 +268,10 @@ pub fn fault(key: &FaultKey, fault: &Fault, with_internal_detail: bool) -> v1::F
         first_time: Some(timestamp(fault.first)),
         last_time: Some(timestamp(fault.last)),
         next_retry_time: fault.next_try().map(timestamp),
-        last: Some(error_report(key, &fault.error, with_internal_detail)),
+        last: Some(v1::ErrorReport {
+            needs: given_needs(&fault.needs),
+            ..error_report(key, &fault.error, with_internal_detail)
+        }),
         verdict: Some(verdict(fault)),
         level: shown.map_or(v1::Level::Unspecified, level) as i32,
         since_time: shown.map(|_| timestamp(fault.since)),
@@ -314,6 +319,7 @@ fn error_report(key: &FaultKey, error: &NewError, with_internal_detail: bool) ->
         generation: error.generation.to_string(),
         class: v1::ErrorClass::Unspecified as i32,
         shortest_wait: error.shortest_wait.map(duration),
+        needs: Vec::new(),
     }
 }
 

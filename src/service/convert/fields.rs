@@ -35,6 +35,8 @@ pub struct Fields {
     left_out: usize,
     /// The message of the fields that are being checked.
     pub(super) within: Within,
+    /// The application that the request is about, if it is known before the fields are read.
+    pub(super) own: Option<AppName>,
     /// Whether texts for people that are too long are cut instead of refused.
     cuts: bool,
     /// What was cut, and the number of further cuts.
@@ -78,6 +80,11 @@ impl Within {
 }
 
 impl Fields {
+    /// Starts the check of a message about an application.
+    pub(super) fn about(app: &AppName) -> Fields {
+        Fields { own: Some(app.clone()), ..Fields::default() }
+    }
+
     /// Ends the check: returns the value that was read, or a failure with all violations.
     pub fn finish<T>(self, read: Option<T>) -> Result<T, ApiError> {
         match read {
@@ -165,7 +172,12 @@ impl Fields {
         read.or_else(|| self.wrong(field, format!("is {given}{advice}"), given))
     }
 
-    fn name<T>(&mut self, field: &str, given: &str, read: Result<T, NameError>) -> Option<T> {
+    pub(super) fn name<T>(
+        &mut self,
+        field: &str,
+        given: &str,
+        read: Result<T, NameError>,
+    ) -> Option<T> {
         match read {
             Ok(name) => Some(name),
             Err(NameError::Empty) => self.missing(field, "is required"),

@@ -144,6 +144,7 @@ pub fn read<R: Scoped, T>(
     if let Some(app) = &app {
         access.check(app, actor, operates)?;
     }
+    fields.own.clone_from(&app);
     let rest = rest(&mut fields, wire);
     fields.finish(app.zip(rest))
 }
@@ -177,6 +178,19 @@ pub fn list_applications(
     }
     let levels = fields.levels(&wire.levels);
     fields.finish(namespace.map(|namespace| (namespace, levels)))
+}
+
+/// Reads a `ListBlockers`: the namespace, or `None` for all.
+pub fn list_blockers(
+    access: &Access,
+    wire: &v1::ListBlockersRequest,
+) -> Result<Option<Arc<str>>, ApiError> {
+    let mut fields = Fields::default();
+    let namespace = fields.namespace(&wire.namespace);
+    if let Some(namespace) = &namespace {
+        access.check_list(namespace.as_deref())?;
+    }
+    fields.finish(namespace)
 }
 
 /// Returns the id of a request with its fingerprint, if it has an id. Must be called before any

@@ -9,6 +9,7 @@ mod fields;
 mod filter;
 mod identity;
 mod leader;
+mod need;
 mod one_pass;
 mod operation;
 mod output;
@@ -25,12 +26,15 @@ pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resol
 pub use event::event;
 pub use fields::Fields;
 pub use filter::filter;
-pub use identity::{OnOperation, Scoped, app, list_applications, open, read, request_id};
+pub use identity::{
+    OnOperation, Scoped, app, list_applications, list_blockers, open, read, request_id,
+};
 pub use leader::{
     app_data, candidates, claim_leadership, clear_application_status, lease, release_leadership,
     renew_leadership, replace_application_statuses, set_application_status, transfer_leadership,
     update_app_data,
 };
+pub use need::{blocker, cause};
 #[cfg(any(test, feature = "testing"))]
 pub use one_pass::probe;
 pub use one_pass::{OnePassCodec, PlainReport, Received};

@@ -1,5 +1,6 @@
 //! Conversion to the wire. It cannot fail: every value has a form.
 
+use super::need::{given as given_needs, stated};
 use super::page::first_of;
 use super::value::{count, duration, freshness, kind, level};
 use super::{damping, error};
@@ -47,6 +48,8 @@ pub fn application(app: &AppName, head: &Head) -> v1::Application {
         create_time: Some(timestamp(head.create_time)),
         update_time: Some(timestamp(head.update_time)),
         config: Some(config(&head.config)),
+        needs: head.needs.as_ref().map_or_else(Vec::new, |needs| stated(needs)),
+        needs_rest_count: head.needs.as_ref().map_or(0, |needs| count(needs.rest_count)),
     }
 }
 
@@ -196,6 +199,7 @@ pub fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
         observe_time: status.observe_time.map(timestamp),
         ttl: report.ttl.map(duration),
         end_after: details.end_after.map(duration),
+        needs: given_needs(&details.needs),
     }
 }
 

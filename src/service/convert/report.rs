@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::fields::{Fields, Within};
 use super::identity::request_id;
+use super::need::needs;
 use crate::domain::command::{Command, NewStatus, Request};
 use crate::domain::limits::{MESSAGE_BYTES_MAX, NAME_BYTES_MAX, TTL_MAX, TTL_MIN};
 use crate::domain::name::PartName;
@@ -44,6 +45,7 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Report {
         precedence: fields.weight("precedence", given.precedence),
         labels: fields.labels(&given.labels),
         end_after,
+        needs: needs(fields, &given.needs),
     };
     let ttl = fields.duration("ttl", given.ttl, TTL_MIN, TTL_MAX);
     Report { level, message, ttl, ..Report::default() }.with(details)

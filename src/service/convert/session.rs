@@ -1,5 +1,6 @@
 //! Conversion of the messages of a worker's session, in both directions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message;
@@ -7,6 +8,7 @@ use prost::Message;
 use super::error;
 use super::fields::{Fields, Within};
 use super::identity::request_id;
+use super::need::needs_met;
 use super::operation::pending;
 use super::output::status_report;
 use super::page::{PAGE_BYTES_MAX, first_of};
@@ -24,7 +26,7 @@ use crate::service::call::Access;
 use crate::service::code::{ApiError, Reason};
 use crate::service::convert::rules::ErrorRules;
 use crate::service::protobuf::timestamp;
-use crate::session::{Hello, Inbound, Outbound, Welcome};
+use crate::session::{Hello, Inbound, MayRead, Outbound, Welcome};
 
 /// Maximum statuses in one message: equal to the limit of one unit in one component.
 const STATUSES_MAX: usize = 1024;
@@ -45,7 +47,9 @@ pub fn hello(access: &Access, message: Option<Payload>) -> Result<Hello, ApiErro
     let v1::Hello { unit, incarnation, stateless, labels, .. } = &*hello;
     let (unit, labels) = (fields.unit("unit", unit), fields.labels(labels));
     let who = Newcomer { unit, incarnation: *incarnation, stateless: *stateless, labels };
-    fields.finish(app.map(|app| Hello { app, who }))
+    let reader = access.reader();
+    let may_read: MayRead = Arc::new(move |app| reader.may_read(app));
+    fields.finish(app.map(|app| Hello { app, who, may_read }))
 }
 
 /// Reads a `RegisterUnit`: the unit, its time to live and the id of the request.
@@ -79,9 +83,9 @@ pub fn request_callback(fields: &mut Fields, wire: v1::RequestCallbackRequest) -
     Some(Request { id: request_id(fields, &wire), command })
 }
 
-/// Reads every later message.
+/// Reads every later message of a worker of an application.
 pub fn inbound(
-    reporter: &Reporter,
+    (app, reporter): (&AppName, &Reporter),
     rules: &ErrorRules,
     message: Option<Payload>,
 ) -> Inbound<ApiError> {
@@ -90,11 +94,11 @@ pub fn inbound(
         Some(Payload::Heartbeat(_)) => Inbound::Heartbeat,
         Some(Payload::Goodbye(goodbye)) => Inbound::Goodbye { removed: goodbye.removed },
         Some(Payload::Report(report)) => {
-            numbered(report.seq, None, |fields| report_of(fields, reporter(), report))
+            numbered(app, report.seq, None, |fields| report_of(fields, reporter(), report))
         }
         Some(Payload::Replace(replace)) => {
             let question = u64::from_str_radix(&replace.collect_id, 16).ok();
-            numbered(replace.seq, question, |fields| {
+            numbered(app, replace.seq, question, |fields| {
                 let component = replace.component.as_deref();
                 let (component, set) = pull_set(fields, component, replace.statuses);
                 Some(Command::Replace(reporter(), component, set))
@@ -102,25 +106,25 @@ pub fn inbound(
         }
         Some(Payload::Unchanged(unchanged)) => {
             let question = u64::from_str_radix(&unchanged.collect_id, 16).ok();
-            numbered(unchanged.seq, question, |fields| {
+            numbered(app, unchanged.seq, question, |fields| {
                 let component = unchanged.component.as_ref();
                 let component = component.map(|text| fields.part("component", text));
                 Some(Command::Confirm(reporter(), component))
             })
         }
         Some(Payload::Stopping(stopping)) => {
-            numbered(stopping.seq, None, |_| Some(Command::AnnounceStop(reporter())))
+            numbered(app, stopping.seq, None, |_| Some(Command::AnnounceStop(reporter())))
         }
-        Some(Payload::Clear(clear)) => numbered(clear.seq, None, |fields| {
+        Some(Payload::Clear(clear)) => numbered(app, clear.seq, None, |fields| {
             let component = Some(fields.part("component", &clear.component));
             let key = Some(fields.part("key", &clear.key));
             let kind = fields.kind(clear.kind);
             Some(Command::Clear { reporter: reporter(), component, key, kind })
         }),
-        Some(Payload::Error(error)) => numbered(error.seq, None, |fields| {
+        Some(Payload::Error(error)) => numbered(app, error.seq, None, |fields| {
             error::error_command(fields, reporter(), error.error.as_ref(), rules)
         }),
-        Some(Payload::Resolve(resolve)) => numbered(resolve.seq, None, |fields| {
+        Some(Payload::Resolve(resolve)) => numbered(app, resolve.seq, None, |fields| {
             let v1::ConnectResolve { component, target, generation, all_components, .. } = &resolve;
             let what = (component.as_str(), *all_components);
             Some(error::success_command(fields, reporter(), what, target, generation))
@@ -138,11 +142,12 @@ pub fn inbound(
 }
 
 fn numbered(
+    app: &AppName,
     seq: u64,
     answers: Option<u64>,
     read: impl FnOnce(&mut Fields) -> Option<Command>,
 ) -> Inbound<ApiError> {
-    let mut fields = Fields::default();
+    let mut fields = Fields::about(app);
     if seq == 0 {
         fields.note("seq", Reason::MissingField, "is required: 1 or more, and growing");
     }
@@ -192,6 +197,7 @@ pub fn outbound(outbound: Outbound<ApiError>, app: &AppName) -> v1::ConnectRespo
             recompute: question.recompute,
             deadline: Some(timestamp(question.deadline)),
         }),
+        Outbound::NeedsMet(source) => Answer::NeedsMet(needs_met(&source)),
         Outbound::RetryDue { topic, operation_id } => Answer::RetryDue(v1::RetryDue {
             component: topic.component.as_str().to_string(),
             target: topic.target.to_string(),

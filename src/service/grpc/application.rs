@@ -69,11 +69,18 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ExplainApplicationRequest>,
     ) -> Result<Response<v1::ExplainApplicationResponse>, Status> {
+        let reader = Access::of(request.extensions()).reader();
         let (app, wire) = convert::app(request)?;
         let page = convert::page_size(wire.page_size)?;
         let explain = |state: &AppState| explain(state, page);
         let answer = self.reads.read(&app, wire.min_revision, explain).await?;
         let observer_suspect = self.parts.sessions.is_suspect(&app);
+        let needs = answer.application.as_ref().is_some_and(|app| !app.needs.is_empty());
+        let (causes, causes_rest_count) = match needs {
+            true => self.blockers.causes(&self.parts, &self.offload, (&app, &reader)).await,
+            false => (Vec::new(), 0),
+        };
+        let answer = v1::ExplainApplicationResponse { causes, causes_rest_count, ..answer };
         Ok(self.as_of(v1::ExplainApplicationResponse { observer_suspect, ..answer }))
     }
 
@@ -120,6 +127,13 @@ impl ApplicationService for Handlers {
             |state: &AppState| page.fill(faults::of(state, &unit, page.after.as_ref(), detail));
         let (faults, next_page_token) = self.reads.read(&app, wire.min_revision, list).await?;
         Ok(self.as_of(v1::ListFaultsResponse { faults, next_page_token }))
+    }
+
+    async fn list_blockers(
+        &self,
+        request: Request<v1::ListBlockersRequest>,
+    ) -> Result<Response<v1::ListBlockersResponse>, Status> {
+        self.blockers.list(&self.parts, &self.offload, request).await
     }
 
     async fn resolve_hold(
@@ -290,6 +304,8 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
         beaten_count: derived.others_count as i32,
         silent_count: derived.silent_count as i32,
         observer_suspect: false,
+        causes: Vec::new(),
+        causes_rest_count: 0,
         operations: operations(state, beaten_max),
         faults: convert::fill(faults, beaten_max).0,
         fault_count: head.fault_count as i32,

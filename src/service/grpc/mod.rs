@@ -1,6 +1,7 @@
 //! The gRPC services: a file for each, with a function for each method.
 
 mod application;
+mod blockers;
 mod collect;
 mod data;
 mod faults;
@@ -41,6 +42,7 @@ pub(super) fn routes(parts: Parts, options: &Options, offload: &Offload) -> Rout
         reads,
         watches: watches.clone(),
         offload: offload.clone(),
+        blockers: blockers::Blockers::new(),
         has_reflection: options.reflection,
         share_max: (options.sessions_per_peer_max, options.sessions_per_principal_max),
     });

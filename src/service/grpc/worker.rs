@@ -64,18 +64,15 @@ impl Handlers {
         // The first message of the stream names it, and no answer comes before.
         let app = Arc::new(OnceLock::new());
         let named = app.clone();
-        let reader = Reader {
-            rules: self.parts.error_rules.clone(),
-            account,
-            offload: self.offload.clone(),
-        };
+        let (rules, offload) = (self.parts.error_rules.clone(), self.offload.clone());
         let sessions = self.parts.sessions.clone();
         // A separate task, so that work in progress is finished when the worker disconnects.
         let served = async move {
             let _share = share;
-            let opened = open(&sessions, &access, &reader.offload, &mut incoming).await;
+            let opened = open(&sessions, &access, &offload, &mut incoming).await;
             let status = match opened {
                 Ok((app, opened)) => {
+                    let reader = Reader { app: app.clone(), rules, account, offload };
                     named.get_or_init(|| app);
                     serve(opened, reader, incoming, answers).await.err()
                 }
@@ -183,6 +180,7 @@ async fn open(
 /// Reads the messages of one worker.
 #[derive(Clone)]
 struct Reader {
+    app: AppName,
     rules: ErrorRules,
     account: Option<Arc<Account>>,
     offload: Offload,
@@ -211,8 +209,12 @@ impl Reader {
                 let command = Command::Report(reporter.clone(), kind, status);
                 Inbound::Command { seq, command, answers: None }
             }
-            (None, Received::Other(message)) => convert::inbound(reporter, &self.rules, message),
-            (None, Received::Large(_)) => convert::inbound(reporter, &self.rules, None),
+            (None, Received::Other(message)) => {
+                convert::inbound((&self.app, reporter), &self.rules, message)
+            }
+            (None, Received::Large(_)) => {
+                convert::inbound((&self.app, reporter), &self.rules, None)
+            }
         }
     }
 }

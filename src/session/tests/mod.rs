@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod collect;
+mod needs;
 mod outage;
 mod peers;
 mod self_preservation;
@@ -29,6 +30,7 @@ use crate::domain::status::{Freshness, Kind};
 use crate::domain::unit::{Newcomer, Reporter, Unit};
 use crate::store::faulty::FaultyStore;
 use crate::store::{MemoryStore, Retention};
+use crate::watch;
 
 /// One replica.
 struct Replica {
@@ -80,7 +82,10 @@ impl Replica {
         let metrics = Metrics::disabled;
         let aggregator =
             Aggregator::start(store.clone(), aggregator::Options::default(), metrics());
-        let sessions = Sessions::start(store.clone(), aggregator.clone(), options, metrics());
+        let hub = Hub::new(store.epoch(), store.buckets(), true, watch::Limits::default());
+        let hub = Arc::new(hub);
+        store.follow(hub.clone());
+        let sessions = Sessions::start(store.clone(), aggregator.clone(), hub, options, metrics());
         Replica { store, aggregator, sessions }
     }
 
@@ -89,7 +94,8 @@ impl Replica {
         let app = mk_app(unit.split('/').next().unwrap());
         let (unit, labels) = (mk_unit(unit), BTreeMap::new());
         let who = Newcomer { unit, incarnation, stateless: false, labels };
-        let (session, welcome) = self.sessions.open(Hello { app, who }).await?;
+        let (session, welcome) =
+            self.sessions.open(Hello { app, who, may_read: Arc::new(|_| true) }).await?;
         let (say, inbound) = mpsc::channel(1000);
         let (tell, outbound) = mpsc::channel(16);
         let session = tokio::spawn(session.run(ReceiverStream::new(inbound), tell));

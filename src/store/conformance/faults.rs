@@ -82,6 +82,7 @@ fn mk_error(code: &str) -> NewError {
         hints: Hints { quota: Some(true), ..Hints::default() },
     };
     NewError {
+        needs: Default::default(),
         shortest_wait: None,
         finding: classify(&Rules::default(), &evidence),
         evidence,

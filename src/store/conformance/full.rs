@@ -10,6 +10,7 @@ use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::leadership::status::{ApplicationStatus, Mode};
 use crate::domain::level::Level;
 use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::need::Needs;
 use crate::domain::policy::{Config, LostUnits, Policy};
 use crate::domain::rank::Origin;
 use crate::domain::replay::Records;
@@ -110,6 +111,7 @@ fn mk_unit_name() -> UnitName {
 
 fn mk_head() -> Head {
     Head {
+        needs: None,
         revision: Revision(7),
         create_time: mk_time(1),
         update_time: mk_time(3),
@@ -238,6 +240,7 @@ fn mk_writes() -> Vec<Write> {
         precedence: 1_000_000,
         labels: BTreeMap::from([("zone".into(), "eu-1".into())]),
         end_after: None,
+        needs: Needs::default(),
     };
     let status = Status {
         report: Arc::new(report.with(details)),

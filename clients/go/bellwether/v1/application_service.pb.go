@@ -25,6 +25,91 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Condition of something that is needed.
+type CauseState int32
+
+const (
+	// Not known to this client.
+	CauseState_CAUSE_STATE_UNSPECIFIED CauseState = 0
+	// A person must act there: it is blocked or terminated, or its winner has an action.
+	CauseState_CAUSE_STATE_PERSON CauseState = 1
+	// It needs itself through others, and each of these needs has been unmet for at least 10 s.
+	CauseState_CAUSE_STATE_DEADLOCK CauseState = 2
+	// Level error, without an action and without unmet needs.
+	CauseState_CAUSE_STATE_FAILED CauseState = 3
+	// Units are stale, lost or uncertain, so that its level is not reliable.
+	CauseState_CAUSE_STATE_SILENT CauseState = 4
+	// No report, or level unknown. The name may be misspelt.
+	CauseState_CAUSE_STATE_NOT_KNOWN CauseState = 5
+	// It is no application of Bellwether.
+	CauseState_CAUSE_STATE_OUTSIDE CauseState = 6
+	// It waits for what it needs itself, which follows with a greater depth.
+	CauseState_CAUSE_STATE_WAITING CauseState = 7
+	// It works on itself, or waits without saying for what: it may get well without help.
+	CauseState_CAUSE_STATE_BUSY CauseState = 8
+	// The need is met; the status that states it has not been reported since.
+	CauseState_CAUSE_STATE_MET CauseState = 9
+	// The caller may not read it. Nothing but its name is known, which a readable need contains.
+	CauseState_CAUSE_STATE_NOT_READABLE CauseState = 10
+)
+
+// Enum value maps for CauseState.
+var (
+	CauseState_name = map[int32]string{
+		0:  "CAUSE_STATE_UNSPECIFIED",
+		1:  "CAUSE_STATE_PERSON",
+		2:  "CAUSE_STATE_DEADLOCK",
+		3:  "CAUSE_STATE_FAILED",
+		4:  "CAUSE_STATE_SILENT",
+		5:  "CAUSE_STATE_NOT_KNOWN",
+		6:  "CAUSE_STATE_OUTSIDE",
+		7:  "CAUSE_STATE_WAITING",
+		8:  "CAUSE_STATE_BUSY",
+		9:  "CAUSE_STATE_MET",
+		10: "CAUSE_STATE_NOT_READABLE",
+	}
+	CauseState_value = map[string]int32{
+		"CAUSE_STATE_UNSPECIFIED":  0,
+		"CAUSE_STATE_PERSON":       1,
+		"CAUSE_STATE_DEADLOCK":     2,
+		"CAUSE_STATE_FAILED":       3,
+		"CAUSE_STATE_SILENT":       4,
+		"CAUSE_STATE_NOT_KNOWN":    5,
+		"CAUSE_STATE_OUTSIDE":      6,
+		"CAUSE_STATE_WAITING":      7,
+		"CAUSE_STATE_BUSY":         8,
+		"CAUSE_STATE_MET":          9,
+		"CAUSE_STATE_NOT_READABLE": 10,
+	}
+)
+
+func (x CauseState) Enum() *CauseState {
+	p := new(CauseState)
+	*p = x
+	return p
+}
+
+func (x CauseState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CauseState) Descriptor() protoreflect.EnumDescriptor {
+	return file_bellwether_v1_application_service_proto_enumTypes[0].Descriptor()
+}
+
+func (CauseState) Type() protoreflect.EnumType {
+	return &file_bellwether_v1_application_service_proto_enumTypes[0]
+}
+
+func (x CauseState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CauseState.Descriptor instead.
+func (CauseState) EnumDescriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{0}
+}
+
 // How a held component continues.
 type HoldResolution int32
 
@@ -62,11 +147,11 @@ func (x HoldResolution) String() string {
 }
 
 func (HoldResolution) Descriptor() protoreflect.EnumDescriptor {
-	return file_bellwether_v1_application_service_proto_enumTypes[0].Descriptor()
+	return file_bellwether_v1_application_service_proto_enumTypes[1].Descriptor()
 }
 
 func (HoldResolution) Type() protoreflect.EnumType {
-	return &file_bellwether_v1_application_service_proto_enumTypes[0]
+	return &file_bellwether_v1_application_service_proto_enumTypes[1]
 }
 
 func (x HoldResolution) Number() protoreflect.EnumNumber {
@@ -75,7 +160,7 @@ func (x HoldResolution) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HoldResolution.Descriptor instead.
 func (HoldResolution) EnumDescriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{0}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{1}
 }
 
 // Request of GetApplication.
@@ -602,8 +687,13 @@ type ExplainApplicationResponse struct {
 	Operations []*Operation `protobuf:"bytes,11,rep,name=operations,proto3" json:"operations,omitempty"`
 	// Number of held components that do not fit into `holds`.
 	HoldsRestCount int32 `protobuf:"varint,12,opt,name=holds_rest_count,json=holdsRestCount,proto3" json:"holds_rest_count,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What the application needs, and what that needs in turn, down to the first causes: depth first, the worst first. At
+	// most 64. Empty for an application that is active or terminated.
+	Causes []*Cause `protobuf:"bytes,13,rep,name=causes,proto3" json:"causes,omitempty"`
+	// Number of causes that are not listed.
+	CausesRestCount int32 `protobuf:"varint,14,opt,name=causes_rest_count,json=causesRestCount,proto3" json:"causes_rest_count,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ExplainApplicationResponse) Reset() {
@@ -720,6 +810,156 @@ func (x *ExplainApplicationResponse) GetHoldsRestCount() int32 {
 	return 0
 }
 
+func (x *ExplainApplicationResponse) GetCauses() []*Cause {
+	if x != nil {
+		return x.Causes
+	}
+	return nil
+}
+
+func (x *ExplainApplicationResponse) GetCausesRestCount() int32 {
+	if x != nil {
+		return x.CausesRestCount
+	}
+	return 0
+}
+
+// A line of the chain from an application to its first causes.
+type Cause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 for a need of the explained application, 2 for a need of that, and so on.
+	Depth int32 `protobuf:"varint,1,opt,name=depth,proto3" json:"depth,omitempty"`
+	// What is needed.
+	Need *Need `protobuf:"bytes,2,opt,name=need,proto3" json:"need,omitempty"`
+	// The contribution that states the need, of the application one level above.
+	StatedBy *StatusRef `protobuf:"bytes,3,opt,name=stated_by,json=statedBy,proto3" json:"stated_by,omitempty"`
+	// Condition of what is needed.
+	State CauseState `protobuf:"varint,4,opt,name=state,proto3,enum=bellwether.v1.CauseState" json:"state,omitempty"`
+	// Level of the needed application; UNSPECIFIED if it has no report, or if the caller may not read it.
+	Level Level `protobuf:"varint,5,opt,name=level,proto3,enum=bellwether.v1.Level" json:"level,omitempty"`
+	// Its message.
+	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
+	// Its action for a person.
+	Action string `protobuf:"bytes,7,opt,name=action,proto3" json:"action,omitempty"`
+	// Start of its level; for a deadlock the time at which the newest need of the circle became unmet.
+	SinceTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since_time,json=sinceTime,proto3" json:"since_time,omitempty"`
+	// Whether an earlier line has the same object, with what it needs.
+	RepeatedAbove bool `protobuf:"varint,9,opt,name=repeated_above,json=repeatedAbove,proto3" json:"repeated_above,omitempty"`
+	// Number of applications that get well with this first cause alone, as in ListBlockers; 0 for all other lines.
+	FreesCount int32 `protobuf:"varint,10,opt,name=frees_count,json=freesCount,proto3" json:"frees_count,omitempty"`
+	// Whether the explained application is among them.
+	FreesThis     bool `protobuf:"varint,11,opt,name=frees_this,json=freesThis,proto3" json:"frees_this,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cause) Reset() {
+	*x = Cause{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cause) ProtoMessage() {}
+
+func (x *Cause) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cause.ProtoReflect.Descriptor instead.
+func (*Cause) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Cause) GetDepth() int32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *Cause) GetNeed() *Need {
+	if x != nil {
+		return x.Need
+	}
+	return nil
+}
+
+func (x *Cause) GetStatedBy() *StatusRef {
+	if x != nil {
+		return x.StatedBy
+	}
+	return nil
+}
+
+func (x *Cause) GetState() CauseState {
+	if x != nil {
+		return x.State
+	}
+	return CauseState_CAUSE_STATE_UNSPECIFIED
+}
+
+func (x *Cause) GetLevel() Level {
+	if x != nil {
+		return x.Level
+	}
+	return Level_LEVEL_UNSPECIFIED
+}
+
+func (x *Cause) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Cause) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Cause) GetSinceTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SinceTime
+	}
+	return nil
+}
+
+func (x *Cause) GetRepeatedAbove() bool {
+	if x != nil {
+		return x.RepeatedAbove
+	}
+	return false
+}
+
+func (x *Cause) GetFreesCount() int32 {
+	if x != nil {
+		return x.FreesCount
+	}
+	return 0
+}
+
+func (x *Cause) GetFreesThis() bool {
+	if x != nil {
+		return x.FreesThis
+	}
+	return false
+}
+
 // Request of ListStatuses.
 type ListStatusesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -742,7 +982,7 @@ type ListStatusesRequest struct {
 
 func (x *ListStatusesRequest) Reset() {
 	*x = ListStatusesRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[7]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -754,7 +994,7 @@ func (x *ListStatusesRequest) String() string {
 func (*ListStatusesRequest) ProtoMessage() {}
 
 func (x *ListStatusesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[7]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -767,7 +1007,7 @@ func (x *ListStatusesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusesRequest.ProtoReflect.Descriptor instead.
 func (*ListStatusesRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{7}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListStatusesRequest) GetNamespace() string {
@@ -826,7 +1066,7 @@ type ListStatusesResponse struct {
 
 func (x *ListStatusesResponse) Reset() {
 	*x = ListStatusesResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[8]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +1078,7 @@ func (x *ListStatusesResponse) String() string {
 func (*ListStatusesResponse) ProtoMessage() {}
 
 func (x *ListStatusesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[8]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +1091,7 @@ func (x *ListStatusesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusesResponse.ProtoReflect.Descriptor instead.
 func (*ListStatusesResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{8}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListStatusesResponse) GetStatuses() []*StatusRecord {
@@ -888,7 +1128,7 @@ type ListUnitsRequest struct {
 
 func (x *ListUnitsRequest) Reset() {
 	*x = ListUnitsRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[9]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +1140,7 @@ func (x *ListUnitsRequest) String() string {
 func (*ListUnitsRequest) ProtoMessage() {}
 
 func (x *ListUnitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[9]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +1153,7 @@ func (x *ListUnitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUnitsRequest.ProtoReflect.Descriptor instead.
 func (*ListUnitsRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{9}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListUnitsRequest) GetNamespace() string {
@@ -964,7 +1204,7 @@ type ListUnitsResponse struct {
 
 func (x *ListUnitsResponse) Reset() {
 	*x = ListUnitsResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[10]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1216,7 @@ func (x *ListUnitsResponse) String() string {
 func (*ListUnitsResponse) ProtoMessage() {}
 
 func (x *ListUnitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[10]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1229,7 @@ func (x *ListUnitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUnitsResponse.ProtoReflect.Descriptor instead.
 func (*ListUnitsResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{10}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListUnitsResponse) GetUnits() []*Unit {
@@ -1036,7 +1276,7 @@ type WatchApplicationsRequest struct {
 
 func (x *WatchApplicationsRequest) Reset() {
 	*x = WatchApplicationsRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[11]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1288,7 @@ func (x *WatchApplicationsRequest) String() string {
 func (*WatchApplicationsRequest) ProtoMessage() {}
 
 func (x *WatchApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[11]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1301,7 @@ func (x *WatchApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*WatchApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{11}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchApplicationsRequest) GetNamespace() string {
@@ -1143,7 +1383,7 @@ type WatchApplicationsResponse struct {
 
 func (x *WatchApplicationsResponse) Reset() {
 	*x = WatchApplicationsResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[12]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1395,7 @@ func (x *WatchApplicationsResponse) String() string {
 func (*WatchApplicationsResponse) ProtoMessage() {}
 
 func (x *WatchApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[12]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1408,7 @@ func (x *WatchApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*WatchApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{12}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchApplicationsResponse) GetEvent() isWatchApplicationsResponse_Event {
@@ -1313,7 +1553,7 @@ type MultiplexWatchesRequest struct {
 
 func (x *MultiplexWatchesRequest) Reset() {
 	*x = MultiplexWatchesRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[13]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1565,7 @@ func (x *MultiplexWatchesRequest) String() string {
 func (*MultiplexWatchesRequest) ProtoMessage() {}
 
 func (x *MultiplexWatchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[13]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1578,7 @@ func (x *MultiplexWatchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MultiplexWatchesRequest.ProtoReflect.Descriptor instead.
 func (*MultiplexWatchesRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{13}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MultiplexWatchesRequest) GetRequest() isMultiplexWatchesRequest_Request {
@@ -1400,7 +1640,7 @@ type CreateWatch struct {
 
 func (x *CreateWatch) Reset() {
 	*x = CreateWatch{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[14]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1652,7 @@ func (x *CreateWatch) String() string {
 func (*CreateWatch) ProtoMessage() {}
 
 func (x *CreateWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[14]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1665,7 @@ func (x *CreateWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateWatch.ProtoReflect.Descriptor instead.
 func (*CreateWatch) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{14}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateWatch) GetWatchId() uint64 {
@@ -1453,7 +1693,7 @@ type CancelWatch struct {
 
 func (x *CancelWatch) Reset() {
 	*x = CancelWatch{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[15]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1705,7 @@ func (x *CancelWatch) String() string {
 func (*CancelWatch) ProtoMessage() {}
 
 func (x *CancelWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[15]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1718,7 @@ func (x *CancelWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelWatch.ProtoReflect.Descriptor instead.
 func (*CancelWatch) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{15}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CancelWatch) GetWatchId() uint64 {
@@ -1506,7 +1746,7 @@ type MultiplexWatchesResponse struct {
 
 func (x *MultiplexWatchesResponse) Reset() {
 	*x = MultiplexWatchesResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[16]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1758,7 @@ func (x *MultiplexWatchesResponse) String() string {
 func (*MultiplexWatchesResponse) ProtoMessage() {}
 
 func (x *MultiplexWatchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[16]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1771,7 @@ func (x *MultiplexWatchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MultiplexWatchesResponse.ProtoReflect.Descriptor instead.
 func (*MultiplexWatchesResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{16}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MultiplexWatchesResponse) GetWatchIds() []uint64 {
@@ -1599,7 +1839,7 @@ type ApplicationRemoved struct {
 
 func (x *ApplicationRemoved) Reset() {
 	*x = ApplicationRemoved{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[17]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1851,7 @@ func (x *ApplicationRemoved) String() string {
 func (*ApplicationRemoved) ProtoMessage() {}
 
 func (x *ApplicationRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[17]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1864,7 @@ func (x *ApplicationRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationRemoved.ProtoReflect.Descriptor instead.
 func (*ApplicationRemoved) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{17}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ApplicationRemoved) GetNamespace() string {
@@ -1652,7 +1892,7 @@ type SnapshotComplete struct {
 
 func (x *SnapshotComplete) Reset() {
 	*x = SnapshotComplete{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[18]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1904,7 @@ func (x *SnapshotComplete) String() string {
 func (*SnapshotComplete) ProtoMessage() {}
 
 func (x *SnapshotComplete) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[18]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1917,7 @@ func (x *SnapshotComplete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotComplete.ProtoReflect.Descriptor instead.
 func (*SnapshotComplete) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{18}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SnapshotComplete) GetApplicationCount() int32 {
@@ -1701,7 +1941,7 @@ type Bookmark struct {
 
 func (x *Bookmark) Reset() {
 	*x = Bookmark{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[19]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1953,7 @@ func (x *Bookmark) String() string {
 func (*Bookmark) ProtoMessage() {}
 
 func (x *Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[19]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1966,7 @@ func (x *Bookmark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bookmark.ProtoReflect.Descriptor instead.
 func (*Bookmark) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{19}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Bookmark) GetDigest() string {
@@ -1754,7 +1994,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[20]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1766,7 +2006,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[20]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1779,7 +2019,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{20}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Drain) GetReconnectAfter() *durationpb.Duration {
@@ -1808,7 +2048,7 @@ type CollectApplicationRequest struct {
 
 func (x *CollectApplicationRequest) Reset() {
 	*x = CollectApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[21]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +2060,7 @@ func (x *CollectApplicationRequest) String() string {
 func (*CollectApplicationRequest) ProtoMessage() {}
 
 func (x *CollectApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[21]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +2073,7 @@ func (x *CollectApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectApplicationRequest.ProtoReflect.Descriptor instead.
 func (*CollectApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{21}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CollectApplicationRequest) GetNamespace() string {
@@ -1889,7 +2129,7 @@ type UnitAnswer struct {
 
 func (x *UnitAnswer) Reset() {
 	*x = UnitAnswer{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[22]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +2141,7 @@ func (x *UnitAnswer) String() string {
 func (*UnitAnswer) ProtoMessage() {}
 
 func (x *UnitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[22]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2154,7 @@ func (x *UnitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnitAnswer.ProtoReflect.Descriptor instead.
 func (*UnitAnswer) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{22}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UnitAnswer) GetUnit() *Unit {
@@ -1964,7 +2204,7 @@ type CollectApplicationResponse struct {
 
 func (x *CollectApplicationResponse) Reset() {
 	*x = CollectApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[23]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2216,7 @@ func (x *CollectApplicationResponse) String() string {
 func (*CollectApplicationResponse) ProtoMessage() {}
 
 func (x *CollectApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[23]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2229,7 @@ func (x *CollectApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectApplicationResponse.ProtoReflect.Descriptor instead.
 func (*CollectApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{23}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CollectApplicationResponse) GetAnswers() []*UnitAnswer {
@@ -2048,7 +2288,7 @@ type ListStatusEventsRequest struct {
 
 func (x *ListStatusEventsRequest) Reset() {
 	*x = ListStatusEventsRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[24]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2300,7 @@ func (x *ListStatusEventsRequest) String() string {
 func (*ListStatusEventsRequest) ProtoMessage() {}
 
 func (x *ListStatusEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[24]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2313,7 @@ func (x *ListStatusEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListStatusEventsRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{24}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListStatusEventsRequest) GetNamespace() string {
@@ -2131,7 +2371,7 @@ type ListStatusEventsResponse struct {
 
 func (x *ListStatusEventsResponse) Reset() {
 	*x = ListStatusEventsResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[25]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2383,7 @@ func (x *ListStatusEventsResponse) String() string {
 func (*ListStatusEventsResponse) ProtoMessage() {}
 
 func (x *ListStatusEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[25]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2396,7 @@ func (x *ListStatusEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListStatusEventsResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{25}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListStatusEventsResponse) GetEvents() []*StatusEvent {
@@ -2196,7 +2436,7 @@ type ConfigureApplicationRequest struct {
 
 func (x *ConfigureApplicationRequest) Reset() {
 	*x = ConfigureApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[26]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2448,7 @@ func (x *ConfigureApplicationRequest) String() string {
 func (*ConfigureApplicationRequest) ProtoMessage() {}
 
 func (x *ConfigureApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[26]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2461,7 @@ func (x *ConfigureApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{26}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ConfigureApplicationRequest) GetNamespace() string {
@@ -2272,7 +2512,7 @@ type ConfigureApplicationResponse struct {
 
 func (x *ConfigureApplicationResponse) Reset() {
 	*x = ConfigureApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[27]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2284,7 +2524,7 @@ func (x *ConfigureApplicationResponse) String() string {
 func (*ConfigureApplicationResponse) ProtoMessage() {}
 
 func (x *ConfigureApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[27]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2297,7 +2537,7 @@ func (x *ConfigureApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{27}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ConfigureApplicationResponse) GetRevision() uint64 {
@@ -2356,7 +2596,7 @@ type SetApplicationStatusRequest struct {
 
 func (x *SetApplicationStatusRequest) Reset() {
 	*x = SetApplicationStatusRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[28]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2608,7 @@ func (x *SetApplicationStatusRequest) String() string {
 func (*SetApplicationStatusRequest) ProtoMessage() {}
 
 func (x *SetApplicationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[28]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2621,7 @@ func (x *SetApplicationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetApplicationStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetApplicationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{28}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetApplicationStatusRequest) GetNamespace() string {
@@ -2497,7 +2737,7 @@ type SetApplicationStatusResponse struct {
 
 func (x *SetApplicationStatusResponse) Reset() {
 	*x = SetApplicationStatusResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[29]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2749,7 @@ func (x *SetApplicationStatusResponse) String() string {
 func (*SetApplicationStatusResponse) ProtoMessage() {}
 
 func (x *SetApplicationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[29]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2762,7 @@ func (x *SetApplicationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetApplicationStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetApplicationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{29}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SetApplicationStatusResponse) GetRevision() uint64 {
@@ -2580,7 +2820,7 @@ type ReplaceApplicationStatusesRequest struct {
 
 func (x *ReplaceApplicationStatusesRequest) Reset() {
 	*x = ReplaceApplicationStatusesRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2592,7 +2832,7 @@ func (x *ReplaceApplicationStatusesRequest) String() string {
 func (*ReplaceApplicationStatusesRequest) ProtoMessage() {}
 
 func (x *ReplaceApplicationStatusesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +2845,7 @@ func (x *ReplaceApplicationStatusesRequest) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use ReplaceApplicationStatusesRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceApplicationStatusesRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{30}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReplaceApplicationStatusesRequest) GetNamespace() string {
@@ -2688,7 +2928,7 @@ type ReplaceApplicationStatusesResponse struct {
 
 func (x *ReplaceApplicationStatusesResponse) Reset() {
 	*x = ReplaceApplicationStatusesResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2700,7 +2940,7 @@ func (x *ReplaceApplicationStatusesResponse) String() string {
 func (*ReplaceApplicationStatusesResponse) ProtoMessage() {}
 
 func (x *ReplaceApplicationStatusesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2713,7 +2953,7 @@ func (x *ReplaceApplicationStatusesResponse) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use ReplaceApplicationStatusesResponse.ProtoReflect.Descriptor instead.
 func (*ReplaceApplicationStatusesResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{31}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReplaceApplicationStatusesResponse) GetRevision() uint64 {
@@ -2769,7 +3009,7 @@ type ClearApplicationStatusRequest struct {
 
 func (x *ClearApplicationStatusRequest) Reset() {
 	*x = ClearApplicationStatusRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2781,7 +3021,7 @@ func (x *ClearApplicationStatusRequest) String() string {
 func (*ClearApplicationStatusRequest) ProtoMessage() {}
 
 func (x *ClearApplicationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2794,7 +3034,7 @@ func (x *ClearApplicationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearApplicationStatusRequest.ProtoReflect.Descriptor instead.
 func (*ClearApplicationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{32}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ClearApplicationStatusRequest) GetNamespace() string {
@@ -2852,7 +3092,7 @@ type ClearApplicationStatusResponse struct {
 
 func (x *ClearApplicationStatusResponse) Reset() {
 	*x = ClearApplicationStatusResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +3104,7 @@ func (x *ClearApplicationStatusResponse) String() string {
 func (*ClearApplicationStatusResponse) ProtoMessage() {}
 
 func (x *ClearApplicationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +3117,7 @@ func (x *ClearApplicationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearApplicationStatusResponse.ProtoReflect.Descriptor instead.
 func (*ClearApplicationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{33}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ClearApplicationStatusResponse) GetRevision() uint64 {
@@ -2912,7 +3152,7 @@ type RemoveUnitRequest struct {
 
 func (x *RemoveUnitRequest) Reset() {
 	*x = RemoveUnitRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2924,7 +3164,7 @@ func (x *RemoveUnitRequest) String() string {
 func (*RemoveUnitRequest) ProtoMessage() {}
 
 func (x *RemoveUnitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2937,7 +3177,7 @@ func (x *RemoveUnitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnitRequest.ProtoReflect.Descriptor instead.
 func (*RemoveUnitRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{34}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RemoveUnitRequest) GetNamespace() string {
@@ -2981,7 +3221,7 @@ type RemoveUnitResponse struct {
 
 func (x *RemoveUnitResponse) Reset() {
 	*x = RemoveUnitResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2993,7 +3233,7 @@ func (x *RemoveUnitResponse) String() string {
 func (*RemoveUnitResponse) ProtoMessage() {}
 
 func (x *RemoveUnitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3006,7 +3246,7 @@ func (x *RemoveUnitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnitResponse.ProtoReflect.Descriptor instead.
 func (*RemoveUnitResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{35}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RemoveUnitResponse) GetRevision() uint64 {
@@ -3039,7 +3279,7 @@ type DeleteApplicationRequest struct {
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3051,7 +3291,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3064,7 +3304,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{36}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DeleteApplicationRequest) GetNamespace() string {
@@ -3099,7 +3339,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3111,7 +3351,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3124,7 +3364,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{37}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DeleteApplicationResponse) GetRevision() uint64 {
@@ -3158,7 +3398,7 @@ type ListFaultsRequest struct {
 
 func (x *ListFaultsRequest) Reset() {
 	*x = ListFaultsRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3170,7 +3410,7 @@ func (x *ListFaultsRequest) String() string {
 func (*ListFaultsRequest) ProtoMessage() {}
 
 func (x *ListFaultsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3183,7 +3423,7 @@ func (x *ListFaultsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFaultsRequest.ProtoReflect.Descriptor instead.
 func (*ListFaultsRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{38}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListFaultsRequest) GetNamespace() string {
@@ -3248,7 +3488,7 @@ type ListFaultsResponse struct {
 
 func (x *ListFaultsResponse) Reset() {
 	*x = ListFaultsResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3500,7 @@ func (x *ListFaultsResponse) String() string {
 func (*ListFaultsResponse) ProtoMessage() {}
 
 func (x *ListFaultsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3513,7 @@ func (x *ListFaultsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFaultsResponse.ProtoReflect.Descriptor instead.
 func (*ListFaultsResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{39}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListFaultsResponse) GetFaults() []*Fault {
@@ -3314,7 +3554,7 @@ type ResolveHoldRequest struct {
 
 func (x *ResolveHoldRequest) Reset() {
 	*x = ResolveHoldRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3566,7 @@ func (x *ResolveHoldRequest) String() string {
 func (*ResolveHoldRequest) ProtoMessage() {}
 
 func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3579,7 @@ func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldRequest.ProtoReflect.Descriptor instead.
 func (*ResolveHoldRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{40}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ResolveHoldRequest) GetNamespace() string {
@@ -3404,7 +3644,7 @@ type ResolveHoldResponse struct {
 
 func (x *ResolveHoldResponse) Reset() {
 	*x = ResolveHoldResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3416,7 +3656,7 @@ func (x *ResolveHoldResponse) String() string {
 func (*ResolveHoldResponse) ProtoMessage() {}
 
 func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3429,7 +3669,7 @@ func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldResponse.ProtoReflect.Descriptor instead.
 func (*ResolveHoldResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{41}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ResolveHoldResponse) GetRevision() uint64 {
@@ -3442,6 +3682,277 @@ func (x *ResolveHoldResponse) GetRevision() uint64 {
 func (x *ResolveHoldResponse) GetReleasedCount() int32 {
 	if x != nil {
 		return x.ReleasedCount
+	}
+	return 0
+}
+
+// Request of ListBlockers.
+type ListBlockersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace whose applications are to get well. Empty means `default`; `-`: all namespaces. Their causes may be in
+	// other namespaces. The caller needs the right to list the namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Results per page: 1 to 1,000 (larger values mean 1,000); 0: 100. A page also ends at 1 MiB.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the last answer to the same request; empty: the first page. It names an evaluation that the
+	// server keeps for 30 s; INVALID_PAGE_TOKEN afterwards, and at other servers.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBlockersRequest) Reset() {
+	*x = ListBlockersRequest{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBlockersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBlockersRequest) ProtoMessage() {}
+
+func (x *ListBlockersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBlockersRequest.ProtoReflect.Descriptor instead.
+func (*ListBlockersRequest) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ListBlockersRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListBlockersRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListBlockersRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// A first cause: something that keeps applications from getting well, and waits for nothing else.
+type Blocker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Condition of the cause.
+	State CauseState `protobuf:"varint,1,opt,name=state,proto3,enum=bellwether.v1.CauseState" json:"state,omitempty"`
+	// What it is: one object; several if applications of one namespace ask for the same action; the members of a deadlock
+	// in the order of their needs. At most 32.
+	Objects []*Need `protobuf:"bytes,2,rep,name=objects,proto3" json:"objects,omitempty"`
+	// Number of objects that are not listed.
+	ObjectsRestCount int32 `protobuf:"varint,3,opt,name=objects_rest_count,json=objectsRestCount,proto3" json:"objects_rest_count,omitempty"`
+	// Action of the first object for a person; empty for a thing outside.
+	Action string `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
+	// Message of the first object.
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// Level of the first object; UNSPECIFIED for a thing outside, one without a report, and one that the caller may not
+	// read.
+	Level Level `protobuf:"varint,6,opt,name=level,proto3,enum=bellwether.v1.Level" json:"level,omitempty"`
+	// Start of that level; for a thing outside, and for one without a report, since when it is needed; for a deadlock the
+	// time at which its newest need became unmet.
+	SinceTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since_time,json=sinceTime,proto3" json:"since_time,omitempty"`
+	// Number of applications of the namespace that have no other cause: they can get well if this one ends. The object
+	// itself does not count, the members of a deadlock do.
+	FreesCount int32 `protobuf:"varint,8,opt,name=frees_count,json=freesCount,proto3" json:"frees_count,omitempty"`
+	// Number of applications of the namespace that need it, over any number of steps. Counted as in `frees_count`.
+	BlocksCount int32 `protobuf:"varint,9,opt,name=blocks_count,json=blocksCount,proto3" json:"blocks_count,omitempty"`
+	// The first of those that it frees, by name: at most 8, as `namespace/application`.
+	Frees []string `protobuf:"bytes,10,rep,name=frees,proto3" json:"frees,omitempty"`
+	// The first applications that state the need, for a thing outside, and for one that has no report or may not be read:
+	// at most 8, as `namespace/application`.
+	NamedBy       []string `protobuf:"bytes,11,rep,name=named_by,json=namedBy,proto3" json:"named_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Blocker) Reset() {
+	*x = Blocker{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Blocker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Blocker) ProtoMessage() {}
+
+func (x *Blocker) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Blocker.ProtoReflect.Descriptor instead.
+func (*Blocker) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *Blocker) GetState() CauseState {
+	if x != nil {
+		return x.State
+	}
+	return CauseState_CAUSE_STATE_UNSPECIFIED
+}
+
+func (x *Blocker) GetObjects() []*Need {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+func (x *Blocker) GetObjectsRestCount() int32 {
+	if x != nil {
+		return x.ObjectsRestCount
+	}
+	return 0
+}
+
+func (x *Blocker) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Blocker) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Blocker) GetLevel() Level {
+	if x != nil {
+		return x.Level
+	}
+	return Level_LEVEL_UNSPECIFIED
+}
+
+func (x *Blocker) GetSinceTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SinceTime
+	}
+	return nil
+}
+
+func (x *Blocker) GetFreesCount() int32 {
+	if x != nil {
+		return x.FreesCount
+	}
+	return 0
+}
+
+func (x *Blocker) GetBlocksCount() int32 {
+	if x != nil {
+		return x.BlocksCount
+	}
+	return 0
+}
+
+func (x *Blocker) GetFrees() []string {
+	if x != nil {
+		return x.Frees
+	}
+	return nil
+}
+
+func (x *Blocker) GetNamedBy() []string {
+	if x != nil {
+		return x.NamedBy
+	}
+	return nil
+}
+
+// A page of first causes.
+type ListBlockersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The causes: first those that free most applications, then those that block most, then the oldest.
+	Blockers []*Blocker `protobuf:"bytes,1,rep,name=blockers,proto3" json:"blockers,omitempty"`
+	// Token of the next page; empty at the end.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Number of further causes of state BUSY or WAITING: they may end without help, and are not listed.
+	SelfHealingCount int32 `protobuf:"varint,3,opt,name=self_healing_count,json=selfHealingCount,proto3" json:"self_healing_count,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ListBlockersResponse) Reset() {
+	*x = ListBlockersResponse{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBlockersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBlockersResponse) ProtoMessage() {}
+
+func (x *ListBlockersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBlockersResponse.ProtoReflect.Descriptor instead.
+func (*ListBlockersResponse) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ListBlockersResponse) GetBlockers() []*Blocker {
+	if x != nil {
+		return x.Blockers
+	}
+	return nil
+}
+
+func (x *ListBlockersResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListBlockersResponse) GetSelfHealingCount() int32 {
+	if x != nil {
+		return x.SelfHealingCount
 	}
 	return 0
 }
@@ -3491,7 +4002,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x04held\x18\r \x01(\tR\x04held\x12#\n" +
 	"\rshort_message\x18\x0e \x01(\tR\fshortMessage\x12%\n" +
 	"\x0ewhile_stopping\x18\x0f \x01(\bR\rwhileStopping\x125\n" +
-	"\bend_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\xa7\x04\n" +
+	"\bend_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\x81\x05\n" +
 	"\x1aExplainApplicationResponse\x12<\n" +
 	"\vapplication\x18\x01 \x01(\v2\x1a.bellwether.v1.ApplicationR\vapplication\x123\n" +
 	"\x06winner\x18\x02 \x01(\v2\x1b.bellwether.v1.ContributionR\x06winner\x12\x12\n" +
@@ -3508,7 +4019,25 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\n" +
 	"operations\x18\v \x03(\v2\x18.bellwether.v1.OperationR\n" +
 	"operations\x12(\n" +
-	"\x10holds_rest_count\x18\f \x01(\x05R\x0eholdsRestCount\"\xc8\x01\n" +
+	"\x10holds_rest_count\x18\f \x01(\x05R\x0eholdsRestCount\x12,\n" +
+	"\x06causes\x18\r \x03(\v2\x14.bellwether.v1.CauseR\x06causes\x12*\n" +
+	"\x11causes_rest_count\x18\x0e \x01(\x05R\x0fcausesRestCount\"\xae\x03\n" +
+	"\x05Cause\x12\x14\n" +
+	"\x05depth\x18\x01 \x01(\x05R\x05depth\x12'\n" +
+	"\x04need\x18\x02 \x01(\v2\x13.bellwether.v1.NeedR\x04need\x125\n" +
+	"\tstated_by\x18\x03 \x01(\v2\x18.bellwether.v1.StatusRefR\bstatedBy\x12/\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x19.bellwether.v1.CauseStateR\x05state\x12*\n" +
+	"\x05level\x18\x05 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x12\x18\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\x12\x16\n" +
+	"\x06action\x18\a \x01(\tR\x06action\x129\n" +
+	"\n" +
+	"since_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tsinceTime\x12%\n" +
+	"\x0erepeated_above\x18\t \x01(\bR\rrepeatedAbove\x12\x1f\n" +
+	"\vfrees_count\x18\n" +
+	" \x01(\x05R\n" +
+	"freesCount\x12\x1d\n" +
+	"\n" +
+	"frees_this\x18\v \x01(\bR\tfreesThis\"\xc8\x01\n" +
 	"\x13ListStatusesRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -3716,11 +4245,49 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"request_id\x18\a \x01(\tR\trequestId\"X\n" +
 	"\x13ResolveHoldResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12%\n" +
-	"\x0ereleased_count\x18\x02 \x01(\x05R\rreleasedCount*f\n" +
+	"\x0ereleased_count\x18\x02 \x01(\x05R\rreleasedCount\"o\n" +
+	"\x13ListBlockersRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\xa5\x03\n" +
+	"\aBlocker\x12/\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x19.bellwether.v1.CauseStateR\x05state\x12-\n" +
+	"\aobjects\x18\x02 \x03(\v2\x13.bellwether.v1.NeedR\aobjects\x12,\n" +
+	"\x12objects_rest_count\x18\x03 \x01(\x05R\x10objectsRestCount\x12\x16\n" +
+	"\x06action\x18\x04 \x01(\tR\x06action\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12*\n" +
+	"\x05level\x18\x06 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x129\n" +
+	"\n" +
+	"since_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tsinceTime\x12\x1f\n" +
+	"\vfrees_count\x18\b \x01(\x05R\n" +
+	"freesCount\x12!\n" +
+	"\fblocks_count\x18\t \x01(\x05R\vblocksCount\x12\x14\n" +
+	"\x05frees\x18\n" +
+	" \x03(\tR\x05frees\x12\x19\n" +
+	"\bnamed_by\x18\v \x03(\tR\anamedBy\"\xa0\x01\n" +
+	"\x14ListBlockersResponse\x122\n" +
+	"\bblockers\x18\x01 \x03(\v2\x16.bellwether.v1.BlockerR\bblockers\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12,\n" +
+	"\x12self_healing_count\x18\x03 \x01(\x05R\x10selfHealingCount*\xa1\x02\n" +
+	"\n" +
+	"CauseState\x12\x1b\n" +
+	"\x17CAUSE_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12CAUSE_STATE_PERSON\x10\x01\x12\x18\n" +
+	"\x14CAUSE_STATE_DEADLOCK\x10\x02\x12\x16\n" +
+	"\x12CAUSE_STATE_FAILED\x10\x03\x12\x16\n" +
+	"\x12CAUSE_STATE_SILENT\x10\x04\x12\x19\n" +
+	"\x15CAUSE_STATE_NOT_KNOWN\x10\x05\x12\x17\n" +
+	"\x13CAUSE_STATE_OUTSIDE\x10\x06\x12\x17\n" +
+	"\x13CAUSE_STATE_WAITING\x10\a\x12\x14\n" +
+	"\x10CAUSE_STATE_BUSY\x10\b\x12\x13\n" +
+	"\x0fCAUSE_STATE_MET\x10\t\x12\x1c\n" +
+	"\x18CAUSE_STATE_NOT_READABLE\x10\n" +
+	"*f\n" +
 	"\x0eHoldResolution\x12\x1f\n" +
 	"\x1bHOLD_RESOLUTION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15HOLD_RESOLUTION_RETRY\x10\x01\x12\x18\n" +
-	"\x14HOLD_RESOLUTION_SKIP\x10\x022\xf8\r\n" +
+	"\x14HOLD_RESOLUTION_SKIP\x10\x022\xd6\x0e\n" +
 	"\x12ApplicationService\x12b\n" +
 	"\x0eGetApplication\x12$.bellwether.v1.GetApplicationRequest\x1a%.bellwether.v1.GetApplicationResponse\"\x03\x90\x02\x01\x12h\n" +
 	"\x10ListApplications\x12&.bellwether.v1.ListApplicationsRequest\x1a'.bellwether.v1.ListApplicationsResponse\"\x03\x90\x02\x01\x12n\n" +
@@ -3728,7 +4295,8 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\fListStatuses\x12\".bellwether.v1.ListStatusesRequest\x1a#.bellwether.v1.ListStatusesResponse\"\x03\x90\x02\x01\x12S\n" +
 	"\tListUnits\x12\x1f.bellwether.v1.ListUnitsRequest\x1a .bellwether.v1.ListUnitsResponse\"\x03\x90\x02\x01\x12V\n" +
 	"\n" +
-	"ListFaults\x12 .bellwether.v1.ListFaultsRequest\x1a!.bellwether.v1.ListFaultsResponse\"\x03\x90\x02\x01\x12T\n" +
+	"ListFaults\x12 .bellwether.v1.ListFaultsRequest\x1a!.bellwether.v1.ListFaultsResponse\"\x03\x90\x02\x01\x12\\\n" +
+	"\fListBlockers\x12\".bellwether.v1.ListBlockersRequest\x1a#.bellwether.v1.ListBlockersResponse\"\x03\x90\x02\x01\x12T\n" +
 	"\vResolveHold\x12!.bellwether.v1.ResolveHoldRequest\x1a\".bellwether.v1.ResolveHoldResponse\x12m\n" +
 	"\x11WatchApplications\x12'.bellwether.v1.WatchApplicationsRequest\x1a(.bellwether.v1.WatchApplicationsResponse\"\x03\x90\x02\x010\x01\x12g\n" +
 	"\x10MultiplexWatches\x12&.bellwether.v1.MultiplexWatchesRequest\x1a'.bellwether.v1.MultiplexWatchesResponse(\x010\x01\x12i\n" +
@@ -3755,158 +4323,177 @@ func file_bellwether_v1_application_service_proto_rawDescGZIP() []byte {
 	return file_bellwether_v1_application_service_proto_rawDescData
 }
 
-var file_bellwether_v1_application_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_bellwether_v1_application_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_bellwether_v1_application_service_proto_goTypes = []any{
-	(HoldResolution)(0),                        // 0: bellwether.v1.HoldResolution
-	(*GetApplicationRequest)(nil),              // 1: bellwether.v1.GetApplicationRequest
-	(*GetApplicationResponse)(nil),             // 2: bellwether.v1.GetApplicationResponse
-	(*ListApplicationsRequest)(nil),            // 3: bellwether.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),           // 4: bellwether.v1.ListApplicationsResponse
-	(*ExplainApplicationRequest)(nil),          // 5: bellwether.v1.ExplainApplicationRequest
-	(*Contribution)(nil),                       // 6: bellwether.v1.Contribution
-	(*ExplainApplicationResponse)(nil),         // 7: bellwether.v1.ExplainApplicationResponse
-	(*ListStatusesRequest)(nil),                // 8: bellwether.v1.ListStatusesRequest
-	(*ListStatusesResponse)(nil),               // 9: bellwether.v1.ListStatusesResponse
-	(*ListUnitsRequest)(nil),                   // 10: bellwether.v1.ListUnitsRequest
-	(*ListUnitsResponse)(nil),                  // 11: bellwether.v1.ListUnitsResponse
-	(*WatchApplicationsRequest)(nil),           // 12: bellwether.v1.WatchApplicationsRequest
-	(*WatchApplicationsResponse)(nil),          // 13: bellwether.v1.WatchApplicationsResponse
-	(*MultiplexWatchesRequest)(nil),            // 14: bellwether.v1.MultiplexWatchesRequest
-	(*CreateWatch)(nil),                        // 15: bellwether.v1.CreateWatch
-	(*CancelWatch)(nil),                        // 16: bellwether.v1.CancelWatch
-	(*MultiplexWatchesResponse)(nil),           // 17: bellwether.v1.MultiplexWatchesResponse
-	(*ApplicationRemoved)(nil),                 // 18: bellwether.v1.ApplicationRemoved
-	(*SnapshotComplete)(nil),                   // 19: bellwether.v1.SnapshotComplete
-	(*Bookmark)(nil),                           // 20: bellwether.v1.Bookmark
-	(*Drain)(nil),                              // 21: bellwether.v1.Drain
-	(*CollectApplicationRequest)(nil),          // 22: bellwether.v1.CollectApplicationRequest
-	(*UnitAnswer)(nil),                         // 23: bellwether.v1.UnitAnswer
-	(*CollectApplicationResponse)(nil),         // 24: bellwether.v1.CollectApplicationResponse
-	(*ListStatusEventsRequest)(nil),            // 25: bellwether.v1.ListStatusEventsRequest
-	(*ListStatusEventsResponse)(nil),           // 26: bellwether.v1.ListStatusEventsResponse
-	(*ConfigureApplicationRequest)(nil),        // 27: bellwether.v1.ConfigureApplicationRequest
-	(*ConfigureApplicationResponse)(nil),       // 28: bellwether.v1.ConfigureApplicationResponse
-	(*SetApplicationStatusRequest)(nil),        // 29: bellwether.v1.SetApplicationStatusRequest
-	(*SetApplicationStatusResponse)(nil),       // 30: bellwether.v1.SetApplicationStatusResponse
-	(*ReplaceApplicationStatusesRequest)(nil),  // 31: bellwether.v1.ReplaceApplicationStatusesRequest
-	(*ReplaceApplicationStatusesResponse)(nil), // 32: bellwether.v1.ReplaceApplicationStatusesResponse
-	(*ClearApplicationStatusRequest)(nil),      // 33: bellwether.v1.ClearApplicationStatusRequest
-	(*ClearApplicationStatusResponse)(nil),     // 34: bellwether.v1.ClearApplicationStatusResponse
-	(*RemoveUnitRequest)(nil),                  // 35: bellwether.v1.RemoveUnitRequest
-	(*RemoveUnitResponse)(nil),                 // 36: bellwether.v1.RemoveUnitResponse
-	(*DeleteApplicationRequest)(nil),           // 37: bellwether.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil),          // 38: bellwether.v1.DeleteApplicationResponse
-	(*ListFaultsRequest)(nil),                  // 39: bellwether.v1.ListFaultsRequest
-	(*ListFaultsResponse)(nil),                 // 40: bellwether.v1.ListFaultsResponse
-	(*ResolveHoldRequest)(nil),                 // 41: bellwether.v1.ResolveHoldRequest
-	(*ResolveHoldResponse)(nil),                // 42: bellwether.v1.ResolveHoldResponse
-	(*Application)(nil),                        // 43: bellwether.v1.Application
-	(Level)(0),                                 // 44: bellwether.v1.Level
-	(*StatusRef)(nil),                          // 45: bellwether.v1.StatusRef
-	(*timestamppb.Timestamp)(nil),              // 46: google.protobuf.Timestamp
-	(Freshness)(0),                             // 47: bellwether.v1.Freshness
-	(*Fault)(nil),                              // 48: bellwether.v1.Fault
-	(*Hold)(nil),                               // 49: bellwether.v1.Hold
-	(*Operation)(nil),                          // 50: bellwether.v1.Operation
-	(*StatusRecord)(nil),                       // 51: bellwether.v1.StatusRecord
-	(*Unit)(nil),                               // 52: bellwether.v1.Unit
-	(*durationpb.Duration)(nil),                // 53: google.protobuf.Duration
-	(*status.Status)(nil),                      // 54: google.rpc.Status
-	(*StatusEvent)(nil),                        // 55: bellwether.v1.StatusEvent
-	(*ApplicationConfig)(nil),                  // 56: bellwether.v1.ApplicationConfig
-	(*fieldmaskpb.FieldMask)(nil),              // 57: google.protobuf.FieldMask
-	(ApplicationStatusMode)(0),                 // 58: bellwether.v1.ApplicationStatusMode
-	(*StatusReport)(nil),                       // 59: bellwether.v1.StatusReport
+	(CauseState)(0),                            // 0: bellwether.v1.CauseState
+	(HoldResolution)(0),                        // 1: bellwether.v1.HoldResolution
+	(*GetApplicationRequest)(nil),              // 2: bellwether.v1.GetApplicationRequest
+	(*GetApplicationResponse)(nil),             // 3: bellwether.v1.GetApplicationResponse
+	(*ListApplicationsRequest)(nil),            // 4: bellwether.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),           // 5: bellwether.v1.ListApplicationsResponse
+	(*ExplainApplicationRequest)(nil),          // 6: bellwether.v1.ExplainApplicationRequest
+	(*Contribution)(nil),                       // 7: bellwether.v1.Contribution
+	(*ExplainApplicationResponse)(nil),         // 8: bellwether.v1.ExplainApplicationResponse
+	(*Cause)(nil),                              // 9: bellwether.v1.Cause
+	(*ListStatusesRequest)(nil),                // 10: bellwether.v1.ListStatusesRequest
+	(*ListStatusesResponse)(nil),               // 11: bellwether.v1.ListStatusesResponse
+	(*ListUnitsRequest)(nil),                   // 12: bellwether.v1.ListUnitsRequest
+	(*ListUnitsResponse)(nil),                  // 13: bellwether.v1.ListUnitsResponse
+	(*WatchApplicationsRequest)(nil),           // 14: bellwether.v1.WatchApplicationsRequest
+	(*WatchApplicationsResponse)(nil),          // 15: bellwether.v1.WatchApplicationsResponse
+	(*MultiplexWatchesRequest)(nil),            // 16: bellwether.v1.MultiplexWatchesRequest
+	(*CreateWatch)(nil),                        // 17: bellwether.v1.CreateWatch
+	(*CancelWatch)(nil),                        // 18: bellwether.v1.CancelWatch
+	(*MultiplexWatchesResponse)(nil),           // 19: bellwether.v1.MultiplexWatchesResponse
+	(*ApplicationRemoved)(nil),                 // 20: bellwether.v1.ApplicationRemoved
+	(*SnapshotComplete)(nil),                   // 21: bellwether.v1.SnapshotComplete
+	(*Bookmark)(nil),                           // 22: bellwether.v1.Bookmark
+	(*Drain)(nil),                              // 23: bellwether.v1.Drain
+	(*CollectApplicationRequest)(nil),          // 24: bellwether.v1.CollectApplicationRequest
+	(*UnitAnswer)(nil),                         // 25: bellwether.v1.UnitAnswer
+	(*CollectApplicationResponse)(nil),         // 26: bellwether.v1.CollectApplicationResponse
+	(*ListStatusEventsRequest)(nil),            // 27: bellwether.v1.ListStatusEventsRequest
+	(*ListStatusEventsResponse)(nil),           // 28: bellwether.v1.ListStatusEventsResponse
+	(*ConfigureApplicationRequest)(nil),        // 29: bellwether.v1.ConfigureApplicationRequest
+	(*ConfigureApplicationResponse)(nil),       // 30: bellwether.v1.ConfigureApplicationResponse
+	(*SetApplicationStatusRequest)(nil),        // 31: bellwether.v1.SetApplicationStatusRequest
+	(*SetApplicationStatusResponse)(nil),       // 32: bellwether.v1.SetApplicationStatusResponse
+	(*ReplaceApplicationStatusesRequest)(nil),  // 33: bellwether.v1.ReplaceApplicationStatusesRequest
+	(*ReplaceApplicationStatusesResponse)(nil), // 34: bellwether.v1.ReplaceApplicationStatusesResponse
+	(*ClearApplicationStatusRequest)(nil),      // 35: bellwether.v1.ClearApplicationStatusRequest
+	(*ClearApplicationStatusResponse)(nil),     // 36: bellwether.v1.ClearApplicationStatusResponse
+	(*RemoveUnitRequest)(nil),                  // 37: bellwether.v1.RemoveUnitRequest
+	(*RemoveUnitResponse)(nil),                 // 38: bellwether.v1.RemoveUnitResponse
+	(*DeleteApplicationRequest)(nil),           // 39: bellwether.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil),          // 40: bellwether.v1.DeleteApplicationResponse
+	(*ListFaultsRequest)(nil),                  // 41: bellwether.v1.ListFaultsRequest
+	(*ListFaultsResponse)(nil),                 // 42: bellwether.v1.ListFaultsResponse
+	(*ResolveHoldRequest)(nil),                 // 43: bellwether.v1.ResolveHoldRequest
+	(*ResolveHoldResponse)(nil),                // 44: bellwether.v1.ResolveHoldResponse
+	(*ListBlockersRequest)(nil),                // 45: bellwether.v1.ListBlockersRequest
+	(*Blocker)(nil),                            // 46: bellwether.v1.Blocker
+	(*ListBlockersResponse)(nil),               // 47: bellwether.v1.ListBlockersResponse
+	(*Application)(nil),                        // 48: bellwether.v1.Application
+	(Level)(0),                                 // 49: bellwether.v1.Level
+	(*StatusRef)(nil),                          // 50: bellwether.v1.StatusRef
+	(*timestamppb.Timestamp)(nil),              // 51: google.protobuf.Timestamp
+	(Freshness)(0),                             // 52: bellwether.v1.Freshness
+	(*Fault)(nil),                              // 53: bellwether.v1.Fault
+	(*Hold)(nil),                               // 54: bellwether.v1.Hold
+	(*Operation)(nil),                          // 55: bellwether.v1.Operation
+	(*Need)(nil),                               // 56: bellwether.v1.Need
+	(*StatusRecord)(nil),                       // 57: bellwether.v1.StatusRecord
+	(*Unit)(nil),                               // 58: bellwether.v1.Unit
+	(*durationpb.Duration)(nil),                // 59: google.protobuf.Duration
+	(*status.Status)(nil),                      // 60: google.rpc.Status
+	(*StatusEvent)(nil),                        // 61: bellwether.v1.StatusEvent
+	(*ApplicationConfig)(nil),                  // 62: bellwether.v1.ApplicationConfig
+	(*fieldmaskpb.FieldMask)(nil),              // 63: google.protobuf.FieldMask
+	(ApplicationStatusMode)(0),                 // 64: bellwether.v1.ApplicationStatusMode
+	(*StatusReport)(nil),                       // 65: bellwether.v1.StatusReport
 }
 var file_bellwether_v1_application_service_proto_depIdxs = []int32{
-	43, // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
-	44, // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	43, // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
-	45, // 3: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
-	44, // 4: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
-	46, // 5: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
-	47, // 6: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
-	46, // 7: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
-	43, // 8: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
-	6,  // 9: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
-	6,  // 10: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
-	48, // 11: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
-	49, // 12: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
-	50, // 13: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
-	51, // 14: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
-	52, // 15: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
-	44, // 16: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
-	44, // 17: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	53, // 18: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
-	43, // 19: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
-	18, // 20: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
-	19, // 21: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
-	20, // 22: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
-	21, // 23: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
-	52, // 24: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
-	15, // 25: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
-	16, // 26: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
-	12, // 27: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
-	13, // 28: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
-	54, // 29: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
-	53, // 30: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	53, // 31: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
-	52, // 32: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
-	53, // 33: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
-	51, // 34: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
-	23, // 35: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
-	46, // 36: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
-	55, // 37: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
-	56, // 38: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
-	57, // 39: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
-	56, // 40: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
-	44, // 41: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
-	58, // 42: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
-	53, // 43: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
-	46, // 44: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
-	59, // 45: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
-	48, // 46: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
-	0,  // 47: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
-	1,  // 48: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
-	3,  // 49: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
-	5,  // 50: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
-	8,  // 51: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
-	10, // 52: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
-	39, // 53: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
-	41, // 54: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
-	12, // 55: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
-	14, // 56: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
-	22, // 57: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
-	25, // 58: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
-	27, // 59: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
-	29, // 60: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
-	31, // 61: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
-	33, // 62: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
-	35, // 63: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
-	37, // 64: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
-	2,  // 65: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
-	4,  // 66: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
-	7,  // 67: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
-	9,  // 68: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
-	11, // 69: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
-	40, // 70: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
-	42, // 71: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
-	13, // 72: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
-	17, // 73: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
-	24, // 74: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
-	26, // 75: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
-	28, // 76: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
-	30, // 77: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
-	32, // 78: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
-	34, // 79: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
-	36, // 80: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
-	38, // 81: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
-	65, // [65:82] is the sub-list for method output_type
-	48, // [48:65] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	48, // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
+	49, // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	48, // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
+	50, // 3: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
+	49, // 4: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
+	51, // 5: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
+	52, // 6: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
+	51, // 7: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
+	48, // 8: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
+	7,  // 9: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
+	7,  // 10: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
+	53, // 11: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
+	54, // 12: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
+	55, // 13: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
+	9,  // 14: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
+	56, // 15: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
+	50, // 16: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
+	0,  // 17: bellwether.v1.Cause.state:type_name -> bellwether.v1.CauseState
+	49, // 18: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
+	51, // 19: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
+	57, // 20: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
+	58, // 21: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
+	49, // 22: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
+	49, // 23: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	59, // 24: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
+	48, // 25: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
+	20, // 26: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
+	21, // 27: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
+	22, // 28: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
+	23, // 29: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
+	58, // 30: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
+	17, // 31: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
+	18, // 32: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
+	14, // 33: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
+	15, // 34: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
+	60, // 35: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
+	59, // 36: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	59, // 37: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
+	58, // 38: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
+	59, // 39: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
+	57, // 40: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
+	25, // 41: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
+	51, // 42: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
+	61, // 43: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
+	62, // 44: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
+	63, // 45: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
+	62, // 46: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
+	49, // 47: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
+	64, // 48: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
+	59, // 49: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
+	51, // 50: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
+	65, // 51: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
+	53, // 52: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
+	1,  // 53: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
+	0,  // 54: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
+	56, // 55: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
+	49, // 56: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
+	51, // 57: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
+	46, // 58: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
+	2,  // 59: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
+	4,  // 60: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
+	6,  // 61: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
+	10, // 62: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
+	12, // 63: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
+	41, // 64: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
+	45, // 65: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
+	43, // 66: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
+	14, // 67: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
+	16, // 68: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
+	24, // 69: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
+	27, // 70: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
+	29, // 71: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
+	31, // 72: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
+	33, // 73: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
+	35, // 74: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
+	37, // 75: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
+	39, // 76: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
+	3,  // 77: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
+	5,  // 78: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
+	8,  // 79: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
+	11, // 80: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
+	13, // 81: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
+	42, // 82: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
+	47, // 83: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
+	44, // 84: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
+	15, // 85: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
+	19, // 86: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
+	26, // 87: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
+	28, // 88: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
+	30, // 89: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
+	32, // 90: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
+	34, // 91: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
+	36, // 92: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
+	38, // 93: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
+	40, // 94: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
+	77, // [77:95] is the sub-list for method output_type
+	59, // [59:77] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_application_service_proto_init() }
@@ -3917,30 +4504,30 @@ func file_bellwether_v1_application_service_proto_init() {
 	file_bellwether_v1_error_proto_init()
 	file_bellwether_v1_operation_proto_init()
 	file_bellwether_v1_status_proto_init()
-	file_bellwether_v1_application_service_proto_msgTypes[12].OneofWrappers = []any{
+	file_bellwether_v1_application_service_proto_msgTypes[13].OneofWrappers = []any{
 		(*WatchApplicationsResponse_Upserted)(nil),
 		(*WatchApplicationsResponse_Removed)(nil),
 		(*WatchApplicationsResponse_SnapshotComplete)(nil),
 		(*WatchApplicationsResponse_Bookmark)(nil),
 		(*WatchApplicationsResponse_Drain)(nil),
 	}
-	file_bellwether_v1_application_service_proto_msgTypes[13].OneofWrappers = []any{
+	file_bellwether_v1_application_service_proto_msgTypes[14].OneofWrappers = []any{
 		(*MultiplexWatchesRequest_Create)(nil),
 		(*MultiplexWatchesRequest_Cancel)(nil),
 	}
-	file_bellwether_v1_application_service_proto_msgTypes[16].OneofWrappers = []any{
+	file_bellwether_v1_application_service_proto_msgTypes[17].OneofWrappers = []any{
 		(*MultiplexWatchesResponse_Event)(nil),
 		(*MultiplexWatchesResponse_Ended)(nil),
 	}
-	file_bellwether_v1_application_service_proto_msgTypes[21].OneofWrappers = []any{}
-	file_bellwether_v1_application_service_proto_msgTypes[30].OneofWrappers = []any{}
+	file_bellwether_v1_application_service_proto_msgTypes[22].OneofWrappers = []any{}
+	file_bellwether_v1_application_service_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_application_service_proto_rawDesc), len(file_bellwether_v1_application_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   42,
+			NumEnums:      2,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

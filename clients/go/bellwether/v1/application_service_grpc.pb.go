@@ -25,6 +25,7 @@ const (
 	ApplicationService_ListStatuses_FullMethodName               = "/bellwether.v1.ApplicationService/ListStatuses"
 	ApplicationService_ListUnits_FullMethodName                  = "/bellwether.v1.ApplicationService/ListUnits"
 	ApplicationService_ListFaults_FullMethodName                 = "/bellwether.v1.ApplicationService/ListFaults"
+	ApplicationService_ListBlockers_FullMethodName               = "/bellwether.v1.ApplicationService/ListBlockers"
 	ApplicationService_ResolveHold_FullMethodName                = "/bellwether.v1.ApplicationService/ResolveHold"
 	ApplicationService_WatchApplications_FullMethodName          = "/bellwether.v1.ApplicationService/WatchApplications"
 	ApplicationService_MultiplexWatches_FullMethodName           = "/bellwether.v1.ApplicationService/MultiplexWatches"
@@ -64,6 +65,9 @@ type ApplicationServiceClient interface {
 	ListUnits(ctx context.Context, in *ListUnitsRequest, opts ...grpc.CallOption) (*ListUnitsResponse, error)
 	// Lists open errors by unit, component and target.
 	ListFaults(ctx context.Context, in *ListFaultsRequest, opts ...grpc.CallOption) (*ListFaultsResponse, error)
+	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
+	// Needs are followed at the call; the answer may be 0.2 s old.
+	ListBlockers(ctx context.Context, in *ListBlockersRequest, opts ...grpc.CallOption) (*ListBlockersResponse, error)
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	ResolveHold(ctx context.Context, in *ResolveHoldRequest, opts ...grpc.CallOption) (*ResolveHoldResponse, error)
@@ -164,6 +168,16 @@ func (c *applicationServiceClient) ListFaults(ctx context.Context, in *ListFault
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListFaultsResponse)
 	err := c.cc.Invoke(ctx, ApplicationService_ListFaults_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *applicationServiceClient) ListBlockers(ctx context.Context, in *ListBlockersRequest, opts ...grpc.CallOption) (*ListBlockersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBlockersResponse)
+	err := c.cc.Invoke(ctx, ApplicationService_ListBlockers_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -318,6 +332,9 @@ type ApplicationServiceServer interface {
 	ListUnits(context.Context, *ListUnitsRequest) (*ListUnitsResponse, error)
 	// Lists open errors by unit, component and target.
 	ListFaults(context.Context, *ListFaultsRequest) (*ListFaultsResponse, error)
+	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
+	// Needs are followed at the call; the answer may be 0.2 s old.
+	ListBlockers(context.Context, *ListBlockersRequest) (*ListBlockersResponse, error)
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	ResolveHold(context.Context, *ResolveHoldRequest) (*ResolveHoldResponse, error)
@@ -381,6 +398,9 @@ func (UnimplementedApplicationServiceServer) ListUnits(context.Context, *ListUni
 }
 func (UnimplementedApplicationServiceServer) ListFaults(context.Context, *ListFaultsRequest) (*ListFaultsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListFaults not implemented")
+}
+func (UnimplementedApplicationServiceServer) ListBlockers(context.Context, *ListBlockersRequest) (*ListBlockersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBlockers not implemented")
 }
 func (UnimplementedApplicationServiceServer) ResolveHold(context.Context, *ResolveHoldRequest) (*ResolveHoldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveHold not implemented")
@@ -540,6 +560,24 @@ func _ApplicationService_ListFaults_Handler(srv interface{}, ctx context.Context
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ApplicationServiceServer).ListFaults(ctx, req.(*ListFaultsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ApplicationService_ListBlockers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBlockersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApplicationServiceServer).ListBlockers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApplicationService_ListBlockers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApplicationServiceServer).ListBlockers(ctx, req.(*ListBlockersRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -754,6 +792,10 @@ var ApplicationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListFaults",
 			Handler:    _ApplicationService_ListFaults_Handler,
+		},
+		{
+			MethodName: "ListBlockers",
+			Handler:    _ApplicationService_ListBlockers_Handler,
 		},
 		{
 			MethodName: "ResolveHold",

@@ -356,7 +356,10 @@ type ErrorReport struct {
 	Class ErrorClass `protobuf:"varint,22,opt,name=class,proto3,enum=bellwether.v1.ErrorClass" json:"class,omitempty"`
 	// The shortest wait that is useful to the worker: a process that ends, such as a hook of a charm, cannot try again
 	// after 0.2 s. No next attempt is planned earlier. 0 s to 1 day. FailOperation ignores it.
-	ShortestWait  *durationpb.Duration `protobuf:"bytes,23,opt,name=shortest_wait,json=shortestWait,proto3" json:"shortest_wait,omitempty"`
+	ShortestWait *durationpb.Duration `protobuf:"bytes,23,opt,name=shortest_wait,json=shortestWait,proto3" json:"shortest_wait,omitempty"`
+	// What must be so before the work can succeed, as in StatusReport. Each error replaces those of the last one.
+	// FailOperation ignores them.
+	Needs         []*Need `protobuf:"bytes,24,rep,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -548,6 +551,13 @@ func (x *ErrorReport) GetClass() ErrorClass {
 func (x *ErrorReport) GetShortestWait() *durationpb.Duration {
 	if x != nil {
 		return x.ShortestWait
+	}
+	return nil
+}
+
+func (x *ErrorReport) GetNeeds() []*Need {
+	if x != nil {
+		return x.Needs
 	}
 	return nil
 }
@@ -821,7 +831,7 @@ var File_bellwether_v1_error_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x19bellwether/v1/error.proto\x12\rbellwether.v1\x1a\x1abellwether/v1/status.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\a\n" +
+	"\x19bellwether/v1/error.proto\x12\rbellwether.v1\x1a\x1abellwether/v1/status.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\a\n" +
 	"\vErrorReport\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x16\n" +
@@ -851,7 +861,8 @@ const file_bellwether_v1_error_proto_rawDesc = "" +
 	"generation\x18\x15 \x01(\tR\n" +
 	"generation\x12/\n" +
 	"\x05class\x18\x16 \x01(\x0e2\x19.bellwether.v1.ErrorClassR\x05class\x12>\n" +
-	"\rshortest_wait\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\fshortestWaitB\r\n" +
+	"\rshortest_wait\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\fshortestWait\x12)\n" +
+	"\x05needs\x18\x18 \x03(\v2\x13.bellwether.v1.NeedR\x05needsB\r\n" +
 	"\v_user_inputB\x0e\n" +
 	"\f_own_requestB\b\n" +
 	"\x06_quotaB\x15\n" +
@@ -944,8 +955,9 @@ var file_bellwether_v1_error_proto_goTypes = []any{
 	(*Verdict)(nil),               // 5: bellwether.v1.Verdict
 	(*Fault)(nil),                 // 6: bellwether.v1.Fault
 	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(Level)(0),                    // 9: bellwether.v1.Level
+	(*Need)(nil),                  // 8: bellwether.v1.Need
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(Level)(0),                    // 10: bellwether.v1.Level
 }
 var file_bellwether_v1_error_proto_depIdxs = []int32{
 	1,  // 0: bellwether.v1.ErrorReport.origin:type_name -> bellwether.v1.ErrorOrigin
@@ -953,23 +965,24 @@ var file_bellwether_v1_error_proto_depIdxs = []int32{
 	7,  // 2: bellwether.v1.ErrorReport.retry_after:type_name -> google.protobuf.Duration
 	0,  // 3: bellwether.v1.ErrorReport.class:type_name -> bellwether.v1.ErrorClass
 	7,  // 4: bellwether.v1.ErrorReport.shortest_wait:type_name -> google.protobuf.Duration
-	0,  // 5: bellwether.v1.Verdict.class:type_name -> bellwether.v1.ErrorClass
-	3,  // 6: bellwether.v1.Verdict.action:type_name -> bellwether.v1.VerdictAction
-	7,  // 7: bellwether.v1.Verdict.retry_after:type_name -> google.protobuf.Duration
-	8,  // 8: bellwether.v1.Verdict.retry_time:type_name -> google.protobuf.Timestamp
-	0,  // 9: bellwether.v1.Fault.class:type_name -> bellwether.v1.ErrorClass
-	8,  // 10: bellwether.v1.Fault.first_time:type_name -> google.protobuf.Timestamp
-	8,  // 11: bellwether.v1.Fault.last_time:type_name -> google.protobuf.Timestamp
-	8,  // 12: bellwether.v1.Fault.next_retry_time:type_name -> google.protobuf.Timestamp
-	4,  // 13: bellwether.v1.Fault.last:type_name -> bellwether.v1.ErrorReport
-	5,  // 14: bellwether.v1.Fault.verdict:type_name -> bellwether.v1.Verdict
-	9,  // 15: bellwether.v1.Fault.level:type_name -> bellwether.v1.Level
-	8,  // 16: bellwether.v1.Fault.since_time:type_name -> google.protobuf.Timestamp
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	8,  // 5: bellwether.v1.ErrorReport.needs:type_name -> bellwether.v1.Need
+	0,  // 6: bellwether.v1.Verdict.class:type_name -> bellwether.v1.ErrorClass
+	3,  // 7: bellwether.v1.Verdict.action:type_name -> bellwether.v1.VerdictAction
+	7,  // 8: bellwether.v1.Verdict.retry_after:type_name -> google.protobuf.Duration
+	9,  // 9: bellwether.v1.Verdict.retry_time:type_name -> google.protobuf.Timestamp
+	0,  // 10: bellwether.v1.Fault.class:type_name -> bellwether.v1.ErrorClass
+	9,  // 11: bellwether.v1.Fault.first_time:type_name -> google.protobuf.Timestamp
+	9,  // 12: bellwether.v1.Fault.last_time:type_name -> google.protobuf.Timestamp
+	9,  // 13: bellwether.v1.Fault.next_retry_time:type_name -> google.protobuf.Timestamp
+	4,  // 14: bellwether.v1.Fault.last:type_name -> bellwether.v1.ErrorReport
+	5,  // 15: bellwether.v1.Fault.verdict:type_name -> bellwether.v1.Verdict
+	10, // 16: bellwether.v1.Fault.level:type_name -> bellwether.v1.Level
+	9,  // 17: bellwether.v1.Fault.since_time:type_name -> google.protobuf.Timestamp
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_error_proto_init() }

@@ -561,7 +561,11 @@ type StatusReport struct {
 	// How long the status lasts without a repeat; 1 s to 30 days. Then the server removes it, fresh or stale, and the
 	// history has the cause Ended. Not given: the status stays until it is cleared or replaced. A repeat of the same
 	// report moves the end; a report without this field takes the end away.
-	EndAfter      *durationpb.Duration `protobuf:"bytes,15,opt,name=end_after,json=endAfter,proto3" json:"end_after,omitempty"`
+	EndAfter *durationpb.Duration `protobuf:"bytes,15,opt,name=end_after,json=endAfter,proto3" json:"end_after,omitempty"`
+	// What must be so before this status can get better; all of them are needed. At most 8; equal needs count
+	// once. They are facts for readers and change no level: see ListBlockers and `causes` of
+	// ExplainApplication.
+	Needs         []*Need `protobuf:"bytes,16,rep,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -701,6 +705,230 @@ func (x *StatusReport) GetEndAfter() *durationpb.Duration {
 	return nil
 }
 
+func (x *StatusReport) GetNeeds() []*Need {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+// Something that must be so before a status can get better.
+type Need struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is needed. Required.
+	//
+	// Types that are valid to be assigned to Object:
+	//
+	//	*Need_Application
+	//	*Need_Outside
+	Object        isNeed_Object `protobuf_oneof:"object"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Need) Reset() {
+	*x = Need{}
+	mi := &file_bellwether_v1_status_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Need) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Need) ProtoMessage() {}
+
+func (x *Need) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_status_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Need.ProtoReflect.Descriptor instead.
+func (*Need) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Need) GetObject() isNeed_Object {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+func (x *Need) GetApplication() *ApplicationNeed {
+	if x != nil {
+		if x, ok := x.Object.(*Need_Application); ok {
+			return x.Application
+		}
+	}
+	return nil
+}
+
+func (x *Need) GetOutside() string {
+	if x != nil {
+		if x, ok := x.Object.(*Need_Outside); ok {
+			return x.Outside
+		}
+	}
+	return ""
+}
+
+type isNeed_Object interface {
+	isNeed_Object()
+}
+
+type Need_Application struct {
+	// Another application.
+	Application *ApplicationNeed `protobuf:"bytes,1,opt,name=application,proto3,oneof"`
+}
+
+type Need_Outside struct {
+	// Something that is no application of Bellwether, in words: `quota cpu of prod`. Equal words are one thing. 1 to 253
+	// bytes, no control characters.
+	Outside string `protobuf:"bytes,2,opt,name=outside,proto3,oneof"`
+}
+
+func (*Need_Application) isNeed_Object() {}
+
+func (*Need_Outside) isNeed_Object() {}
+
+// Another application at one of some levels. The need is met while the application has such a level and none of its
+// units is stale, uncertain or, unless it ignores them, lost.
+type ApplicationNeed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the application. Empty means that of the status.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the application, not the reporter's own. Required; it need not exist.
+	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// Levels that meet the need. Empty: active.
+	Levels        []Level `protobuf:"varint,3,rep,packed,name=levels,proto3,enum=bellwether.v1.Level" json:"levels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplicationNeed) Reset() {
+	*x = ApplicationNeed{}
+	mi := &file_bellwether_v1_status_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplicationNeed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplicationNeed) ProtoMessage() {}
+
+func (x *ApplicationNeed) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_status_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplicationNeed.ProtoReflect.Descriptor instead.
+func (*ApplicationNeed) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ApplicationNeed) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ApplicationNeed) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *ApplicationNeed) GetLevels() []Level {
+	if x != nil {
+		return x.Levels
+	}
+	return nil
+}
+
+// A need that fresh contributions of an application state.
+type StatedNeed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The need. The namespace of an application is filled in.
+	Need *Need `protobuf:"bytes,1,opt,name=need,proto3" json:"need,omitempty"`
+	// The strongest contribution that states it.
+	StatedBy *StatusRef `protobuf:"bytes,2,opt,name=stated_by,json=statedBy,proto3" json:"stated_by,omitempty"`
+	// Since when it is stated without a pause, by the store's clock.
+	SinceTime     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since_time,json=sinceTime,proto3" json:"since_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatedNeed) Reset() {
+	*x = StatedNeed{}
+	mi := &file_bellwether_v1_status_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatedNeed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatedNeed) ProtoMessage() {}
+
+func (x *StatedNeed) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_status_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatedNeed.ProtoReflect.Descriptor instead.
+func (*StatedNeed) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *StatedNeed) GetNeed() *Need {
+	if x != nil {
+		return x.Need
+	}
+	return nil
+}
+
+func (x *StatedNeed) GetStatedBy() *StatusRef {
+	if x != nil {
+		return x.StatedBy
+	}
+	return nil
+}
+
+func (x *StatedNeed) GetSinceTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SinceTime
+	}
+	return nil
+}
+
 // A status, as the server stores it.
 type StatusRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -738,7 +966,7 @@ type StatusRecord struct {
 
 func (x *StatusRecord) Reset() {
 	*x = StatusRecord{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[1]
+	mi := &file_bellwether_v1_status_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +978,7 @@ func (x *StatusRecord) String() string {
 func (*StatusRecord) ProtoMessage() {}
 
 func (x *StatusRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[1]
+	mi := &file_bellwether_v1_status_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +991,7 @@ func (x *StatusRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRecord.ProtoReflect.Descriptor instead.
 func (*StatusRecord) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{1}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *StatusRecord) GetNamespace() string {
@@ -883,7 +1111,7 @@ type HeldStatus struct {
 
 func (x *HeldStatus) Reset() {
 	*x = HeldStatus{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[2]
+	mi := &file_bellwether_v1_status_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +1123,7 @@ func (x *HeldStatus) String() string {
 func (*HeldStatus) ProtoMessage() {}
 
 func (x *HeldStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[2]
+	mi := &file_bellwether_v1_status_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +1136,7 @@ func (x *HeldStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldStatus.ProtoReflect.Descriptor instead.
 func (*HeldStatus) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{2}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HeldStatus) GetCause() HoldCause {
@@ -986,7 +1214,7 @@ type StatusRef struct {
 
 func (x *StatusRef) Reset() {
 	*x = StatusRef{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[3]
+	mi := &file_bellwether_v1_status_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1226,7 @@ func (x *StatusRef) String() string {
 func (*StatusRef) ProtoMessage() {}
 
 func (x *StatusRef) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[3]
+	mi := &file_bellwether_v1_status_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1239,7 @@ func (x *StatusRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRef.ProtoReflect.Descriptor instead.
 func (*StatusRef) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{3}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StatusRef) GetUnit() string {
@@ -1092,7 +1320,7 @@ type AggregatedStatus struct {
 
 func (x *AggregatedStatus) Reset() {
 	*x = AggregatedStatus{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[4]
+	mi := &file_bellwether_v1_status_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1332,7 @@ func (x *AggregatedStatus) String() string {
 func (*AggregatedStatus) ProtoMessage() {}
 
 func (x *AggregatedStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[4]
+	mi := &file_bellwether_v1_status_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1345,7 @@ func (x *AggregatedStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AggregatedStatus.ProtoReflect.Descriptor instead.
 func (*AggregatedStatus) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{4}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AggregatedStatus) GetLevel() Level {
@@ -1252,7 +1480,7 @@ type LevelCount struct {
 
 func (x *LevelCount) Reset() {
 	*x = LevelCount{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[5]
+	mi := &file_bellwether_v1_status_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1492,7 @@ func (x *LevelCount) String() string {
 func (*LevelCount) ProtoMessage() {}
 
 func (x *LevelCount) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[5]
+	mi := &file_bellwether_v1_status_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1505,7 @@ func (x *LevelCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LevelCount.ProtoReflect.Descriptor instead.
 func (*LevelCount) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{5}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LevelCount) GetLevel() Level {
@@ -1308,7 +1536,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[6]
+	mi := &file_bellwether_v1_status_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1548,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[6]
+	mi := &file_bellwether_v1_status_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1561,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{6}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Policy) GetName() string {
@@ -1367,7 +1595,7 @@ type Ttls struct {
 
 func (x *Ttls) Reset() {
 	*x = Ttls{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[7]
+	mi := &file_bellwether_v1_status_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1607,7 @@ func (x *Ttls) String() string {
 func (*Ttls) ProtoMessage() {}
 
 func (x *Ttls) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[7]
+	mi := &file_bellwether_v1_status_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1620,7 @@ func (x *Ttls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ttls.ProtoReflect.Descriptor instead.
 func (*Ttls) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{7}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Ttls) GetDefaultTtl() *durationpb.Duration {
@@ -1427,7 +1655,7 @@ type ExternalLeader struct {
 
 func (x *ExternalLeader) Reset() {
 	*x = ExternalLeader{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[8]
+	mi := &file_bellwether_v1_status_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1667,7 @@ func (x *ExternalLeader) String() string {
 func (*ExternalLeader) ProtoMessage() {}
 
 func (x *ExternalLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[8]
+	mi := &file_bellwether_v1_status_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1680,7 @@ func (x *ExternalLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExternalLeader.ProtoReflect.Descriptor instead.
 func (*ExternalLeader) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{8}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExternalLeader) GetUnit() string {
@@ -1476,7 +1704,7 @@ type Latch struct {
 
 func (x *Latch) Reset() {
 	*x = Latch{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[9]
+	mi := &file_bellwether_v1_status_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1716,7 @@ func (x *Latch) String() string {
 func (*Latch) ProtoMessage() {}
 
 func (x *Latch) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[9]
+	mi := &file_bellwether_v1_status_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1729,7 @@ func (x *Latch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latch.ProtoReflect.Descriptor instead.
 func (*Latch) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{9}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Latch) GetComponent() string {
@@ -1539,7 +1767,7 @@ type Damping struct {
 
 func (x *Damping) Reset() {
 	*x = Damping{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[10]
+	mi := &file_bellwether_v1_status_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1779,7 @@ func (x *Damping) String() string {
 func (*Damping) ProtoMessage() {}
 
 func (x *Damping) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[10]
+	mi := &file_bellwether_v1_status_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1792,7 @@ func (x *Damping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Damping.ProtoReflect.Descriptor instead.
 func (*Damping) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{10}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Damping) GetComponents() []string {
@@ -1628,7 +1856,7 @@ type ApplicationConfig struct {
 
 func (x *ApplicationConfig) Reset() {
 	*x = ApplicationConfig{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[11]
+	mi := &file_bellwether_v1_status_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1868,7 @@ func (x *ApplicationConfig) String() string {
 func (*ApplicationConfig) ProtoMessage() {}
 
 func (x *ApplicationConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[11]
+	mi := &file_bellwether_v1_status_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1881,7 @@ func (x *ApplicationConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationConfig.ProtoReflect.Descriptor instead.
 func (*ApplicationConfig) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{11}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ApplicationConfig) GetPolicy() *Policy {
@@ -1745,7 +1973,7 @@ type HandOver struct {
 
 func (x *HandOver) Reset() {
 	*x = HandOver{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[12]
+	mi := &file_bellwether_v1_status_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1985,7 @@ func (x *HandOver) String() string {
 func (*HandOver) ProtoMessage() {}
 
 func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[12]
+	mi := &file_bellwether_v1_status_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1998,7 @@ func (x *HandOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
 func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{12}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HandOver) GetLabel() string {
@@ -1805,14 +2033,19 @@ type Application struct {
 	// Time of the last change, by the store's clock.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Configuration, defaults filled in.
-	Config        *ApplicationConfig `protobuf:"bytes,11,opt,name=config,proto3" json:"config,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Config *ApplicationConfig `protobuf:"bytes,11,opt,name=config,proto3" json:"config,omitempty"`
+	// What fresh contributions with level waiting, maintenance, blocked or error need, each object once, that of the
+	// strongest contribution first. At most 32, and at most 4 KiB of them.
+	Needs []*StatedNeed `protobuf:"bytes,12,rep,name=needs,proto3" json:"needs,omitempty"`
+	// Number of needs that do not fit into `needs`.
+	NeedsRestCount int32 `protobuf:"varint,13,opt,name=needs_rest_count,json=needsRestCount,proto3" json:"needs_rest_count,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[13]
+	mi := &file_bellwether_v1_status_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1824,7 +2057,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[13]
+	mi := &file_bellwether_v1_status_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1837,7 +2070,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{13}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Application) GetNamespace() string {
@@ -1917,6 +2150,20 @@ func (x *Application) GetConfig() *ApplicationConfig {
 	return nil
 }
 
+func (x *Application) GetNeeds() []*StatedNeed {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+func (x *Application) GetNeedsRestCount() int32 {
+	if x != nil {
+		return x.NeedsRestCount
+	}
+	return 0
+}
+
 // Why a component of a unit is held.
 type Hold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1936,7 +2183,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[14]
+	mi := &file_bellwether_v1_status_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2195,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[14]
+	mi := &file_bellwether_v1_status_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2208,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{14}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Hold) GetComponent() string {
@@ -2037,7 +2284,7 @@ type Unit struct {
 
 func (x *Unit) Reset() {
 	*x = Unit{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[15]
+	mi := &file_bellwether_v1_status_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2296,7 @@ func (x *Unit) String() string {
 func (*Unit) ProtoMessage() {}
 
 func (x *Unit) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[15]
+	mi := &file_bellwether_v1_status_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2309,7 @@ func (x *Unit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unit.ProtoReflect.Descriptor instead.
 func (*Unit) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{15}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Unit) GetName() string {
@@ -2193,8 +2440,8 @@ type StatusEvent struct {
 	// Events of other kinds may have no level before and after.
 	Kind EventKind `protobuf:"varint,10,opt,name=kind,proto3,enum=bellwether.v1.EventKind" json:"kind,omitempty"`
 	// Other values that changed, each once: the settings of CONFIGURATION by the paths of an update mask (`policy`),
-	// `leader` and `lease_epoch` of LEADER, `hold` of ERROR and HOLD, `state` and `holder` of OPERATION. Empty for events
-	// of older servers that did not record these values.
+	// `leader` and `lease_epoch` of LEADER, `hold` of ERROR and HOLD, `state` and `holder` of OPERATION, `needs` of STATUS.
+	// Empty for events of older servers that did not record these values.
 	Changes []*EventChange `protobuf:"bytes,11,rep,name=changes,proto3" json:"changes,omitempty"`
 	// The actor that caused the event, if recorded.
 	Actor         EventActor `protobuf:"varint,12,opt,name=actor,proto3,enum=bellwether.v1.EventActor" json:"actor,omitempty"`
@@ -2204,7 +2451,7 @@ type StatusEvent struct {
 
 func (x *StatusEvent) Reset() {
 	*x = StatusEvent{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[16]
+	mi := &file_bellwether_v1_status_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2463,7 @@ func (x *StatusEvent) String() string {
 func (*StatusEvent) ProtoMessage() {}
 
 func (x *StatusEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[16]
+	mi := &file_bellwether_v1_status_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2476,7 @@ func (x *StatusEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusEvent.ProtoReflect.Descriptor instead.
 func (*StatusEvent) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{16}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StatusEvent) GetTime() *timestamppb.Timestamp {
@@ -2331,7 +2578,7 @@ type EventChange struct {
 
 func (x *EventChange) Reset() {
 	*x = EventChange{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[17]
+	mi := &file_bellwether_v1_status_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2590,7 @@ func (x *EventChange) String() string {
 func (*EventChange) ProtoMessage() {}
 
 func (x *EventChange) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[17]
+	mi := &file_bellwether_v1_status_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2603,7 @@ func (x *EventChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventChange.ProtoReflect.Descriptor instead.
 func (*EventChange) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{17}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EventChange) GetField() string {
@@ -2384,7 +2631,7 @@ var File_bellwether_v1_status_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\n" +
-	"\x1abellwether/v1/status.proto\x12\rbellwether.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x04\n" +
+	"\x1abellwether/v1/status.proto\x12\rbellwether.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x05\n" +
 	"\fStatusReport\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12-\n" +
@@ -2403,10 +2650,25 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\x06labels\x18\f \x03(\v2'.bellwether.v1.StatusReport.LabelsEntryR\x06labels\x12=\n" +
 	"\fobserve_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12+\n" +
 	"\x03ttl\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x126\n" +
-	"\tend_after\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\bendAfter\x1a9\n" +
+	"\tend_after\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\bendAfter\x12)\n" +
+	"\x05needs\x18\x10 \x03(\v2\x13.bellwether.v1.NeedR\x05needs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd7\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"p\n" +
+	"\x04Need\x12B\n" +
+	"\vapplication\x18\x01 \x01(\v2\x1e.bellwether.v1.ApplicationNeedH\x00R\vapplication\x12\x1a\n" +
+	"\aoutside\x18\x02 \x01(\tH\x00R\aoutsideB\b\n" +
+	"\x06object\"\x7f\n" +
+	"\x0fApplicationNeed\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x12,\n" +
+	"\x06levels\x18\x03 \x03(\x0e2\x14.bellwether.v1.LevelR\x06levels\"\xa7\x01\n" +
+	"\n" +
+	"StatedNeed\x12'\n" +
+	"\x04need\x18\x01 \x01(\v2\x13.bellwether.v1.NeedR\x04need\x125\n" +
+	"\tstated_by\x18\x02 \x01(\v2\x18.bellwether.v1.StatusRefR\bstatedBy\x129\n" +
+	"\n" +
+	"since_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tsinceTime\"\xd7\x04\n" +
 	"\fStatusRecord\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -2511,7 +2773,7 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\x12drop_leader_status\x18\v \x01(\bH\x00R\x10dropLeaderStatus\x88\x01\x01B\x15\n" +
 	"\x13_drop_leader_status\" \n" +
 	"\bHandOver\x12\x14\n" +
-	"\x05label\x18\x01 \x01(\tR\x05label\"\xe1\x03\n" +
+	"\x05label\x18\x01 \x01(\tR\x05label\"\xbc\x04\n" +
 	"\vApplication\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x127\n" +
@@ -2528,7 +2790,9 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\vupdate_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x128\n" +
-	"\x06config\x18\v \x01(\v2 .bellwether.v1.ApplicationConfigR\x06config\"\xa3\x01\n" +
+	"\x06config\x18\v \x01(\v2 .bellwether.v1.ApplicationConfigR\x06config\x12/\n" +
+	"\x05needs\x18\f \x03(\v2\x19.bellwether.v1.StatedNeedR\x05needs\x12(\n" +
+	"\x10needs_rest_count\x18\r \x01(\x05R\x0eneedsRestCount\"\xa3\x01\n" +
 	"\x04Hold\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x129\n" +
@@ -2637,7 +2901,7 @@ func file_bellwether_v1_status_proto_rawDescGZIP() []byte {
 }
 
 var file_bellwether_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_bellwether_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_bellwether_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_bellwether_v1_status_proto_goTypes = []any{
 	(Level)(0),                    // 0: bellwether.v1.Level
 	(StatusKind)(0),               // 1: bellwether.v1.StatusKind
@@ -2648,90 +2912,100 @@ var file_bellwether_v1_status_proto_goTypes = []any{
 	(EventKind)(0),                // 6: bellwether.v1.EventKind
 	(EventActor)(0),               // 7: bellwether.v1.EventActor
 	(*StatusReport)(nil),          // 8: bellwether.v1.StatusReport
-	(*StatusRecord)(nil),          // 9: bellwether.v1.StatusRecord
-	(*HeldStatus)(nil),            // 10: bellwether.v1.HeldStatus
-	(*StatusRef)(nil),             // 11: bellwether.v1.StatusRef
-	(*AggregatedStatus)(nil),      // 12: bellwether.v1.AggregatedStatus
-	(*LevelCount)(nil),            // 13: bellwether.v1.LevelCount
-	(*Policy)(nil),                // 14: bellwether.v1.Policy
-	(*Ttls)(nil),                  // 15: bellwether.v1.Ttls
-	(*ExternalLeader)(nil),        // 16: bellwether.v1.ExternalLeader
-	(*Latch)(nil),                 // 17: bellwether.v1.Latch
-	(*Damping)(nil),               // 18: bellwether.v1.Damping
-	(*ApplicationConfig)(nil),     // 19: bellwether.v1.ApplicationConfig
-	(*HandOver)(nil),              // 20: bellwether.v1.HandOver
-	(*Application)(nil),           // 21: bellwether.v1.Application
-	(*Hold)(nil),                  // 22: bellwether.v1.Hold
-	(*Unit)(nil),                  // 23: bellwether.v1.Unit
-	(*StatusEvent)(nil),           // 24: bellwether.v1.StatusEvent
-	(*EventChange)(nil),           // 25: bellwether.v1.EventChange
-	nil,                           // 26: bellwether.v1.StatusReport.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*Need)(nil),                  // 9: bellwether.v1.Need
+	(*ApplicationNeed)(nil),       // 10: bellwether.v1.ApplicationNeed
+	(*StatedNeed)(nil),            // 11: bellwether.v1.StatedNeed
+	(*StatusRecord)(nil),          // 12: bellwether.v1.StatusRecord
+	(*HeldStatus)(nil),            // 13: bellwether.v1.HeldStatus
+	(*StatusRef)(nil),             // 14: bellwether.v1.StatusRef
+	(*AggregatedStatus)(nil),      // 15: bellwether.v1.AggregatedStatus
+	(*LevelCount)(nil),            // 16: bellwether.v1.LevelCount
+	(*Policy)(nil),                // 17: bellwether.v1.Policy
+	(*Ttls)(nil),                  // 18: bellwether.v1.Ttls
+	(*ExternalLeader)(nil),        // 19: bellwether.v1.ExternalLeader
+	(*Latch)(nil),                 // 20: bellwether.v1.Latch
+	(*Damping)(nil),               // 21: bellwether.v1.Damping
+	(*ApplicationConfig)(nil),     // 22: bellwether.v1.ApplicationConfig
+	(*HandOver)(nil),              // 23: bellwether.v1.HandOver
+	(*Application)(nil),           // 24: bellwether.v1.Application
+	(*Hold)(nil),                  // 25: bellwether.v1.Hold
+	(*Unit)(nil),                  // 26: bellwether.v1.Unit
+	(*StatusEvent)(nil),           // 27: bellwether.v1.StatusEvent
+	(*EventChange)(nil),           // 28: bellwether.v1.EventChange
+	nil,                           // 29: bellwether.v1.StatusReport.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
 }
 var file_bellwether_v1_status_proto_depIdxs = []int32{
 	1,  // 0: bellwether.v1.StatusReport.kind:type_name -> bellwether.v1.StatusKind
 	0,  // 1: bellwether.v1.StatusReport.level:type_name -> bellwether.v1.Level
-	26, // 2: bellwether.v1.StatusReport.labels:type_name -> bellwether.v1.StatusReport.LabelsEntry
-	27, // 3: bellwether.v1.StatusReport.observe_time:type_name -> google.protobuf.Timestamp
-	28, // 4: bellwether.v1.StatusReport.ttl:type_name -> google.protobuf.Duration
-	28, // 5: bellwether.v1.StatusReport.end_after:type_name -> google.protobuf.Duration
-	8,  // 6: bellwether.v1.StatusRecord.report:type_name -> bellwether.v1.StatusReport
-	27, // 7: bellwether.v1.StatusRecord.since_time:type_name -> google.protobuf.Timestamp
-	27, // 8: bellwether.v1.StatusRecord.update_time:type_name -> google.protobuf.Timestamp
-	27, // 9: bellwether.v1.StatusRecord.expire_time:type_name -> google.protobuf.Timestamp
-	2,  // 10: bellwether.v1.StatusRecord.freshness:type_name -> bellwether.v1.Freshness
-	10, // 11: bellwether.v1.StatusRecord.held:type_name -> bellwether.v1.HeldStatus
-	27, // 12: bellwether.v1.StatusRecord.end_time:type_name -> google.protobuf.Timestamp
-	4,  // 13: bellwether.v1.HeldStatus.cause:type_name -> bellwether.v1.HoldCause
-	0,  // 14: bellwether.v1.HeldStatus.latest_level:type_name -> bellwether.v1.Level
-	27, // 15: bellwether.v1.HeldStatus.flapping_time:type_name -> google.protobuf.Timestamp
-	27, // 16: bellwether.v1.HeldStatus.calm_time:type_name -> google.protobuf.Timestamp
-	1,  // 17: bellwether.v1.StatusRef.kind:type_name -> bellwether.v1.StatusKind
-	0,  // 18: bellwether.v1.AggregatedStatus.level:type_name -> bellwether.v1.Level
-	27, // 19: bellwether.v1.AggregatedStatus.since_time:type_name -> google.protobuf.Timestamp
-	11, // 20: bellwether.v1.AggregatedStatus.winner:type_name -> bellwether.v1.StatusRef
-	0,  // 21: bellwether.v1.LevelCount.level:type_name -> bellwether.v1.Level
-	0,  // 22: bellwether.v1.Policy.order:type_name -> bellwether.v1.Level
-	28, // 23: bellwether.v1.Ttls.default_ttl:type_name -> google.protobuf.Duration
-	28, // 24: bellwether.v1.Ttls.lost_after:type_name -> google.protobuf.Duration
-	28, // 25: bellwether.v1.Ttls.replaced_after:type_name -> google.protobuf.Duration
-	28, // 26: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
-	14, // 27: bellwether.v1.ApplicationConfig.policy:type_name -> bellwether.v1.Policy
-	3,  // 28: bellwether.v1.ApplicationConfig.lost_units:type_name -> bellwether.v1.LostUnits
-	15, // 29: bellwether.v1.ApplicationConfig.ttls:type_name -> bellwether.v1.Ttls
-	0,  // 30: bellwether.v1.ApplicationConfig.serving_levels:type_name -> bellwether.v1.Level
-	16, // 31: bellwether.v1.ApplicationConfig.external_leader:type_name -> bellwether.v1.ExternalLeader
-	28, // 32: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
-	20, // 33: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
-	17, // 34: bellwether.v1.ApplicationConfig.latches:type_name -> bellwether.v1.Latch
-	18, // 35: bellwether.v1.ApplicationConfig.damping:type_name -> bellwether.v1.Damping
-	28, // 36: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
-	12, // 37: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
-	13, // 38: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
-	27, // 39: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
-	27, // 40: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
-	19, // 41: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
-	27, // 42: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
-	2,  // 43: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
-	0,  // 44: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
-	27, // 45: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
-	22, // 46: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
-	27, // 47: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
-	27, // 48: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
-	27, // 49: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
-	11, // 50: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
-	0,  // 51: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
-	0,  // 52: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
-	2,  // 53: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
-	6,  // 54: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
-	25, // 55: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
-	7,  // 56: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	29, // 2: bellwether.v1.StatusReport.labels:type_name -> bellwether.v1.StatusReport.LabelsEntry
+	30, // 3: bellwether.v1.StatusReport.observe_time:type_name -> google.protobuf.Timestamp
+	31, // 4: bellwether.v1.StatusReport.ttl:type_name -> google.protobuf.Duration
+	31, // 5: bellwether.v1.StatusReport.end_after:type_name -> google.protobuf.Duration
+	9,  // 6: bellwether.v1.StatusReport.needs:type_name -> bellwether.v1.Need
+	10, // 7: bellwether.v1.Need.application:type_name -> bellwether.v1.ApplicationNeed
+	0,  // 8: bellwether.v1.ApplicationNeed.levels:type_name -> bellwether.v1.Level
+	9,  // 9: bellwether.v1.StatedNeed.need:type_name -> bellwether.v1.Need
+	14, // 10: bellwether.v1.StatedNeed.stated_by:type_name -> bellwether.v1.StatusRef
+	30, // 11: bellwether.v1.StatedNeed.since_time:type_name -> google.protobuf.Timestamp
+	8,  // 12: bellwether.v1.StatusRecord.report:type_name -> bellwether.v1.StatusReport
+	30, // 13: bellwether.v1.StatusRecord.since_time:type_name -> google.protobuf.Timestamp
+	30, // 14: bellwether.v1.StatusRecord.update_time:type_name -> google.protobuf.Timestamp
+	30, // 15: bellwether.v1.StatusRecord.expire_time:type_name -> google.protobuf.Timestamp
+	2,  // 16: bellwether.v1.StatusRecord.freshness:type_name -> bellwether.v1.Freshness
+	13, // 17: bellwether.v1.StatusRecord.held:type_name -> bellwether.v1.HeldStatus
+	30, // 18: bellwether.v1.StatusRecord.end_time:type_name -> google.protobuf.Timestamp
+	4,  // 19: bellwether.v1.HeldStatus.cause:type_name -> bellwether.v1.HoldCause
+	0,  // 20: bellwether.v1.HeldStatus.latest_level:type_name -> bellwether.v1.Level
+	30, // 21: bellwether.v1.HeldStatus.flapping_time:type_name -> google.protobuf.Timestamp
+	30, // 22: bellwether.v1.HeldStatus.calm_time:type_name -> google.protobuf.Timestamp
+	1,  // 23: bellwether.v1.StatusRef.kind:type_name -> bellwether.v1.StatusKind
+	0,  // 24: bellwether.v1.AggregatedStatus.level:type_name -> bellwether.v1.Level
+	30, // 25: bellwether.v1.AggregatedStatus.since_time:type_name -> google.protobuf.Timestamp
+	14, // 26: bellwether.v1.AggregatedStatus.winner:type_name -> bellwether.v1.StatusRef
+	0,  // 27: bellwether.v1.LevelCount.level:type_name -> bellwether.v1.Level
+	0,  // 28: bellwether.v1.Policy.order:type_name -> bellwether.v1.Level
+	31, // 29: bellwether.v1.Ttls.default_ttl:type_name -> google.protobuf.Duration
+	31, // 30: bellwether.v1.Ttls.lost_after:type_name -> google.protobuf.Duration
+	31, // 31: bellwether.v1.Ttls.replaced_after:type_name -> google.protobuf.Duration
+	31, // 32: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
+	17, // 33: bellwether.v1.ApplicationConfig.policy:type_name -> bellwether.v1.Policy
+	3,  // 34: bellwether.v1.ApplicationConfig.lost_units:type_name -> bellwether.v1.LostUnits
+	18, // 35: bellwether.v1.ApplicationConfig.ttls:type_name -> bellwether.v1.Ttls
+	0,  // 36: bellwether.v1.ApplicationConfig.serving_levels:type_name -> bellwether.v1.Level
+	19, // 37: bellwether.v1.ApplicationConfig.external_leader:type_name -> bellwether.v1.ExternalLeader
+	31, // 38: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
+	23, // 39: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
+	20, // 40: bellwether.v1.ApplicationConfig.latches:type_name -> bellwether.v1.Latch
+	21, // 41: bellwether.v1.ApplicationConfig.damping:type_name -> bellwether.v1.Damping
+	31, // 42: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
+	15, // 43: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
+	16, // 44: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
+	30, // 45: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
+	30, // 46: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
+	22, // 47: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
+	11, // 48: bellwether.v1.Application.needs:type_name -> bellwether.v1.StatedNeed
+	30, // 49: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
+	2,  // 50: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
+	0,  // 51: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
+	30, // 52: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
+	25, // 53: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
+	30, // 54: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
+	30, // 55: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
+	30, // 56: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
+	14, // 57: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
+	0,  // 58: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
+	0,  // 59: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
+	2,  // 60: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
+	6,  // 61: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
+	28, // 62: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
+	7,  // 63: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
+	64, // [64:64] is the sub-list for method output_type
+	64, // [64:64] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_status_proto_init() }
@@ -2739,14 +3013,18 @@ func file_bellwether_v1_status_proto_init() {
 	if File_bellwether_v1_status_proto != nil {
 		return
 	}
-	file_bellwether_v1_status_proto_msgTypes[11].OneofWrappers = []any{}
+	file_bellwether_v1_status_proto_msgTypes[1].OneofWrappers = []any{
+		(*Need_Application)(nil),
+		(*Need_Outside)(nil),
+	}
+	file_bellwether_v1_status_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_status_proto_rawDesc), len(file_bellwether_v1_status_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

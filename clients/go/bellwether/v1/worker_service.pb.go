@@ -302,6 +302,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Superseded
 	//	*ConnectResponse_Drain
 	//	*ConnectResponse_CallbackDue
+	//	*ConnectResponse_NeedsMet
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -461,6 +462,15 @@ func (x *ConnectResponse) GetCallbackDue() *CallbackDue {
 	return nil
 }
 
+func (x *ConnectResponse) GetNeedsMet() *NeedsMet {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_NeedsMet); ok {
+			return x.NeedsMet
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -530,6 +540,11 @@ type ConnectResponse_CallbackDue struct {
 	CallbackDue *CallbackDue `protobuf:"bytes,13,opt,name=callback_due,json=callbackDue,proto3,oneof"`
 }
 
+type ConnectResponse_NeedsMet struct {
+	// All needs of a status or of an error have been met for 1 s.
+	NeedsMet *NeedsMet `protobuf:"bytes,14,opt,name=needs_met,json=needsMet,proto3,oneof"`
+}
+
 func (*ConnectResponse_Welcome) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Ack) isConnectResponse_Message() {}
@@ -555,6 +570,8 @@ func (*ConnectResponse_Superseded) isConnectResponse_Message() {}
 func (*ConnectResponse_Drain) isConnectResponse_Message() {}
 
 func (*ConnectResponse_CallbackDue) isConnectResponse_Message() {}
+
+func (*ConnectResponse_NeedsMet) isConnectResponse_Message() {}
 
 // Identifies the worker.
 type Hello struct {
@@ -1784,6 +1801,81 @@ func (x *CallbackDue) GetRequestTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// All needs of a status or of an error have been met for 1 s: the worker can check again. Sent once each time that they
+// become met, and again in each new session while they are. Not sent for needs outside, nor for applications that the
+// worker may not read. The status stays until the worker reports another one.
+type NeedsMet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The component.
+	Component string `protobuf:"bytes,1,opt,name=component,proto3" json:"component,omitempty"`
+	// Key of the status; empty for an error.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// Kind of the status; UNSPECIFIED for an error.
+	Kind StatusKind `protobuf:"varint,3,opt,name=kind,proto3,enum=bellwether.v1.StatusKind" json:"kind,omitempty"`
+	// Target of the error; empty for a status.
+	Target        string `protobuf:"bytes,4,opt,name=target,proto3" json:"target,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NeedsMet) Reset() {
+	*x = NeedsMet{}
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NeedsMet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NeedsMet) ProtoMessage() {}
+
+func (x *NeedsMet) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NeedsMet.ProtoReflect.Descriptor instead.
+func (*NeedsMet) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *NeedsMet) GetComponent() string {
+	if x != nil {
+		return x.Component
+	}
+	return ""
+}
+
+func (x *NeedsMet) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *NeedsMet) GetKind() StatusKind {
+	if x != nil {
+		return x.Kind
+	}
+	return StatusKind_STATUS_KIND_UNSPECIFIED
+}
+
+func (x *NeedsMet) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
 // Releases a component.
 type HoldReleased struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1798,7 +1890,7 @@ type HoldReleased struct {
 
 func (x *HoldReleased) Reset() {
 	*x = HoldReleased{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1902,7 @@ func (x *HoldReleased) String() string {
 func (*HoldReleased) ProtoMessage() {}
 
 func (x *HoldReleased) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[21]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1915,7 @@ func (x *HoldReleased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldReleased.ProtoReflect.Descriptor instead.
 func (*HoldReleased) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{21}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HoldReleased) GetComponent() string {
@@ -1858,7 +1950,7 @@ type Leadership struct {
 
 func (x *Leadership) Reset() {
 	*x = Leadership{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +1962,7 @@ func (x *Leadership) String() string {
 func (*Leadership) ProtoMessage() {}
 
 func (x *Leadership) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[22]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +1975,7 @@ func (x *Leadership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leadership.ProtoReflect.Descriptor instead.
 func (*Leadership) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{22}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Leadership) GetLeader() string {
@@ -1926,7 +2018,7 @@ type AppDataChanged struct {
 
 func (x *AppDataChanged) Reset() {
 	*x = AppDataChanged{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2030,7 @@ func (x *AppDataChanged) String() string {
 func (*AppDataChanged) ProtoMessage() {}
 
 func (x *AppDataChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[23]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2043,7 @@ func (x *AppDataChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppDataChanged.ProtoReflect.Descriptor instead.
 func (*AppDataChanged) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{23}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AppDataChanged) GetEtag() string {
@@ -1972,7 +2064,7 @@ type Superseded struct {
 
 func (x *Superseded) Reset() {
 	*x = Superseded{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2076,7 @@ func (x *Superseded) String() string {
 func (*Superseded) ProtoMessage() {}
 
 func (x *Superseded) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[24]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2089,7 @@ func (x *Superseded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Superseded.ProtoReflect.Descriptor instead.
 func (*Superseded) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{24}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Superseded) GetIncarnation() uint64 {
@@ -2018,7 +2110,7 @@ type ConnectDrain struct {
 
 func (x *ConnectDrain) Reset() {
 	*x = ConnectDrain{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[25]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +2122,7 @@ func (x *ConnectDrain) String() string {
 func (*ConnectDrain) ProtoMessage() {}
 
 func (x *ConnectDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[25]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2135,7 @@ func (x *ConnectDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectDrain.ProtoReflect.Descriptor instead.
 func (*ConnectDrain) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{25}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ConnectDrain) GetReconnectAfter() *durationpb.Duration {
@@ -2081,7 +2173,7 @@ type RegisterUnitRequest struct {
 
 func (x *RegisterUnitRequest) Reset() {
 	*x = RegisterUnitRequest{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[26]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2185,7 @@ func (x *RegisterUnitRequest) String() string {
 func (*RegisterUnitRequest) ProtoMessage() {}
 
 func (x *RegisterUnitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[26]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2198,7 @@ func (x *RegisterUnitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUnitRequest.ProtoReflect.Descriptor instead.
 func (*RegisterUnitRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{26}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RegisterUnitRequest) GetNamespace() string {
@@ -2188,7 +2280,7 @@ type RegisterUnitResponse struct {
 
 func (x *RegisterUnitResponse) Reset() {
 	*x = RegisterUnitResponse{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[27]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2292,7 @@ func (x *RegisterUnitResponse) String() string {
 func (*RegisterUnitResponse) ProtoMessage() {}
 
 func (x *RegisterUnitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[27]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2305,7 @@ func (x *RegisterUnitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUnitResponse.ProtoReflect.Descriptor instead.
 func (*RegisterUnitResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{27}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RegisterUnitResponse) GetIncarnation() uint64 {
@@ -2279,7 +2371,7 @@ type AnnounceStopRequest struct {
 
 func (x *AnnounceStopRequest) Reset() {
 	*x = AnnounceStopRequest{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[28]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2383,7 @@ func (x *AnnounceStopRequest) String() string {
 func (*AnnounceStopRequest) ProtoMessage() {}
 
 func (x *AnnounceStopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[28]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2396,7 @@ func (x *AnnounceStopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnnounceStopRequest.ProtoReflect.Descriptor instead.
 func (*AnnounceStopRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{28}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AnnounceStopRequest) GetNamespace() string {
@@ -2355,7 +2447,7 @@ type AnnounceStopResponse struct {
 
 func (x *AnnounceStopResponse) Reset() {
 	*x = AnnounceStopResponse{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[29]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2367,7 +2459,7 @@ func (x *AnnounceStopResponse) String() string {
 func (*AnnounceStopResponse) ProtoMessage() {}
 
 func (x *AnnounceStopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[29]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2380,7 +2472,7 @@ func (x *AnnounceStopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnnounceStopResponse.ProtoReflect.Descriptor instead.
 func (*AnnounceStopResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{29}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AnnounceStopResponse) GetRevision() uint64 {
@@ -2427,7 +2519,7 @@ type RequestCallbackRequest struct {
 
 func (x *RequestCallbackRequest) Reset() {
 	*x = RequestCallbackRequest{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[30]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2531,7 @@ func (x *RequestCallbackRequest) String() string {
 func (*RequestCallbackRequest) ProtoMessage() {}
 
 func (x *RequestCallbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[30]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2544,7 @@ func (x *RequestCallbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestCallbackRequest.ProtoReflect.Descriptor instead.
 func (*RequestCallbackRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{30}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RequestCallbackRequest) GetNamespace() string {
@@ -2531,7 +2623,7 @@ type RequestCallbackResponse struct {
 
 func (x *RequestCallbackResponse) Reset() {
 	*x = RequestCallbackResponse{}
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[31]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2635,7 @@ func (x *RequestCallbackResponse) String() string {
 func (*RequestCallbackResponse) ProtoMessage() {}
 
 func (x *RequestCallbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_worker_service_proto_msgTypes[31]
+	mi := &file_bellwether_v1_worker_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2648,7 @@ func (x *RequestCallbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestCallbackResponse.ProtoReflect.Descriptor instead.
 func (*RequestCallbackResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{31}
+	return file_bellwether_v1_worker_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RequestCallbackResponse) GetRevision() uint64 {
@@ -2592,7 +2684,7 @@ const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	" \x01(\v2\x16.bellwether.v1.GoodbyeH\x00R\agoodbye\x12?\n" +
 	"\tunchanged\x18\v \x01(\v2\x1f.bellwether.v1.ConnectUnchangedH\x00R\tunchanged\x12<\n" +
 	"\bstopping\x18\f \x01(\v2\x1e.bellwether.v1.ConnectStoppingH\x00R\bstoppingB\t\n" +
-	"\amessage\"\xfa\x05\n" +
+	"\amessage\"\xb2\x06\n" +
 	"\x0fConnectResponse\x122\n" +
 	"\awelcome\x18\x01 \x01(\v2\x16.bellwether.v1.WelcomeH\x00R\awelcome\x12&\n" +
 	"\x03ack\x18\x02 \x01(\v2\x12.bellwether.v1.AckH\x00R\x03ack\x12/\n" +
@@ -2611,7 +2703,8 @@ const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	"superseded\x18\v \x01(\v2\x19.bellwether.v1.SupersededH\x00R\n" +
 	"superseded\x123\n" +
 	"\x05drain\x18\f \x01(\v2\x1b.bellwether.v1.ConnectDrainH\x00R\x05drain\x12?\n" +
-	"\fcallback_due\x18\r \x01(\v2\x1a.bellwether.v1.CallbackDueH\x00R\vcallbackDueB\t\n" +
+	"\fcallback_due\x18\r \x01(\v2\x1a.bellwether.v1.CallbackDueH\x00R\vcallbackDue\x126\n" +
+	"\tneeds_met\x18\x0e \x01(\v2\x17.bellwether.v1.NeedsMetH\x00R\bneedsMetB\t\n" +
 	"\amessage\"\xa5\x02\n" +
 	"\x05Hello\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
@@ -2709,7 +2802,12 @@ const file_bellwether_v1_worker_service_proto_rawDesc = "" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12=\n" +
-	"\frequest_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestTime\"D\n" +
+	"\frequest_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestTime\"\x81\x01\n" +
+	"\bNeedsMet\x12\x1c\n" +
+	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12-\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x19.bellwether.v1.StatusKindR\x04kind\x12\x16\n" +
+	"\x06target\x18\x04 \x01(\tR\x06target\"D\n" +
 	"\fHoldReleased\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xa8\x01\n" +
@@ -2795,7 +2893,7 @@ func file_bellwether_v1_worker_service_proto_rawDescGZIP() []byte {
 	return file_bellwether_v1_worker_service_proto_rawDescData
 }
 
-var file_bellwether_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_bellwether_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_bellwether_v1_worker_service_proto_goTypes = []any{
 	(*ConnectRequest)(nil),          // 0: bellwether.v1.ConnectRequest
 	(*ConnectResponse)(nil),         // 1: bellwether.v1.ConnectResponse
@@ -2818,28 +2916,29 @@ var file_bellwether_v1_worker_service_proto_goTypes = []any{
 	(*Collect)(nil),                 // 18: bellwether.v1.Collect
 	(*RetryDue)(nil),                // 19: bellwether.v1.RetryDue
 	(*CallbackDue)(nil),             // 20: bellwether.v1.CallbackDue
-	(*HoldReleased)(nil),            // 21: bellwether.v1.HoldReleased
-	(*Leadership)(nil),              // 22: bellwether.v1.Leadership
-	(*AppDataChanged)(nil),          // 23: bellwether.v1.AppDataChanged
-	(*Superseded)(nil),              // 24: bellwether.v1.Superseded
-	(*ConnectDrain)(nil),            // 25: bellwether.v1.ConnectDrain
-	(*RegisterUnitRequest)(nil),     // 26: bellwether.v1.RegisterUnitRequest
-	(*RegisterUnitResponse)(nil),    // 27: bellwether.v1.RegisterUnitResponse
-	(*AnnounceStopRequest)(nil),     // 28: bellwether.v1.AnnounceStopRequest
-	(*AnnounceStopResponse)(nil),    // 29: bellwether.v1.AnnounceStopResponse
-	(*RequestCallbackRequest)(nil),  // 30: bellwether.v1.RequestCallbackRequest
-	(*RequestCallbackResponse)(nil), // 31: bellwether.v1.RequestCallbackResponse
-	nil,                             // 32: bellwether.v1.Hello.LabelsEntry
-	nil,                             // 33: bellwether.v1.RegisterUnitRequest.LabelsEntry
-	(*Hold)(nil),                    // 34: bellwether.v1.Hold
-	(*durationpb.Duration)(nil),     // 35: google.protobuf.Duration
-	(*StatusReport)(nil),            // 36: bellwether.v1.StatusReport
-	(*Operation)(nil),               // 37: bellwether.v1.Operation
-	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
-	(StatusKind)(0),                 // 39: bellwether.v1.StatusKind
-	(*ErrorReport)(nil),             // 40: bellwether.v1.ErrorReport
-	(*status.Status)(nil),           // 41: google.rpc.Status
-	(*Verdict)(nil),                 // 42: bellwether.v1.Verdict
+	(*NeedsMet)(nil),                // 21: bellwether.v1.NeedsMet
+	(*HoldReleased)(nil),            // 22: bellwether.v1.HoldReleased
+	(*Leadership)(nil),              // 23: bellwether.v1.Leadership
+	(*AppDataChanged)(nil),          // 24: bellwether.v1.AppDataChanged
+	(*Superseded)(nil),              // 25: bellwether.v1.Superseded
+	(*ConnectDrain)(nil),            // 26: bellwether.v1.ConnectDrain
+	(*RegisterUnitRequest)(nil),     // 27: bellwether.v1.RegisterUnitRequest
+	(*RegisterUnitResponse)(nil),    // 28: bellwether.v1.RegisterUnitResponse
+	(*AnnounceStopRequest)(nil),     // 29: bellwether.v1.AnnounceStopRequest
+	(*AnnounceStopResponse)(nil),    // 30: bellwether.v1.AnnounceStopResponse
+	(*RequestCallbackRequest)(nil),  // 31: bellwether.v1.RequestCallbackRequest
+	(*RequestCallbackResponse)(nil), // 32: bellwether.v1.RequestCallbackResponse
+	nil,                             // 33: bellwether.v1.Hello.LabelsEntry
+	nil,                             // 34: bellwether.v1.RegisterUnitRequest.LabelsEntry
+	(*Hold)(nil),                    // 35: bellwether.v1.Hold
+	(*durationpb.Duration)(nil),     // 36: google.protobuf.Duration
+	(*StatusReport)(nil),            // 37: bellwether.v1.StatusReport
+	(*Operation)(nil),               // 38: bellwether.v1.Operation
+	(*timestamppb.Timestamp)(nil),   // 39: google.protobuf.Timestamp
+	(StatusKind)(0),                 // 40: bellwether.v1.StatusKind
+	(*ErrorReport)(nil),             // 41: bellwether.v1.ErrorReport
+	(*status.Status)(nil),           // 42: google.rpc.Status
+	(*Verdict)(nil),                 // 43: bellwether.v1.Verdict
 }
 var file_bellwether_v1_worker_service_proto_depIdxs = []int32{
 	2,  // 0: bellwether.v1.ConnectRequest.hello:type_name -> bellwether.v1.Hello
@@ -2860,48 +2959,50 @@ var file_bellwether_v1_worker_service_proto_depIdxs = []int32{
 	17, // 15: bellwether.v1.ConnectResponse.verdict:type_name -> bellwether.v1.ConnectVerdict
 	18, // 16: bellwether.v1.ConnectResponse.collect:type_name -> bellwether.v1.Collect
 	19, // 17: bellwether.v1.ConnectResponse.retry_due:type_name -> bellwether.v1.RetryDue
-	34, // 18: bellwether.v1.ConnectResponse.hold:type_name -> bellwether.v1.Hold
-	21, // 19: bellwether.v1.ConnectResponse.hold_released:type_name -> bellwether.v1.HoldReleased
-	22, // 20: bellwether.v1.ConnectResponse.leadership:type_name -> bellwether.v1.Leadership
-	23, // 21: bellwether.v1.ConnectResponse.app_data_changed:type_name -> bellwether.v1.AppDataChanged
-	24, // 22: bellwether.v1.ConnectResponse.superseded:type_name -> bellwether.v1.Superseded
-	25, // 23: bellwether.v1.ConnectResponse.drain:type_name -> bellwether.v1.ConnectDrain
+	35, // 18: bellwether.v1.ConnectResponse.hold:type_name -> bellwether.v1.Hold
+	22, // 19: bellwether.v1.ConnectResponse.hold_released:type_name -> bellwether.v1.HoldReleased
+	23, // 20: bellwether.v1.ConnectResponse.leadership:type_name -> bellwether.v1.Leadership
+	24, // 21: bellwether.v1.ConnectResponse.app_data_changed:type_name -> bellwether.v1.AppDataChanged
+	25, // 22: bellwether.v1.ConnectResponse.superseded:type_name -> bellwether.v1.Superseded
+	26, // 23: bellwether.v1.ConnectResponse.drain:type_name -> bellwether.v1.ConnectDrain
 	20, // 24: bellwether.v1.ConnectResponse.callback_due:type_name -> bellwether.v1.CallbackDue
-	32, // 25: bellwether.v1.Hello.labels:type_name -> bellwether.v1.Hello.LabelsEntry
-	35, // 26: bellwether.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	36, // 27: bellwether.v1.Welcome.retained:type_name -> bellwether.v1.StatusReport
-	37, // 28: bellwether.v1.Welcome.operations:type_name -> bellwether.v1.Operation
-	34, // 29: bellwether.v1.Welcome.holds:type_name -> bellwether.v1.Hold
-	38, // 30: bellwether.v1.Welcome.server_time:type_name -> google.protobuf.Timestamp
-	36, // 31: bellwether.v1.ConnectReport.statuses:type_name -> bellwether.v1.StatusReport
-	36, // 32: bellwether.v1.ConnectReplace.statuses:type_name -> bellwether.v1.StatusReport
-	39, // 33: bellwether.v1.ConnectClear.kind:type_name -> bellwether.v1.StatusKind
-	40, // 34: bellwether.v1.ConnectError.error:type_name -> bellwether.v1.ErrorReport
-	41, // 35: bellwether.v1.Reject.status:type_name -> google.rpc.Status
-	42, // 36: bellwether.v1.ConnectVerdict.verdict:type_name -> bellwether.v1.Verdict
-	38, // 37: bellwether.v1.Collect.deadline:type_name -> google.protobuf.Timestamp
-	38, // 38: bellwether.v1.CallbackDue.request_time:type_name -> google.protobuf.Timestamp
-	35, // 39: bellwether.v1.Leadership.heartbeat_interval:type_name -> google.protobuf.Duration
-	35, // 40: bellwether.v1.ConnectDrain.reconnect_after:type_name -> google.protobuf.Duration
-	35, // 41: bellwether.v1.RegisterUnitRequest.ttl:type_name -> google.protobuf.Duration
-	33, // 42: bellwether.v1.RegisterUnitRequest.labels:type_name -> bellwether.v1.RegisterUnitRequest.LabelsEntry
-	36, // 43: bellwether.v1.RegisterUnitResponse.retained:type_name -> bellwether.v1.StatusReport
-	37, // 44: bellwether.v1.RegisterUnitResponse.operations:type_name -> bellwether.v1.Operation
-	35, // 45: bellwether.v1.RegisterUnitResponse.heartbeat_interval:type_name -> google.protobuf.Duration
-	35, // 46: bellwether.v1.RequestCallbackRequest.after:type_name -> google.protobuf.Duration
-	0,  // 47: bellwether.v1.WorkerService.Connect:input_type -> bellwether.v1.ConnectRequest
-	26, // 48: bellwether.v1.WorkerService.RegisterUnit:input_type -> bellwether.v1.RegisterUnitRequest
-	28, // 49: bellwether.v1.WorkerService.AnnounceStop:input_type -> bellwether.v1.AnnounceStopRequest
-	30, // 50: bellwether.v1.WorkerService.RequestCallback:input_type -> bellwether.v1.RequestCallbackRequest
-	1,  // 51: bellwether.v1.WorkerService.Connect:output_type -> bellwether.v1.ConnectResponse
-	27, // 52: bellwether.v1.WorkerService.RegisterUnit:output_type -> bellwether.v1.RegisterUnitResponse
-	29, // 53: bellwether.v1.WorkerService.AnnounceStop:output_type -> bellwether.v1.AnnounceStopResponse
-	31, // 54: bellwether.v1.WorkerService.RequestCallback:output_type -> bellwether.v1.RequestCallbackResponse
-	51, // [51:55] is the sub-list for method output_type
-	47, // [47:51] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	21, // 25: bellwether.v1.ConnectResponse.needs_met:type_name -> bellwether.v1.NeedsMet
+	33, // 26: bellwether.v1.Hello.labels:type_name -> bellwether.v1.Hello.LabelsEntry
+	36, // 27: bellwether.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	37, // 28: bellwether.v1.Welcome.retained:type_name -> bellwether.v1.StatusReport
+	38, // 29: bellwether.v1.Welcome.operations:type_name -> bellwether.v1.Operation
+	35, // 30: bellwether.v1.Welcome.holds:type_name -> bellwether.v1.Hold
+	39, // 31: bellwether.v1.Welcome.server_time:type_name -> google.protobuf.Timestamp
+	37, // 32: bellwether.v1.ConnectReport.statuses:type_name -> bellwether.v1.StatusReport
+	37, // 33: bellwether.v1.ConnectReplace.statuses:type_name -> bellwether.v1.StatusReport
+	40, // 34: bellwether.v1.ConnectClear.kind:type_name -> bellwether.v1.StatusKind
+	41, // 35: bellwether.v1.ConnectError.error:type_name -> bellwether.v1.ErrorReport
+	42, // 36: bellwether.v1.Reject.status:type_name -> google.rpc.Status
+	43, // 37: bellwether.v1.ConnectVerdict.verdict:type_name -> bellwether.v1.Verdict
+	39, // 38: bellwether.v1.Collect.deadline:type_name -> google.protobuf.Timestamp
+	39, // 39: bellwether.v1.CallbackDue.request_time:type_name -> google.protobuf.Timestamp
+	40, // 40: bellwether.v1.NeedsMet.kind:type_name -> bellwether.v1.StatusKind
+	36, // 41: bellwether.v1.Leadership.heartbeat_interval:type_name -> google.protobuf.Duration
+	36, // 42: bellwether.v1.ConnectDrain.reconnect_after:type_name -> google.protobuf.Duration
+	36, // 43: bellwether.v1.RegisterUnitRequest.ttl:type_name -> google.protobuf.Duration
+	34, // 44: bellwether.v1.RegisterUnitRequest.labels:type_name -> bellwether.v1.RegisterUnitRequest.LabelsEntry
+	37, // 45: bellwether.v1.RegisterUnitResponse.retained:type_name -> bellwether.v1.StatusReport
+	38, // 46: bellwether.v1.RegisterUnitResponse.operations:type_name -> bellwether.v1.Operation
+	36, // 47: bellwether.v1.RegisterUnitResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	36, // 48: bellwether.v1.RequestCallbackRequest.after:type_name -> google.protobuf.Duration
+	0,  // 49: bellwether.v1.WorkerService.Connect:input_type -> bellwether.v1.ConnectRequest
+	27, // 50: bellwether.v1.WorkerService.RegisterUnit:input_type -> bellwether.v1.RegisterUnitRequest
+	29, // 51: bellwether.v1.WorkerService.AnnounceStop:input_type -> bellwether.v1.AnnounceStopRequest
+	31, // 52: bellwether.v1.WorkerService.RequestCallback:input_type -> bellwether.v1.RequestCallbackRequest
+	1,  // 53: bellwether.v1.WorkerService.Connect:output_type -> bellwether.v1.ConnectResponse
+	28, // 54: bellwether.v1.WorkerService.RegisterUnit:output_type -> bellwether.v1.RegisterUnitResponse
+	30, // 55: bellwether.v1.WorkerService.AnnounceStop:output_type -> bellwether.v1.AnnounceStopResponse
+	32, // 56: bellwether.v1.WorkerService.RequestCallback:output_type -> bellwether.v1.RequestCallbackResponse
+	53, // [53:57] is the sub-list for method output_type
+	49, // [49:53] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_worker_service_proto_init() }
@@ -2940,21 +3041,22 @@ func file_bellwether_v1_worker_service_proto_init() {
 		(*ConnectResponse_Superseded)(nil),
 		(*ConnectResponse_Drain)(nil),
 		(*ConnectResponse_CallbackDue)(nil),
+		(*ConnectResponse_NeedsMet)(nil),
 	}
 	file_bellwether_v1_worker_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_bellwether_v1_worker_service_proto_msgTypes[5].OneofWrappers = []any{}
 	file_bellwether_v1_worker_service_proto_msgTypes[6].OneofWrappers = []any{}
 	file_bellwether_v1_worker_service_proto_msgTypes[18].OneofWrappers = []any{}
-	file_bellwether_v1_worker_service_proto_msgTypes[26].OneofWrappers = []any{}
-	file_bellwether_v1_worker_service_proto_msgTypes[28].OneofWrappers = []any{}
-	file_bellwether_v1_worker_service_proto_msgTypes[30].OneofWrappers = []any{}
+	file_bellwether_v1_worker_service_proto_msgTypes[27].OneofWrappers = []any{}
+	file_bellwether_v1_worker_service_proto_msgTypes[29].OneofWrappers = []any{}
+	file_bellwether_v1_worker_service_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_worker_service_proto_rawDesc), len(file_bellwether_v1_worker_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -203,6 +203,26 @@ class Methods:
         answer: messages.ListFaultsResponse = self._call("list_faults", request, timeout)
         return answer
 
+    def list_blockers(
+        self,
+        *,
+        namespace: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+        timeout: Optional[float] = None,
+    ) -> messages.ListBlockersResponse:
+        """Lists what keeps applications from getting well: each first cause once, the one that
+        frees most applications first. Needs are followed at the call; the answer may be 0.2 s
+        old.
+        """
+        request = {
+            "namespace": namespace,
+            "page_size": page_size,
+            "page_token": page_token,
+        }
+        answer: messages.ListBlockersResponse = self._call("list_blockers", request, timeout)
+        return answer
+
     def resolve_hold(
         self,
         *,

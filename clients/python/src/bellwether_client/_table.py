@@ -52,6 +52,12 @@ METHODS = {
         "ListFaultsResponse",
         True,
     ),
+    "list_blockers": (
+        "/bellwether.v1.ApplicationService/ListBlockers",
+        "ListBlockersRequest",
+        "ListBlockersResponse",
+        True,
+    ),
     "resolve_hold": (
         "/bellwether.v1.ApplicationService/ResolveHold",
         "ResolveHoldRequest",
@@ -305,7 +311,13 @@ MESSAGES = {
     "ExplainApplicationResponse": (
         "application:m=Application winner:m=Contribution rule:s beaten:*m=Contribution "
         "beaten_count:i silent_count:i observer_suspect:b faults:*m=Fault fault_count:i "
-        "holds:*m=Hold operations:*m=Operation holds_rest_count:i"
+        "holds:*m=Hold operations:*m=Operation holds_rest_count:i causes:*m=Cause "
+        "causes_rest_count:i"
+    ),
+    "Cause": (
+        "depth:i need:m=Need stated_by:m=StatusRef state:e=CAUSE_STATE_UNSPECIFIED "
+        "level:e=LEVEL_UNSPECIFIED message:s action:s since_time:t repeated_above:b "
+        "frees_count:i frees_this:b"
     ),
     "ListStatusesRequest": (
         "namespace:s application:s unit:s page_size:i page_token:s min_revision:l"
@@ -408,12 +420,23 @@ MESSAGES = {
     "ResolveHoldResponse": (
         "revision:l released_count:i"
     ),
+    "ListBlockersRequest": (
+        "namespace:s page_size:i page_token:s"
+    ),
+    "Blocker": (
+        "state:e=CAUSE_STATE_UNSPECIFIED objects:*m=Need objects_rest_count:i action:s "
+        "message:s level:e=LEVEL_UNSPECIFIED since_time:t frees_count:i blocks_count:i frees:*s "
+        "named_by:*s"
+    ),
+    "ListBlockersResponse": (
+        "blockers:*m=Blocker next_page_token:s self_healing_count:i"
+    ),
     "ErrorReport": (
         "component:s target:s system:s code:s origin:e=ERROR_ORIGIN_UNSPECIFIED "
         "outcome:e=ERROR_OUTCOME_UNSPECIFIED domain:s reason:s message:s internal_detail:s "
         "retry_after:d user_input:?b own_request:?b quota:?b machine_resolvable:?b "
         "deadline_passed:?b own_shutdown:?b operation_id:s attempt:i action:s generation:s "
-        "class:e=ERROR_CLASS_UNSPECIFIED shortest_wait:d"
+        "class:e=ERROR_CLASS_UNSPECIFIED shortest_wait:d needs:*m=Need"
     ),
     "Verdict": (
         "class:e=ERROR_CLASS_UNSPECIFIED action:e=VERDICT_ACTION_UNSPECIFIED retry_after:d "
@@ -587,7 +610,16 @@ MESSAGES = {
     "StatusReport": (
         "component:s key:s kind:e=STATUS_KIND_UNSPECIFIED level:e=LEVEL_UNSPECIFIED message:s "
         "short_message:s reason:s check:s action:s priority:i precedence:i labels:{s "
-        "observe_time:t ttl:d end_after:d"
+        "observe_time:t ttl:d end_after:d needs:*m=Need"
+    ),
+    "Need": (
+        "application:m=ApplicationNeed outside:s"
+    ),
+    "ApplicationNeed": (
+        "namespace:s application:s levels:*e=LEVEL_UNSPECIFIED"
+    ),
+    "StatedNeed": (
+        "need:m=Need stated_by:m=StatusRef since_time:t"
     ),
     "StatusRecord": (
         "namespace:s application:s unit:s report:m=StatusReport since_time:t update_time:t "
@@ -636,7 +668,7 @@ MESSAGES = {
     "Application": (
         "namespace:s name:s status:m=AggregatedStatus unit_count:i units_by_level:*m=LevelCount "
         "leader:s lease_epoch:l revision:l create_time:t update_time:t "
-        "config:m=ApplicationConfig"
+        "config:m=ApplicationConfig needs:*m=StatedNeed needs_rest_count:i"
     ),
     "Hold": (
         "component:s reason:s since_time:t unit:s target:s"

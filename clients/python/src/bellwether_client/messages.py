@@ -11,6 +11,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Dict, List, Literal, Mapping, Optional, Sequence, TypedDict
 
+CauseState = Literal[
+    "CAUSE_STATE_UNSPECIFIED",
+    "CAUSE_STATE_PERSON",
+    "CAUSE_STATE_DEADLOCK",
+    "CAUSE_STATE_FAILED",
+    "CAUSE_STATE_SILENT",
+    "CAUSE_STATE_NOT_KNOWN",
+    "CAUSE_STATE_OUTSIDE",
+    "CAUSE_STATE_WAITING",
+    "CAUSE_STATE_BUSY",
+    "CAUSE_STATE_MET",
+    "CAUSE_STATE_NOT_READABLE",
+]
 HoldResolution = Literal[
     "HOLD_RESOLUTION_UNSPECIFIED",
     "HOLD_RESOLUTION_RETRY",
@@ -177,6 +190,7 @@ ErrorReportInput = TypedDict(
         "generation": "str",
         "class": "ErrorClass",
         "shortest_wait": "Optional[float]",
+        "needs": "Sequence[NeedInput]",
     },
     total=False,
 )
@@ -200,6 +214,22 @@ class StatusReportInput(TypedDict, total=False):
     observe_time: Optional[datetime]
     ttl: Optional[float]
     end_after: Optional[float]
+    needs: Sequence[NeedInput]
+
+
+class NeedInput(TypedDict, total=False):
+    """The message `Need`, as it is sent: every field may be left out."""
+
+    application: Optional[ApplicationNeedInput]
+    outside: str
+
+
+class ApplicationNeedInput(TypedDict, total=False):
+    """The message `ApplicationNeed`, as it is sent: every field may be left out."""
+
+    namespace: str
+    application: str
+    levels: Sequence[Level]
 
 
 class PolicyInput(TypedDict, total=False):
@@ -340,6 +370,24 @@ class ExplainApplicationResponse(TypedDict):
     holds: List[Hold]
     operations: List[Operation]
     holds_rest_count: int
+    causes: List[Cause]
+    causes_rest_count: int
+
+
+class Cause(TypedDict):
+    """The message `Cause`."""
+
+    depth: int
+    need: Optional[Need]
+    stated_by: Optional[StatusRef]
+    state: CauseState
+    level: Level
+    message: str
+    action: str
+    since_time: Optional[datetime]
+    repeated_above: bool
+    frees_count: int
+    frees_this: bool
 
 
 class ListStatusesResponse(TypedDict):
@@ -481,6 +529,30 @@ class ResolveHoldResponse(TypedDict):
     released_count: int
 
 
+class Blocker(TypedDict):
+    """The message `Blocker`."""
+
+    state: CauseState
+    objects: List[Need]
+    objects_rest_count: int
+    action: str
+    message: str
+    level: Level
+    since_time: Optional[datetime]
+    frees_count: int
+    blocks_count: int
+    frees: List[str]
+    named_by: List[str]
+
+
+class ListBlockersResponse(TypedDict):
+    """The message `ListBlockersResponse`."""
+
+    blockers: List[Blocker]
+    next_page_token: str
+    self_healing_count: int
+
+
 ErrorReport = TypedDict(
     "ErrorReport",
     {
@@ -507,6 +579,7 @@ ErrorReport = TypedDict(
         "generation": "str",
         "class": "ErrorClass",
         "shortest_wait": "Optional[float]",
+        "needs": "List[Need]",
     },
 )
 
@@ -795,6 +868,30 @@ class StatusReport(TypedDict):
     observe_time: Optional[datetime]
     ttl: Optional[float]
     end_after: Optional[float]
+    needs: List[Need]
+
+
+class Need(TypedDict):
+    """The message `Need`."""
+
+    application: Optional[ApplicationNeed]
+    outside: str
+
+
+class ApplicationNeed(TypedDict):
+    """The message `ApplicationNeed`."""
+
+    namespace: str
+    application: str
+    levels: List[Level]
+
+
+class StatedNeed(TypedDict):
+    """The message `StatedNeed`."""
+
+    need: Optional[Need]
+    stated_by: Optional[StatusRef]
+    since_time: Optional[datetime]
 
 
 class StatusRecord(TypedDict):
@@ -940,6 +1037,8 @@ class Application(TypedDict):
     create_time: Optional[datetime]
     update_time: Optional[datetime]
     config: Optional[ApplicationConfig]
+    needs: List[StatedNeed]
+    needs_rest_count: int
 
 
 class Hold(TypedDict):

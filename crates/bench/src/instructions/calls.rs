@@ -8,7 +8,10 @@ use std::task::{Context, Poll};
 
 use bellwether::aggregator::{self, Aggregator};
 use bellwether::domain::classify::Rules;
-use bellwether::proto::v1::{Level, ReportStatusRequest, StatusReport, StoreKind};
+use bellwether::proto::v1::need::Object;
+use bellwether::proto::v1::{
+    ApplicationNeed, Level, Need, ReportStatusRequest, StatusReport, StoreKind,
+};
 use bellwether::security::Protection;
 use bellwether::service::caller::outgoing;
 use bellwether::service::{self, About, ErrorRules, Parts, Served, edge};
@@ -34,6 +37,9 @@ pub struct CountedCalls {
     /// Whether the layer of the other protocols is in front
     #[arg(long)]
     pub layered: bool,
+    /// Needs of each status
+    #[arg(long, default_value_t = 0)]
+    pub needs: u64,
 }
 
 /// Statuses that the calls change in turn.
@@ -49,6 +55,7 @@ pub fn run(args: &CountedCalls) -> anyhow::Result<()> {
 fn run_here(args: &CountedCalls) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let calls = runtime.block_on(async { calls() });
+    let requests = |turn, count| requests(turn, count, args.needs);
     let (first, counted) = (requests(0, STATUSES), requests(1, args.calls));
     if args.layered {
         call_all(&runtime, calls.clone(), first)?;
@@ -73,6 +80,7 @@ pub(super) fn calls() -> Served {
     let sessions = Sessions::start(
         store.clone(),
         aggregator.clone(),
+        hub.clone(),
         session::Options::default(),
         metrics.clone(),
     );
@@ -100,8 +108,18 @@ pub(super) fn calls() -> Served {
     service::server(parts, &service::Options::default(), gate, None).service
 }
 
-/// Returns reports that change the level of one status each.
-fn requests(turn: u64, count: u64) -> Vec<Request<Body>> {
+/// Returns needs of that many applications.
+fn needs(count: u64) -> Vec<Need> {
+    let need = |number: u64| {
+        let application = format!("needed-{number}");
+        let needed = ApplicationNeed { application, ..ApplicationNeed::default() };
+        Need { object: Some(Object::Application(needed)) }
+    };
+    (0..count).map(need).collect()
+}
+
+/// Returns reports that change the level of one status each, with that many needs.
+fn requests(turn: u64, count: u64, needs_count: u64) -> Vec<Request<Body>> {
     let request = |number: u64| {
         let levels = [Level::Active, Level::Waiting];
         let level = levels[((turn + number / STATUSES) % 2) as usize];
@@ -109,6 +127,7 @@ fn requests(turn: u64, count: u64) -> Vec<Request<Body>> {
             key: format!("key-{:02}", number % STATUSES),
             level: level.into(),
             message: format!("serving, turn {number:06}"),
+            needs: needs(needs_count),
             ..StatusReport::default()
         };
         let message = ReportStatusRequest {

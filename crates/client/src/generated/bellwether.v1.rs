@@ -56,6 +56,59 @@ pub struct StatusReport {
     /// report moves the end; a report without this field takes the end away.
     #[prost(message, optional, tag = "15")]
     pub end_after: ::core::option::Option<::prost_types::Duration>,
+    /// What must be so before this status can get better; all of them are needed. At most 8; equal needs count
+    /// once. They are facts for readers and change no level: see ListBlockers and `causes` of
+    /// ExplainApplication.
+    #[prost(message, repeated, tag = "16")]
+    pub needs: ::prost::alloc::vec::Vec<Need>,
+}
+/// Something that must be so before a status can get better.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Need {
+    /// What is needed. Required.
+    #[prost(oneof = "need::Object", tags = "1, 2")]
+    pub object: ::core::option::Option<need::Object>,
+}
+/// Nested message and enum types in `Need`.
+pub mod need {
+    /// What is needed. Required.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Object {
+        /// Another application.
+        #[prost(message, tag = "1")]
+        Application(super::ApplicationNeed),
+        /// Something that is no application of Bellwether, in words: `quota cpu of prod`. Equal words are one thing. 1 to 253
+        /// bytes, no control characters.
+        #[prost(string, tag = "2")]
+        Outside(::prost::alloc::string::String),
+    }
+}
+/// Another application at one of some levels. The need is met while the application has such a level and none of its
+/// units is stale, uncertain or, unless it ignores them, lost.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ApplicationNeed {
+    /// Namespace of the application. Empty means that of the status.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name of the application, not the reporter's own. Required; it need not exist.
+    #[prost(string, tag = "2")]
+    pub application: ::prost::alloc::string::String,
+    /// Levels that meet the need. Empty: active.
+    #[prost(enumeration = "Level", repeated, tag = "3")]
+    pub levels: ::prost::alloc::vec::Vec<i32>,
+}
+/// A need that fresh contributions of an application state.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StatedNeed {
+    /// The need. The namespace of an application is filled in.
+    #[prost(message, optional, tag = "1")]
+    pub need: ::core::option::Option<Need>,
+    /// The strongest contribution that states it.
+    #[prost(message, optional, tag = "2")]
+    pub stated_by: ::core::option::Option<StatusRef>,
+    /// Since when it is stated without a pause, by the store's clock.
+    #[prost(message, optional, tag = "3")]
+    pub since_time: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// A status, as the server stores it.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -363,6 +416,13 @@ pub struct Application {
     /// Configuration, defaults filled in.
     #[prost(message, optional, tag = "11")]
     pub config: ::core::option::Option<ApplicationConfig>,
+    /// What fresh contributions with level waiting, maintenance, blocked or error need, each object once, that of the
+    /// strongest contribution first. At most 32, and at most 4 KiB of them.
+    #[prost(message, repeated, tag = "12")]
+    pub needs: ::prost::alloc::vec::Vec<StatedNeed>,
+    /// Number of needs that do not fit into `needs`.
+    #[prost(int32, tag = "13")]
+    pub needs_rest_count: i32,
 }
 /// Why a component of a unit is held.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -470,8 +530,8 @@ pub struct StatusEvent {
     #[prost(enumeration = "EventKind", tag = "10")]
     pub kind: i32,
     /// Other values that changed, each once: the settings of CONFIGURATION by the paths of an update mask (`policy`),
-    /// `leader` and `lease_epoch` of LEADER, `hold` of ERROR and HOLD, `state` and `holder` of OPERATION. Empty for events
-    /// of older servers that did not record these values.
+    /// `leader` and `lease_epoch` of LEADER, `hold` of ERROR and HOLD, `state` and `holder` of OPERATION, `needs` of STATUS.
+    /// Empty for events of older servers that did not record these values.
     #[prost(message, repeated, tag = "11")]
     pub changes: ::prost::alloc::vec::Vec<EventChange>,
     /// The actor that caused the event, if recorded.
@@ -823,7 +883,7 @@ impl EventActor {
     }
 }
 /// One error, as the worker met it.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ErrorReport {
     /// Part of the unit that met the error; empty: the whole unit. At most 253 bytes.
     #[prost(string, tag = "1")]
@@ -905,6 +965,10 @@ pub struct ErrorReport {
     /// after 0.2 s. No next attempt is planned earlier. 0 s to 1 day. FailOperation ignores it.
     #[prost(message, optional, tag = "23")]
     pub shortest_wait: ::core::option::Option<::prost_types::Duration>,
+    /// What must be so before the work can succeed, as in StatusReport. Each error replaces those of the last one.
+    /// FailOperation ignores them.
+    #[prost(message, repeated, tag = "24")]
+    pub needs: ::prost::alloc::vec::Vec<Need>,
 }
 /// The server's verdict on an error.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -940,7 +1004,7 @@ pub struct Verdict {
     pub held: bool,
 }
 /// An open error.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Fault {
     /// The unit that met the error.
     #[prost(string, tag = "1")]
@@ -1574,6 +1638,50 @@ pub struct ExplainApplicationResponse {
     /// Number of held components that do not fit into `holds`.
     #[prost(int32, tag = "12")]
     pub holds_rest_count: i32,
+    /// What the application needs, and what that needs in turn, down to the first causes: depth first, the worst first. At
+    /// most 64. Empty for an application that is active or terminated.
+    #[prost(message, repeated, tag = "13")]
+    pub causes: ::prost::alloc::vec::Vec<Cause>,
+    /// Number of causes that are not listed.
+    #[prost(int32, tag = "14")]
+    pub causes_rest_count: i32,
+}
+/// A line of the chain from an application to its first causes.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Cause {
+    /// 1 for a need of the explained application, 2 for a need of that, and so on.
+    #[prost(int32, tag = "1")]
+    pub depth: i32,
+    /// What is needed.
+    #[prost(message, optional, tag = "2")]
+    pub need: ::core::option::Option<Need>,
+    /// The contribution that states the need, of the application one level above.
+    #[prost(message, optional, tag = "3")]
+    pub stated_by: ::core::option::Option<StatusRef>,
+    /// Condition of what is needed.
+    #[prost(enumeration = "CauseState", tag = "4")]
+    pub state: i32,
+    /// Level of the needed application; UNSPECIFIED if it has no report, or if the caller may not read it.
+    #[prost(enumeration = "Level", tag = "5")]
+    pub level: i32,
+    /// Its message.
+    #[prost(string, tag = "6")]
+    pub message: ::prost::alloc::string::String,
+    /// Its action for a person.
+    #[prost(string, tag = "7")]
+    pub action: ::prost::alloc::string::String,
+    /// Start of its level; for a deadlock the time at which the newest need of the circle became unmet.
+    #[prost(message, optional, tag = "8")]
+    pub since_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Whether an earlier line has the same object, with what it needs.
+    #[prost(bool, tag = "9")]
+    pub repeated_above: bool,
+    /// Number of applications that get well with this first cause alone, as in ListBlockers; 0 for all other lines.
+    #[prost(int32, tag = "10")]
+    pub frees_count: i32,
+    /// Whether the explained application is among them.
+    #[prost(bool, tag = "11")]
+    pub frees_this: bool,
 }
 /// Request of ListStatuses.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2210,6 +2318,141 @@ pub struct ResolveHoldResponse {
     #[prost(int32, tag = "2")]
     pub released_count: i32,
 }
+/// Request of ListBlockers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListBlockersRequest {
+    /// Namespace whose applications are to get well. Empty means `default`; `-`: all namespaces. Their causes may be in
+    /// other namespaces. The caller needs the right to list the namespace.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Results per page: 1 to 1,000 (larger values mean 1,000); 0: 100. A page also ends at 1 MiB.
+    #[prost(int32, tag = "2")]
+    pub page_size: i32,
+    /// `next_page_token` of the last answer to the same request; empty: the first page. It names an evaluation that the
+    /// server keeps for 30 s; INVALID_PAGE_TOKEN afterwards, and at other servers.
+    #[prost(string, tag = "3")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// A first cause: something that keeps applications from getting well, and waits for nothing else.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Blocker {
+    /// Condition of the cause.
+    #[prost(enumeration = "CauseState", tag = "1")]
+    pub state: i32,
+    /// What it is: one object; several if applications of one namespace ask for the same action; the members of a deadlock
+    /// in the order of their needs. At most 32.
+    #[prost(message, repeated, tag = "2")]
+    pub objects: ::prost::alloc::vec::Vec<Need>,
+    /// Number of objects that are not listed.
+    #[prost(int32, tag = "3")]
+    pub objects_rest_count: i32,
+    /// Action of the first object for a person; empty for a thing outside.
+    #[prost(string, tag = "4")]
+    pub action: ::prost::alloc::string::String,
+    /// Message of the first object.
+    #[prost(string, tag = "5")]
+    pub message: ::prost::alloc::string::String,
+    /// Level of the first object; UNSPECIFIED for a thing outside, one without a report, and one that the caller may not
+    /// read.
+    #[prost(enumeration = "Level", tag = "6")]
+    pub level: i32,
+    /// Start of that level; for a thing outside, and for one without a report, since when it is needed; for a deadlock the
+    /// time at which its newest need became unmet.
+    #[prost(message, optional, tag = "7")]
+    pub since_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Number of applications of the namespace that have no other cause: they can get well if this one ends. The object
+    /// itself does not count, the members of a deadlock do.
+    #[prost(int32, tag = "8")]
+    pub frees_count: i32,
+    /// Number of applications of the namespace that need it, over any number of steps. Counted as in `frees_count`.
+    #[prost(int32, tag = "9")]
+    pub blocks_count: i32,
+    /// The first of those that it frees, by name: at most 8, as `namespace/application`.
+    #[prost(string, repeated, tag = "10")]
+    pub frees: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The first applications that state the need, for a thing outside, and for one that has no report or may not be read:
+    /// at most 8, as `namespace/application`.
+    #[prost(string, repeated, tag = "11")]
+    pub named_by: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A page of first causes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListBlockersResponse {
+    /// The causes: first those that free most applications, then those that block most, then the oldest.
+    #[prost(message, repeated, tag = "1")]
+    pub blockers: ::prost::alloc::vec::Vec<Blocker>,
+    /// Token of the next page; empty at the end.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+    /// Number of further causes of state BUSY or WAITING: they may end without help, and are not listed.
+    #[prost(int32, tag = "3")]
+    pub self_healing_count: i32,
+}
+/// Condition of something that is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CauseState {
+    /// Not known to this client.
+    Unspecified = 0,
+    /// A person must act there: it is blocked or terminated, or its winner has an action.
+    Person = 1,
+    /// It needs itself through others, and each of these needs has been unmet for at least 10 s.
+    Deadlock = 2,
+    /// Level error, without an action and without unmet needs.
+    Failed = 3,
+    /// Units are stale, lost or uncertain, so that its level is not reliable.
+    Silent = 4,
+    /// No report, or level unknown. The name may be misspelt.
+    NotKnown = 5,
+    /// It is no application of Bellwether.
+    Outside = 6,
+    /// It waits for what it needs itself, which follows with a greater depth.
+    Waiting = 7,
+    /// It works on itself, or waits without saying for what: it may get well without help.
+    Busy = 8,
+    /// The need is met; the status that states it has not been reported since.
+    Met = 9,
+    /// The caller may not read it. Nothing but its name is known, which a readable need contains.
+    NotReadable = 10,
+}
+impl CauseState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CAUSE_STATE_UNSPECIFIED",
+            Self::Person => "CAUSE_STATE_PERSON",
+            Self::Deadlock => "CAUSE_STATE_DEADLOCK",
+            Self::Failed => "CAUSE_STATE_FAILED",
+            Self::Silent => "CAUSE_STATE_SILENT",
+            Self::NotKnown => "CAUSE_STATE_NOT_KNOWN",
+            Self::Outside => "CAUSE_STATE_OUTSIDE",
+            Self::Waiting => "CAUSE_STATE_WAITING",
+            Self::Busy => "CAUSE_STATE_BUSY",
+            Self::Met => "CAUSE_STATE_MET",
+            Self::NotReadable => "CAUSE_STATE_NOT_READABLE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CAUSE_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "CAUSE_STATE_PERSON" => Some(Self::Person),
+            "CAUSE_STATE_DEADLOCK" => Some(Self::Deadlock),
+            "CAUSE_STATE_FAILED" => Some(Self::Failed),
+            "CAUSE_STATE_SILENT" => Some(Self::Silent),
+            "CAUSE_STATE_NOT_KNOWN" => Some(Self::NotKnown),
+            "CAUSE_STATE_OUTSIDE" => Some(Self::Outside),
+            "CAUSE_STATE_WAITING" => Some(Self::Waiting),
+            "CAUSE_STATE_BUSY" => Some(Self::Busy),
+            "CAUSE_STATE_MET" => Some(Self::Met),
+            "CAUSE_STATE_NOT_READABLE" => Some(Self::NotReadable),
+            _ => None,
+        }
+    }
+}
 /// How a held component continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -2497,6 +2740,34 @@ pub mod application_service_client {
             req.extensions_mut()
                 .insert(
                     GrpcMethod::new("bellwether.v1.ApplicationService", "ListFaults"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
+        /// Needs are followed at the call; the answer may be 0.2 s old.
+        pub async fn list_blockers(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListBlockersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListBlockersResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/bellwether.v1.ApplicationService/ListBlockers",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("bellwether.v1.ApplicationService", "ListBlockers"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -3771,7 +4042,7 @@ pub struct CompleteOperationResponse {
     pub revision: u64,
 }
 /// Request of FailOperation.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FailOperationRequest {
     /// Namespace of the application. Empty means `default`.
     #[prost(string, tag = "1")]
@@ -4589,7 +4860,7 @@ pub struct ClearStatusResponse {
     pub cleared_count: i32,
 }
 /// Request of ReportError: an error that a unit met.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReportErrorRequest {
     /// Namespace of the application. Empty means `default`.
     #[prost(string, tag = "1")]
@@ -5154,7 +5425,7 @@ pub struct ConnectResponse {
     /// The message.
     #[prost(
         oneof = "connect_response::Message",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
     )]
     pub message: ::core::option::Option<connect_response::Message>,
 }
@@ -5202,6 +5473,9 @@ pub mod connect_response {
         /// The time of a callback has come that the unit requested.
         #[prost(message, tag = "13")]
         CallbackDue(super::CallbackDue),
+        /// All needs of a status or of an error have been met for 1 s.
+        #[prost(message, tag = "14")]
+        NeedsMet(super::NeedsMet),
     }
 }
 /// Identifies the worker.
@@ -5342,7 +5616,7 @@ pub struct ConnectClear {
     pub kind: i32,
 }
 /// An error that the worker met.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ConnectError {
     /// Sequence number of the message: 1 or more, larger than the one before.
     #[prost(uint64, tag = "1")]
@@ -5462,6 +5736,24 @@ pub struct CallbackDue {
     /// Time of the request, by the store's clock.
     #[prost(message, optional, tag = "4")]
     pub request_time: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// All needs of a status or of an error have been met for 1 s: the worker can check again. Sent once each time that they
+/// become met, and again in each new session while they are. Not sent for needs outside, nor for applications that the
+/// worker may not read. The status stays until the worker reports another one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NeedsMet {
+    /// The component.
+    #[prost(string, tag = "1")]
+    pub component: ::prost::alloc::string::String,
+    /// Key of the status; empty for an error.
+    #[prost(string, tag = "2")]
+    pub key: ::prost::alloc::string::String,
+    /// Kind of the status; UNSPECIFIED for an error.
+    #[prost(enumeration = "StatusKind", tag = "3")]
+    pub kind: i32,
+    /// Target of the error; empty for a status.
+    #[prost(string, tag = "4")]
+    pub target: ::prost::alloc::string::String,
 }
 /// Releases a component.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5882,6 +6174,11 @@ impl super::Unary for ListFaultsRequest {
     type Answer = ListFaultsResponse;
     const PATH: &'static str = "/bellwether.v1.ApplicationService/ListFaults";
     const ANSWER: &'static str = "ListFaultsResponse";
+}
+impl super::Unary for ListBlockersRequest {
+    type Answer = ListBlockersResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ListBlockers";
+    const ANSWER: &'static str = "ListBlockersResponse";
 }
 impl super::Unary for ResolveHoldRequest {
     type Answer = ResolveHoldResponse;

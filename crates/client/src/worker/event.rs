@@ -8,7 +8,8 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::error;
 use crate::error::Refusal;
 use crate::proto::v1::{
-    CallbackDue, Hold, HoldReleased, Leadership, Operation, RetryDue, StatusReport, Verdict,
+    CallbackDue, Hold, HoldReleased, Leadership, NeedsMet, Operation, RetryDue, StatusReport,
+    Verdict,
 };
 use crate::worker::error::Error;
 
@@ -82,6 +83,8 @@ pub enum Event {
     /// The time of a callback has come that the unit requested. It comes again in each new session
     /// until the callback is cancelled or replaced.
     CallbackDue(CallbackDue),
+    /// All needs of a status or of an error have been met for 1 s: check again.
+    NeedsMet(NeedsMet),
     /// A fault holds a component from now on.
     Hold(Hold),
     /// A component may continue.

@@ -347,6 +347,7 @@ impl<'a> Session<'a> {
             }
             Heard::RetryDue(due) => self.shared.tell(Event::RetryDue(due)),
             Heard::CallbackDue(due) => self.shared.tell(Event::CallbackDue(due)),
+            Heard::NeedsMet(met) => self.shared.tell(Event::NeedsMet(met)),
             Heard::Hold(hold) => self.shared.tell(Event::Hold(hold)),
             Heard::HoldReleased(released) => self.shared.tell(Event::HoldReleased(released)),
             Heard::Leadership(leadership) => self.led(leadership),

@@ -10,8 +10,10 @@ use bellwether::domain::data::DataPatch;
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::level::Level;
 use bellwether::domain::name::{AppName, PartName, UnitName};
+use bellwether::domain::need::index::Source;
+use bellwether::domain::need::{Need, Needs};
 use bellwether::domain::revision::Revision;
-use bellwether::domain::status::report::Report;
+use bellwether::domain::status::report::{Details, Report};
 use bellwether::domain::status::{Kind, StatusKey};
 use bellwether::domain::unit::{Newcomer, Reporter};
 use bellwether::session::{Hello, Inbound, Outbound, Question, Welcome};
@@ -27,6 +29,9 @@ use super::Client;
 
 /// Without an acknowledgement for so long a worker connects again.
 const PATIENCE: Duration = Duration::from_secs(12);
+
+/// Applications that others need; some of them do not exist in every run.
+const APPLICATIONS: [&str; 3] = ["a", "b", "none"];
 
 const LEVELS: [Level; 4] = [Level::Active, Level::Waiting, Level::Blocked, Level::Maintenance];
 
@@ -47,6 +52,8 @@ pub struct Worker {
     /// Earlier attempts of an answered call may still arrive. Their answer repeats the first one
     /// until the application loses a commit, and perhaps that answer.
     late_since: Option<Sent>,
+    /// Whether the last report of a key had needs.
+    needy: BTreeMap<PartName, bool>,
 }
 
 /// A session as its worker sees it.
@@ -67,7 +74,18 @@ impl Worker {
         let wants_to_lead = client.number.is_multiple_of(2);
         let (incarnation, leads) = (None, None);
         let (report, calls, late_since) = (0, 0, None);
-        Worker { client, app, unit, incarnation, report, leads, wants_to_lead, calls, late_since }
+        Worker {
+            client,
+            app,
+            unit,
+            incarnation,
+            report,
+            leads,
+            wants_to_lead,
+            calls,
+            late_since,
+            needy: BTreeMap::new(),
+        }
     }
 
     /// Works for ever.
@@ -110,7 +128,7 @@ impl Worker {
         let at = (link, self.client.node());
         let (unit, incarnation) = (self.unit.clone(), self.incarnation);
         let who = Newcomer { unit, incarnation, stateless: false, labels: BTreeMap::new() };
-        let hello = Hello { app: self.app.clone(), who };
+        let hello = Hello { app: self.app.clone(), who, may_read: Arc::new(|_| true) };
         let opened = self.client.call(place, "open", move |process| process.open(hello, at, end));
         let opened = opened.await;
         let Some(Ok(Welcome { incarnation, heartbeat_interval, .. })) = opened else {
@@ -200,8 +218,22 @@ impl Worker {
         self.report += 1;
         let level = LEVELS[self.client.dice.index(LEVELS.len())];
         let message = format!("report {}", self.report).into();
-        let report = Arc::new(Report { level, message, ..Report::default() });
+        let details = Details { needs: self.needs(), ..Details::default() };
+        self.needy.insert(key.clone(), !details.needs.is_empty());
+        let report = Report { level, message, ..Report::default() };
+        let report = Arc::new(report.with(details));
         NewStatus { component: PartName::default(), key: key.clone(), report, observe_time: None }
+    }
+
+    /// Returns what a status needs: most need nothing, some another application.
+    fn needs(&mut self) -> Needs {
+        if !self.client.dice.per_mille(300) {
+            return Needs::default();
+        }
+        let name = APPLICATIONS[self.client.dice.index(APPLICATIONS.len())];
+        let levels = vec![Level::Active, LEVELS[self.client.dice.index(LEVELS.len())]];
+        let other = AppName::new("", name).ok().filter(|other| *other != self.app);
+        other.map(|other| Need::application(other, levels)).into_iter().collect()
     }
 
     async fn act(&mut self, connection: &mut Connection) {
@@ -323,6 +355,15 @@ impl Worker {
                 let status = self.status(&PartName::default());
                 let command = Command::Replace(self.reporter(), None, vec![status]);
                 self.say(connection, command, Some(id));
+            }
+            Outbound::NeedsMet(source) => {
+                let mut judge = lock(&self.client.network.judge);
+                judge.counts.needs_met += 1;
+                let had_needs = matches!(&source, Source::Status(key)
+                    if key.unit == self.unit && self.needy.contains_key(&key.key));
+                if !had_needs {
+                    judge.accuse(format!("{:?} is notified of {source:?}", self.unit));
+                }
             }
             Outbound::Leadership { is_self, lease_epoch, .. } => {
                 self.leads = is_self.then_some(lease_epoch);

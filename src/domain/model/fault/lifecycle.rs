@@ -18,7 +18,7 @@ impl Fault {
     pub(in crate::domain) fn after_error(
         old: Option<&Fault>,
         (app, key): Whose<'_>,
-        error: NewError,
+        mut error: NewError,
         settings: &FaultSettings,
         (incarnation, now): (u64, Timestamp),
     ) -> Fault {
@@ -56,6 +56,7 @@ impl Fault {
                 .and_then(|old| old.intermittent)
                 .filter(|_| counts)
                 .map(|intermittent| Intermittent { recovered: false, ..intermittent }),
+            needs: std::mem::take(&mut error.needs),
             error,
         };
         fault.staged(old, settings, now).shown_after(old, key, now)

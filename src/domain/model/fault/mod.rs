@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::classify::finding::{Class, ErrorOrigin, Evidence, Finding};
 use crate::domain::level::Level;
 use crate::domain::model::name::{PartName, UnitName};
+use crate::domain::model::need::Needs;
 use crate::domain::model::time::Timestamp;
 use crate::domain::model::unit::Topic;
 
@@ -80,6 +81,9 @@ pub struct NewError {
     /// The shortest wait that is useful to the worker. Not written if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortest_wait: Option<Duration>,
+    /// What must be so before the work can succeed. Stored with the fault.
+    #[serde(skip)]
+    pub needs: Needs,
 }
 
 /// Text that only a specific request returns: the `Debug` form of its owner does not show it.
@@ -154,6 +158,10 @@ pub struct Fault {
     /// Present if the errors of the target alternate with successes.
     #[serde(default)]
     pub intermittent: Option<Intermittent>,
+    /// What must be so before the work can succeed, as of the last error. Not written if nothing
+    /// is.
+    #[serde(default, skip_serializing_if = "Needs::is_empty")]
+    pub needs: Needs,
 }
 
 impl Fault {
@@ -226,7 +234,7 @@ impl Fault {
 
     /// Returns the bytes of the texts.
     pub(in crate::domain) fn size(&self) -> u64 {
-        self.error.size() + self.shown.len() as u64
+        self.error.size() + (self.shown.len() + self.needs.size()) as u64
     }
 }
 

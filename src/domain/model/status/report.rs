@@ -8,6 +8,7 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::domain::level::Level;
+use crate::domain::model::need::{Need, Needs};
 
 /// The content of a report. Two reports are equal if every field is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -43,6 +44,8 @@ pub struct Details {
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// How long the status lasts without a repeat.
     pub end_after: Option<Duration>,
+    /// What must be so before the status can get better.
+    pub needs: Needs,
 }
 
 static NO_DETAILS: LazyLock<Details> = LazyLock::new(Details::default);
@@ -71,12 +74,18 @@ impl Report {
         self.details.as_ref()?.end_after
     }
 
+    /// Returns what must be so before the status can get better.
+    pub fn needs(&self) -> &Needs {
+        &self.details().needs
+    }
+
     /// Returns the bytes of the texts.
     pub(in crate::domain) fn size(&self) -> u64 {
         let Some(details) = &self.details else { return self.message.len() as u64 };
-        let Details { short_message, reason, check, action, labels, .. } = &**details;
+        let Details { short_message, reason, check, action, labels, needs, .. } = &**details;
         let texts = [&self.message, short_message, reason, check, action];
         let labels = labels.iter().map(|(key, value)| key.len() + value.len());
+        let labels = labels.chain([needs.size()]);
         texts.into_iter().map(|text| text.len()).chain(labels).sum::<usize>() as u64
     }
 }
@@ -87,12 +96,13 @@ impl Details {
     /// and the processor handles the fault that it suppresses.
     fn is_empty(&self) -> bool {
         let Details { short_message, reason, check, action, priority, precedence, .. } = self;
-        let Details { labels, end_after, .. } = self;
+        let Details { labels, end_after, needs, .. } = self;
         let texts = [short_message, reason, check, action];
         texts.iter().all(|text| text.is_empty())
             && (*priority, *precedence) == (0, 0)
             && labels.is_empty()
             && end_after.is_none()
+            && needs.is_empty()
     }
 }
 
@@ -112,12 +122,14 @@ struct Stored {
     ttl: Option<Duration>,
     #[serde(default)]
     end_after: Option<Duration>,
+    #[serde(default)]
+    needs: Needs,
 }
 
 impl From<Stored> for Report {
     fn from(stored: Stored) -> Report {
         let Stored { level, message, ttl, short_message, reason, check, action, .. } = stored;
-        let Stored { priority, precedence, labels, end_after, .. } = stored;
+        let Stored { priority, precedence, labels, end_after, needs, .. } = stored;
         let details = Details {
             short_message,
             reason,
@@ -127,6 +139,7 @@ impl From<Stored> for Report {
             precedence,
             labels,
             end_after,
+            needs,
         };
         Report { level, message, ttl, details: None }.with(details)
     }
@@ -135,8 +148,11 @@ impl From<Stored> for Report {
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let details = self.details();
-        // Few statuses end, and the stored form of the others is that of earlier versions.
-        let fields = 10 + usize::from(details.end_after.is_some());
+        // Few statuses end or have needs, and the stored form of the others is that of earlier
+        // versions. Fields are stored by their place, so needs come after an end that may be none.
+        let has_needs = !details.needs.is_empty();
+        let has_end = details.end_after.is_some() || has_needs;
+        let fields = 10 + usize::from(has_end) + usize::from(has_needs);
         let mut record = serializer.serialize_struct("Report", fields)?;
         record.serialize_field("level", &self.level)?;
         record.serialize_field("message", &self.message)?;
@@ -148,8 +164,11 @@ impl Serialize for Report {
         record.serialize_field("precedence", &details.precedence)?;
         record.serialize_field("labels", &details.labels)?;
         record.serialize_field("ttl", &self.ttl)?;
-        if details.end_after.is_some() {
+        if has_end {
             record.serialize_field("end_after", &details.end_after)?;
+        }
+        if has_needs {
+            record.serialize_field("needs", &details.needs)?;
         }
         record.end()
     }
@@ -159,9 +178,23 @@ impl Serialize for Report {
 pub fn advice(report: &Report) -> Vec<String> {
     let mut advice = Vec::new();
     let blocked = report.level == Level::Blocked;
-    if blocked && report.details().action.is_empty() {
+    let asks = !report.details().action.is_empty();
+    let (needs, mut apps) = (report.needs(), report.needs().iter().map(Need::app));
+    if blocked && !asks && !needs.is_empty() && apps.all(|app| app.is_some()) {
+        advice.push(
+            "a status that needs other applications only is `waiting`: another application must \
+             act, and no person"
+                .to_string(),
+        );
+    } else if blocked && !asks {
         advice.push(
             "blocked means that a person must act: say what they must do in `action`".to_string(),
+        );
+    }
+    if report.level == Level::Waiting && asks && needs.is_empty() {
+        advice.push(
+            "a status whose `action` a person must take is `blocked`; `waiting` ends by itself"
+                .to_string(),
         );
     }
     if matches!(report.level, Level::Blocked | Level::Error) && report.message.is_empty() {
@@ -196,6 +229,7 @@ mod tests {
             Details { precedence: 1, ..Details::default() },
             Details { labels: BTreeMap::from([(text(), Box::default())]), ..Details::default() },
             Details { end_after: Some(Duration::from_secs(1)), ..Details::default() },
+            Details { needs: Needs::from_iter([Need::Outside(text())]), ..Details::default() },
         ];
         for details in some {
             let report = Report::default().with(details.clone());

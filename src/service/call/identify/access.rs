@@ -43,6 +43,25 @@ pub(super) struct CallerState {
     pub(super) row: &'static Method,
 }
 
+/// What a caller may read. Callers with equal rights are equal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reader {
+    /// Every application: the server has no protection.
+    Everything,
+    /// The applications of these grants.
+    Granted(Grants),
+}
+
+impl Reader {
+    /// Returns whether an application may be read, whether or not it exists.
+    pub fn may_read(&self, app: &AppName) -> bool {
+        match self {
+            Reader::Everything => true,
+            Reader::Granted(grants) => grants.allow(Need::Read(app.namespace(), app.application())),
+        }
+    }
+}
+
 impl Access {
     /// Takes a request apart.
     pub fn open<R>(request: Request<R>) -> (Access, R) {
@@ -113,6 +132,15 @@ impl Access {
         match &self.0 {
             State::Unknown => Err(super::refusal::missing()),
             State::Unprotected | State::Known(_) => Ok(()),
+        }
+    }
+
+    /// Returns what the caller may read now. A session or a watch ends when it loses a right.
+    pub(in crate::service) fn reader(&self) -> Reader {
+        match &self.0 {
+            State::Unprotected => Reader::Everything,
+            State::Known(caller) => Reader::Granted(caller.grants.clone()),
+            State::Unknown => Reader::Granted(Grants::default()),
         }
     }
 

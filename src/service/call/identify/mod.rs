@@ -17,7 +17,7 @@ use std::sync::Arc;
 use http::Request;
 use tonic::body::Body;
 
-pub use access::Access;
+pub use access::{Access, Reader};
 pub(in crate::service) use body::Guarded;
 
 use crate::security::Protection;

@@ -5,7 +5,7 @@ use prost::Message;
 use super::PlainReport;
 use crate::domain::classify::Rules;
 use crate::domain::command::Command;
-use crate::domain::name::UnitName;
+use crate::domain::name::{AppName, UnitName};
 use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::convert;
@@ -23,8 +23,9 @@ pub fn both_ways(bytes: &[u8]) -> bool {
     };
     let reporter = Reporter::new(UnitName::application(), None);
     let rules = ErrorRules::new(Rules::default(), Metrics::disabled());
+    let app = AppName::new("", "web").expect("is a name");
     let request = v1::ConnectRequest::decode(bytes).map(|request| request.message);
-    let other = request.map(|message| convert::inbound(&reporter, &rules, message));
+    let other = request.map(|message| convert::inbound((&app, &reporter), &rules, message));
     match other {
         Ok(Inbound::Command { seq: other_seq, command, answers: None }) => {
             assert_eq!((seq, Command::Report(reporter, kind, status)), (other_seq, command));

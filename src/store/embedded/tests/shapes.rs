@@ -20,7 +20,8 @@ use crate::domain::fault::{Fault, InternalDetail, NewError};
 use crate::domain::history::StatusEvent;
 use crate::domain::leadership::{Claim, Lease};
 use crate::domain::level::Level;
-use crate::domain::name::{OperationId, PartName, UnitName};
+use crate::domain::name::{AppName, OperationId, PartName, UnitName};
+use crate::domain::need::{Need, Needs};
 use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use crate::domain::operation::{Failure, Kind, Operation, Payload};
 use crate::domain::policy::{Config, ConfigPatch};
@@ -257,6 +258,12 @@ fn no_fixture_of_a_shape_is_missing() {
     assert_eq!(text, listed, "what was shipped stays; a new fixture is added with UPDATE=1");
 }
 
+fn mk_needs() -> Needs {
+    let app = AppName::new("infra", "db").unwrap();
+    let app = Need::application(app, vec![Level::Active, Level::Waiting]);
+    Needs::from_iter([app, Need::Outside("quota cpu".into())])
+}
+
 fn mk_error(code: &str) -> NewError {
     let evidence = Evidence {
         system: "grpc".into(),
@@ -270,6 +277,7 @@ fn mk_error(code: &str) -> NewError {
         hints: Hints::default(),
     };
     NewError {
+        needs: mk_needs(),
         finding: classify(&Rules::default(), &evidence),
         evidence,
         internal_detail: InternalDetail("a trace".into()),
@@ -340,7 +348,8 @@ fn mk_commands() -> Vec<Command> {
         let said = Arc::make_mut(&mut new.report);
         // It wins over the operation.
         let end_after = Some(Duration::from_secs(86_400));
-        let details = Details { short_message: "up".into(), end_after, ..Details::default() };
+        let short_message = "up".into();
+        let details = Details { short_message, end_after, needs: mk_needs(), ..Details::default() };
         *said = Report { level: Level::Blocked, ..said.clone() }.with(details);
         report
     };

@@ -51,6 +51,9 @@ const (
 	// ApplicationServiceListFaultsProcedure is the fully-qualified name of the ApplicationService's
 	// ListFaults RPC.
 	ApplicationServiceListFaultsProcedure = "/bellwether.v1.ApplicationService/ListFaults"
+	// ApplicationServiceListBlockersProcedure is the fully-qualified name of the ApplicationService's
+	// ListBlockers RPC.
+	ApplicationServiceListBlockersProcedure = "/bellwether.v1.ApplicationService/ListBlockers"
 	// ApplicationServiceResolveHoldProcedure is the fully-qualified name of the ApplicationService's
 	// ResolveHold RPC.
 	ApplicationServiceResolveHoldProcedure = "/bellwether.v1.ApplicationService/ResolveHold"
@@ -101,6 +104,9 @@ type ApplicationServiceClient interface {
 	ListUnits(context.Context, *connect.Request[v1.ListUnitsRequest]) (*connect.Response[v1.ListUnitsResponse], error)
 	// Lists open errors by unit, component and target.
 	ListFaults(context.Context, *connect.Request[v1.ListFaultsRequest]) (*connect.Response[v1.ListFaultsResponse], error)
+	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
+	// Needs are followed at the call; the answer may be 0.2 s old.
+	ListBlockers(context.Context, *connect.Request[v1.ListBlockersRequest]) (*connect.Response[v1.ListBlockersResponse], error)
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	ResolveHold(context.Context, *connect.Request[v1.ResolveHoldRequest]) (*connect.Response[v1.ResolveHoldResponse], error)
@@ -192,6 +198,13 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listBlockers: connect.NewClient[v1.ListBlockersRequest, v1.ListBlockersResponse](
+			httpClient,
+			baseURL+ApplicationServiceListBlockersProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("ListBlockers")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		resolveHold: connect.NewClient[v1.ResolveHoldRequest, v1.ResolveHoldResponse](
 			httpClient,
 			baseURL+ApplicationServiceResolveHoldProcedure,
@@ -271,6 +284,7 @@ type applicationServiceClient struct {
 	listStatuses               *connect.Client[v1.ListStatusesRequest, v1.ListStatusesResponse]
 	listUnits                  *connect.Client[v1.ListUnitsRequest, v1.ListUnitsResponse]
 	listFaults                 *connect.Client[v1.ListFaultsRequest, v1.ListFaultsResponse]
+	listBlockers               *connect.Client[v1.ListBlockersRequest, v1.ListBlockersResponse]
 	resolveHold                *connect.Client[v1.ResolveHoldRequest, v1.ResolveHoldResponse]
 	watchApplications          *connect.Client[v1.WatchApplicationsRequest, v1.WatchApplicationsResponse]
 	multiplexWatches           *connect.Client[v1.MultiplexWatchesRequest, v1.MultiplexWatchesResponse]
@@ -312,6 +326,11 @@ func (c *applicationServiceClient) ListUnits(ctx context.Context, req *connect.R
 // ListFaults calls bellwether.v1.ApplicationService.ListFaults.
 func (c *applicationServiceClient) ListFaults(ctx context.Context, req *connect.Request[v1.ListFaultsRequest]) (*connect.Response[v1.ListFaultsResponse], error) {
 	return c.listFaults.CallUnary(ctx, req)
+}
+
+// ListBlockers calls bellwether.v1.ApplicationService.ListBlockers.
+func (c *applicationServiceClient) ListBlockers(ctx context.Context, req *connect.Request[v1.ListBlockersRequest]) (*connect.Response[v1.ListBlockersResponse], error) {
+	return c.listBlockers.CallUnary(ctx, req)
 }
 
 // ResolveHold calls bellwether.v1.ApplicationService.ResolveHold.
@@ -384,6 +403,9 @@ type ApplicationServiceHandler interface {
 	ListUnits(context.Context, *connect.Request[v1.ListUnitsRequest]) (*connect.Response[v1.ListUnitsResponse], error)
 	// Lists open errors by unit, component and target.
 	ListFaults(context.Context, *connect.Request[v1.ListFaultsRequest]) (*connect.Response[v1.ListFaultsResponse], error)
+	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
+	// Needs are followed at the call; the answer may be 0.2 s old.
+	ListBlockers(context.Context, *connect.Request[v1.ListBlockersRequest]) (*connect.Response[v1.ListBlockersResponse], error)
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	ResolveHold(context.Context, *connect.Request[v1.ResolveHoldRequest]) (*connect.Response[v1.ResolveHoldResponse], error)
@@ -471,6 +493,13 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	applicationServiceListBlockersHandler := connect.NewUnaryHandler(
+		ApplicationServiceListBlockersProcedure,
+		svc.ListBlockers,
+		connect.WithSchema(applicationServiceMethods.ByName("ListBlockers")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	applicationServiceResolveHoldHandler := connect.NewUnaryHandler(
 		ApplicationServiceResolveHoldProcedure,
 		svc.ResolveHold,
@@ -553,6 +582,8 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 			applicationServiceListUnitsHandler.ServeHTTP(w, r)
 		case ApplicationServiceListFaultsProcedure:
 			applicationServiceListFaultsHandler.ServeHTTP(w, r)
+		case ApplicationServiceListBlockersProcedure:
+			applicationServiceListBlockersHandler.ServeHTTP(w, r)
 		case ApplicationServiceResolveHoldProcedure:
 			applicationServiceResolveHoldHandler.ServeHTTP(w, r)
 		case ApplicationServiceWatchApplicationsProcedure:
@@ -606,6 +637,10 @@ func (UnimplementedApplicationServiceHandler) ListUnits(context.Context, *connec
 
 func (UnimplementedApplicationServiceHandler) ListFaults(context.Context, *connect.Request[v1.ListFaultsRequest]) (*connect.Response[v1.ListFaultsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.ListFaults is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) ListBlockers(context.Context, *connect.Request[v1.ListBlockersRequest]) (*connect.Response[v1.ListBlockersResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.ListBlockers is not implemented"))
 }
 
 func (UnimplementedApplicationServiceHandler) ResolveHold(context.Context, *connect.Request[v1.ResolveHoldRequest]) (*connect.Response[v1.ResolveHoldResponse], error) {

@@ -1,5 +1,7 @@
 //! Replay: a committed transition is applied to the state.
 
+mod need;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -161,6 +163,7 @@ impl AppState {
                 Arc::make_mut(status).swings = *swings;
             }
         }
+        self.restate(transition);
         self.add_missing_counts();
         self.settle_due(transition.time);
     }
@@ -397,6 +400,7 @@ impl AppState {
         units.iter().for_each(|unit| self.index_unit(unit));
         self.index_unit(&UnitName::application());
         own_ranks(&self.head).for_each(|rank| self.index.insert(rank));
+        self.restate_all();
         self.collect_due();
     }
 

@@ -1,0 +1,68 @@
+//! The needs that the contributions of an application state after a draft.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::domain::draft::Draft;
+use crate::domain::model::need::Needs;
+use crate::domain::model::need::index::{Needy, Source};
+use crate::domain::model::need::stated::StatedNeeds;
+use crate::domain::model::need::stating::{fault_states, status_states};
+
+impl Draft<'_> {
+    /// Returns what the contributions need after the draft. Costs nothing where no record has
+    /// needs, before or after.
+    pub(in crate::domain) fn stated_needs(&self) -> Option<Arc<StatedNeeds>> {
+        let changed = self.changed_needs();
+        let before = self.head.base().needs.as_ref();
+        if changed.is_empty() {
+            return before.cloned();
+        }
+        let stated = self.base.needs.stated(&changed);
+        StatedNeeds::list(stated, before.map(|before| &**before), self.now)
+    }
+
+    /// Returns the records with needs that the draft may change, as it leaves them.
+    fn changed_needs(&self) -> BTreeMap<Source, Option<Needy>> {
+        let index = &self.base.needs;
+        let mut changed = BTreeMap::new();
+        let statuses = self.statuses.drafted().filter(|(key, drafted)| {
+            let has = drafted.after.as_ref().is_some_and(|s| !s.report.needs().is_empty());
+            has || !index.is_empty() && index.contains(&Source::Status((*key).clone()))
+        });
+        let faults = self.faults.drafted().filter(|(key, fault)| {
+            let has = fault.as_ref().is_some_and(|fault| !fault.needs.is_empty());
+            has || !index.is_empty() && index.contains(&Source::Fault((*key).clone()))
+        });
+        let written = statuses.map(|(key, _)| Source::Status(key.clone()));
+        let written = written.chain(faults.map(|(key, _)| Source::Fault(key.clone())));
+        changed.extend(written.map(|source| (source.clone(), self.needy(&source))));
+        if index.is_empty() {
+            return changed;
+        }
+        let of_units = self.units.names().flat_map(|unit| index.of_unit(unit));
+        let all = index.sources().filter(|_| self.head.reranks());
+        for source in of_units.chain(all) {
+            if !changed.contains_key(source) {
+                changed.insert(source.clone(), self.needy(source));
+            }
+        }
+        changed
+    }
+
+    /// Returns the needs of a record after the draft, if it has any.
+    fn needy(&self, source: &Source) -> Option<Needy> {
+        let unit = self.unit(source.unit());
+        let (needs, rank): (&Needs, _) = match source {
+            Source::Status(key) => {
+                let status = self.status(key)?;
+                (status.report.needs(), status_states(&self.head, unit, key, status))
+            }
+            Source::Fault(key) => {
+                let fault = self.faults.get(key)?;
+                (&fault.needs, fault_states(&self.head, unit, key, fault))
+            }
+        };
+        (!needs.is_empty()).then(|| Needy { needs: needs.clone(), rank })
+    }
+}
