@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::domain::name::{AppName, UnitName};
-use crate::domain::need::index::Source;
 use crate::domain::rejected::Rejected;
 use crate::domain::revision::Revision;
+use crate::domain::stated::index::RecordKey;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::{ReplicaId, SessionId};
 use crate::domain::unit::refused::IdentityError;
@@ -59,7 +59,7 @@ pub(super) struct Updates {
     /// Leadership and data, and the worker's requests to lead.
     pub(super) news: News,
     /// Records whose needs are met, and of which the worker was not notified yet.
-    pub(super) rings: BTreeSet<Source>,
+    pub(super) rings: BTreeSet<RecordKey>,
 }
 
 /// Callbacks of the unit that are due, and those that the worker was sent.

@@ -8,9 +8,9 @@ use crate::domain::classify::finding::Finding;
 use crate::domain::command::Command;
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, PartName, UnitName};
-use crate::domain::need::index::Source;
 use crate::domain::operation::set::Pending;
 use crate::domain::revision::Revision;
+use crate::domain::stated::index::RecordKey;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::SessionId;
@@ -142,7 +142,7 @@ pub enum Outbound<R> {
     /// The server asks for the worker's pull set.
     Collect(Question),
     /// All needs of a record are met.
-    NeedsMet(Source),
+    NeedsMet(RecordKey),
     /// The time of a retry has come.
     RetryDue {
         /// The topic of the retry.

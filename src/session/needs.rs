@@ -21,11 +21,11 @@ use tokio::time::Instant;
 
 use crate::domain::app::{AppState, Head};
 use crate::domain::level::Level;
+use crate::domain::met::{is_met, is_silent};
 use crate::domain::name::{AppName, UnitName};
-use crate::domain::need::index::Source;
-use crate::domain::need::met::{is_met, is_silent};
 use crate::domain::need::{Need, Needs};
 use crate::domain::revision::Revision;
+use crate::domain::stated::index::RecordKey;
 use crate::domain::transition::{Transition, Write};
 use crate::domain::unit::presence::SessionId;
 use crate::sync::lock;
@@ -52,7 +52,7 @@ pub(super) struct Ringer {
 #[derive(Default)]
 struct State {
     needed: BTreeMap<AppName, Needed>,
-    waiting: BTreeMap<SessionId, Waiting>,
+    waiting: BTreeMap<SessionId, Waiter>,
     /// Sessions whose needs must be read again, at this revision or later.
     marks: BTreeMap<SessionId, (Arc<Entry>, Revision)>,
     /// Sessions that must be judged again.
@@ -63,25 +63,25 @@ struct State {
 
 /// An application that sessions wait for.
 struct Needed {
-    standing: Option<Standing>,
+    judged: Option<Judged>,
     /// Since when it stands like this, or since when it is needed.
     since: Instant,
     sessions: BTreeSet<SessionId>,
 }
 
 /// The part of an application that decides whether a need is met.
-type Standing = (Level, bool);
+type Judged = (Level, bool);
 
 /// A session whose unit has needs.
-struct Waiting {
+struct Waiter {
     entry: Arc<Entry>,
-    needs: BTreeMap<Source, Needs>,
+    needs: BTreeMap<RecordKey, Needs>,
     /// The records whose worker was notified, with the time since which the needs were met.
-    rung: BTreeMap<Source, Instant>,
+    rung: BTreeMap<RecordKey, Instant>,
     due: Option<Instant>,
 }
 
-fn standing(head: &Head) -> Option<Standing> {
+fn judged(head: &Head) -> Option<Judged> {
     (!head.deleted).then(|| (head.summary.level, is_silent(head)))
 }
 
@@ -98,9 +98,9 @@ impl Ringer {
         }
         let state = &mut *self.locked();
         let Some(needed) = state.needed.get_mut(app) else { return };
-        let standing = standing(head);
-        if needed.standing != standing {
-            (needed.standing, needed.since) = (standing, Instant::now());
+        let judged = judged(head);
+        if needed.judged != judged {
+            (needed.judged, needed.since) = (judged, Instant::now());
             state.dirty.extend(&needed.sessions);
             self.news.notify_one();
         }
@@ -128,7 +128,7 @@ impl Ringer {
     }
 
     /// Takes over the needs of a unit.
-    fn set_needs(&self, entry: &Arc<Entry>, needs: BTreeMap<Source, Needs>) {
+    fn set_needs(&self, entry: &Arc<Entry>, needs: BTreeMap<RecordKey, Needs>) {
         let state = &mut *self.locked();
         let session = entry.session;
         let needs = (!needs.is_empty()).then_some(needs);
@@ -168,7 +168,7 @@ impl State {
     fn set_needs(
         &mut self,
         session: SessionId,
-        new: Option<(Arc<Entry>, BTreeMap<Source, Needs>)>,
+        new: Option<(Arc<Entry>, BTreeMap<RecordKey, Needs>)>,
         hub: &Hub,
     ) {
         let old = self.waiting.remove(&session);
@@ -178,7 +178,7 @@ impl State {
         if let Some((entry, needs)) = new {
             for app in apps(&needs) {
                 let needed = self.needed.entry(app.clone()).or_insert_with(|| Needed {
-                    standing: hub.get(app).and_then(|entry| standing(&entry.head)),
+                    judged: hub.get(app).and_then(|entry| judged(&entry.head)),
                     since: Instant::now(),
                     sessions: BTreeSet::new(),
                 });
@@ -186,11 +186,11 @@ impl State {
             }
             // Other needs of the same record are a new reason to notify.
             let mut rung = old.as_ref().map(|old| old.rung.clone()).unwrap_or_default();
-            let before = |source: &Source| old.as_ref().and_then(|old| old.needs.get(source));
+            let before = |source: &RecordKey| old.as_ref().and_then(|old| old.needs.get(source));
             rung.retain(|source, _| {
                 needs.get(source).is_some_and(|needs| before(source) == Some(needs))
             });
-            let waiting = Waiting { entry, needs, rung, due: None };
+            let waiting = Waiter { entry, needs, rung, due: None };
             self.waiting.insert(session, waiting);
         }
         let kept = self.waiting.get(&session);
@@ -245,12 +245,12 @@ fn met_since(
 }
 
 /// Returns the applications of needs.
-fn apps(needs: &BTreeMap<Source, Needs>) -> impl Iterator<Item = &AppName> {
+fn apps(needs: &BTreeMap<RecordKey, Needs>) -> impl Iterator<Item = &AppName> {
     needs.values().flat_map(Needs::iter).filter_map(Need::app)
 }
 
 /// Returns the needs of a unit, of the records that state them.
-fn needs_of(state: &AppState, unit: &UnitName) -> BTreeMap<Source, Needs> {
+fn needs_of(state: &AppState, unit: &UnitName) -> BTreeMap<RecordKey, Needs> {
     let stating = state.needs().stating_of(unit);
     stating.map(|(source, needs)| (source.clone(), needs.clone())).collect()
 }

@@ -11,9 +11,9 @@ use bellwether::domain::expire::expire;
 use bellwether::domain::level::Level;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, PartName, UnitName};
-use bellwether::domain::need::stated::{STATED_NEEDS_BYTES_MAX, STATED_NEEDS_MAX};
 use bellwether::domain::need::{Need, Needs};
 use bellwether::domain::revision::Revision;
+use bellwether::domain::stated::{STATED_NEEDS_BYTES_MAX, STATED_NEEDS_MAX};
 use bellwether::domain::status::Kind;
 use bellwether::domain::status::report::{Details, Report};
 use bellwether::domain::time::Timestamp;
@@ -134,11 +134,11 @@ fn a_need_is_stated_by_the_strongest_contribution_since_it_was_stated_first() {
     assert_eq!(bench.stated(), [(app("db"), "web/0".into(), 6)]);
 }
 
-fn of(unit: &str) -> bellwether::domain::need::index::Source {
+fn of(unit: &str) -> bellwether::domain::stated::index::RecordKey {
     let part = PartName::default;
     let unit = UnitName::new(unit).unwrap();
     let key = bellwether::domain::status::StatusKey::new(unit, part(), part(), Kind::Push);
-    bellwether::domain::need::index::Source::Status(Arc::new(key))
+    bellwether::domain::stated::index::RecordKey::Status(Arc::new(key))
 }
 
 #[test]

@@ -7,7 +7,9 @@ use bellwether::domain::classify::{Rules, classify};
 use bellwether::domain::command::Request;
 use bellwether::domain::derive::{Derived, derive};
 use bellwether::domain::transition::Transition;
+use bellwether::watch::blockers::Blocker;
 use bellwether_bench::fixture::Fixture;
+use bellwether_bench::needs;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
@@ -66,6 +68,21 @@ fn decide(bencher: Bencher<'_, '_>, statuses: u64, batch: u64) {
 fn derive_page(bencher: Bencher<'_, '_>, statuses: u64) {
     let fixture = fixture(statuses);
     bencher.bench_local(|| -> Derived { derive(fixture.state(), 100) });
+}
+
+/// Applications of a fleet, each with five needs: a large one, and ten times that.
+const FLEETS: [usize; 2] = [10_000, 100_000];
+
+/// Measures one evaluation of the needs of a fleet, with its list of what blocks: 50,000 and
+/// 500,000 needs.
+#[divan::bench(args = FLEETS, sample_count = 20, sample_size = 1)]
+fn blockers(bencher: Bencher<'_, '_>, applications: usize) {
+    let hub = needs::fleet(applications, 5);
+    bencher.bench_local(|| -> Vec<Blocker> {
+        let evaluation = hub.evaluate(needs::NOW, &|_| true).expect("within the limit");
+        let listing = evaluation.list(None);
+        evaluation.page(&listing, 0, 100)
+    });
 }
 
 /// Measures a commit that expires statuses: every ttl has passed, and one commit takes at most

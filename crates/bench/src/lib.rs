@@ -48,6 +48,7 @@ pub mod load;
 pub mod loss;
 pub mod machine;
 pub mod memory;
+pub mod needs;
 pub mod open_loop;
 pub mod page;
 pub mod peers;

@@ -104,8 +104,8 @@ fn line(seed: u64, seconds: f64, summary: &Summary) -> String {
     format!(
         "seed={seed} simulated_s={} took_s={seconds:.2} times_real_time={speed:.0} faults={faults} \
          events={events} lost={lost} commits={} reports={} leader_writes={} operations={} \
-         watch_events={} bookmarks={} reads={} needs_met={} stated={} losts={} silences={} tasks_most={} queued_most={} \
-         lines={} trace={:016x} violations={}",
+         watch_events={} bookmarks={} reads={} needs_met={} stated={} losts={} \
+         silences={} tasks_most={} queued_most={} lines={} trace={:016x} violations={}",
         simulated / 1000,
         counts.commits,
         counts.reports,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::domain::draft::Draft;
 use crate::domain::model::need::Needs;
-use crate::domain::model::need::index::{Needy, Source};
-use crate::domain::model::need::stated::StatedNeeds;
-use crate::domain::model::need::stating::{fault_states, status_states};
+use crate::domain::model::stated::StatedNeeds;
+use crate::domain::model::stated::index::{Needy, RecordKey};
+use crate::domain::model::stating::{fault_states, status_states};
 
 impl Draft<'_> {
     /// Returns what the contributions need after the draft. Costs nothing where no record has
@@ -23,19 +23,19 @@ impl Draft<'_> {
     }
 
     /// Returns the records with needs that the draft may change, as it leaves them.
-    fn changed_needs(&self) -> BTreeMap<Source, Option<Needy>> {
+    fn changed_needs(&self) -> BTreeMap<RecordKey, Option<Needy>> {
         let index = &self.base.needs;
         let mut changed = BTreeMap::new();
         let statuses = self.statuses.drafted().filter(|(key, drafted)| {
             let has = drafted.after.as_ref().is_some_and(|s| !s.report.needs().is_empty());
-            has || !index.is_empty() && index.contains(&Source::Status((*key).clone()))
+            has || !index.is_empty() && index.contains(&RecordKey::Status((*key).clone()))
         });
         let faults = self.faults.drafted().filter(|(key, fault)| {
             let has = fault.as_ref().is_some_and(|fault| !fault.needs.is_empty());
-            has || !index.is_empty() && index.contains(&Source::Fault((*key).clone()))
+            has || !index.is_empty() && index.contains(&RecordKey::Fault((*key).clone()))
         });
-        let written = statuses.map(|(key, _)| Source::Status(key.clone()));
-        let written = written.chain(faults.map(|(key, _)| Source::Fault(key.clone())));
+        let written = statuses.map(|(key, _)| RecordKey::Status(key.clone()));
+        let written = written.chain(faults.map(|(key, _)| RecordKey::Fault(key.clone())));
         changed.extend(written.map(|source| (source.clone(), self.needy(&source))));
         if index.is_empty() {
             return changed;
@@ -51,14 +51,14 @@ impl Draft<'_> {
     }
 
     /// Returns the needs of a record after the draft, if it has any.
-    fn needy(&self, source: &Source) -> Option<Needy> {
+    fn needy(&self, source: &RecordKey) -> Option<Needy> {
         let unit = self.unit(source.unit());
         let (needs, rank): (&Needs, _) = match source {
-            Source::Status(key) => {
+            RecordKey::Status(key) => {
                 let status = self.status(key)?;
                 (status.report.needs(), status_states(&self.head, unit, key, status))
             }
-            Source::Fault(key) => {
+            RecordKey::Fault(key) => {
                 let fault = self.faults.get(key)?;
                 (&fault.needs, fault_states(&self.head, unit, key, fault))
             }

@@ -5,26 +5,26 @@ use std::collections::BTreeSet;
 
 use crate::domain::model::app::AppState;
 use crate::domain::model::need::Needs;
-use crate::domain::model::need::index::{NeedIndex, Needy, Source};
-use crate::domain::model::need::stating::{fault_states, status_states};
+use crate::domain::model::stated::index::{NeedIndex, Needy, RecordKey};
+use crate::domain::model::stating::{fault_states, status_states};
 use crate::domain::model::transition::{Transition, Write};
 
 impl AppState {
     /// Takes over the needs of the records that a transition wrote.
     pub(super) fn restate(&mut self, transition: &Transition) {
-        let mut sources: BTreeSet<Source> = BTreeSet::new();
+        let mut sources: BTreeSet<RecordKey> = BTreeSet::new();
         for write in &transition.writes {
             match write {
                 Write::Status(key, status) => {
                     let has = status.as_ref().is_some_and(|s| !s.report.needs().is_empty());
                     if has || !self.needs.is_empty() {
-                        sources.insert(Source::Status(key.clone()));
+                        sources.insert(RecordKey::Status(key.clone()));
                     }
                 }
                 Write::Fault(key, fault) => {
                     let has = fault.as_ref().is_some_and(|f| !f.needs.is_empty());
                     if has || !self.needs.is_empty() {
-                        sources.insert(Source::Fault(key.clone()));
+                        sources.insert(RecordKey::Fault(key.clone()));
                     }
                 }
                 Write::Unit(name, _) if !self.needs.is_empty() => {
@@ -43,10 +43,10 @@ impl AppState {
     pub(super) fn restate_all(&mut self) {
         self.needs = NeedIndex::default();
         let statuses = self.statuses.iter().filter(|(_, s)| !s.report.needs().is_empty());
-        let statuses = statuses.map(|(key, _)| Source::Status(key.clone()));
+        let statuses = statuses.map(|(key, _)| RecordKey::Status(key.clone()));
         let faults = self.faults.iter().filter(|(_, f)| !f.needs.is_empty());
-        let faults = faults.map(|(key, _)| Source::Fault(key.clone()));
-        let sources: Vec<Source> = statuses.chain(faults).collect();
+        let faults = faults.map(|(key, _)| RecordKey::Fault(key.clone()));
+        let sources: Vec<RecordKey> = statuses.chain(faults).collect();
         for source in sources {
             let needy = self.needy(&source);
             self.needs.put(source, needy);
@@ -54,14 +54,14 @@ impl AppState {
     }
 
     /// Returns the needs of a record, if it has any.
-    fn needy(&self, source: &Source) -> Option<Needy> {
+    fn needy(&self, source: &RecordKey) -> Option<Needy> {
         let unit = self.unit(source.unit());
         let (needs, rank): (&Needs, _) = match source {
-            Source::Status(key) => {
+            RecordKey::Status(key) => {
                 let status = self.statuses.get(key)?;
                 (status.report.needs(), status_states(&self.head, unit, key, status))
             }
-            Source::Fault(key) => {
+            RecordKey::Fault(key) => {
                 let fault = self.faults.get(key)?;
                 (&fault.needs, fault_states(&self.head, unit, key, fault))
             }

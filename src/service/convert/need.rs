@@ -5,9 +5,9 @@ use super::value::{count, kind, level};
 use crate::domain::level::Level;
 use crate::domain::limits::{NAME_BYTES_MAX, NEEDS_MAX};
 use crate::domain::name::AppName;
-use crate::domain::need::index::Source;
-use crate::domain::need::stated::{StatedBy, StatedNeeds};
 use crate::domain::need::{Need, Needs};
+use crate::domain::stated::index::RecordKey;
+use crate::domain::stated::{StatedBy, StatedNeeds};
 use crate::proto::v1;
 use crate::proto::v1::need::Object;
 use crate::service::code::{Reason, quoted};
@@ -112,15 +112,15 @@ pub(super) fn stated(needs: &StatedNeeds) -> Vec<v1::StatedNeed> {
 }
 
 /// Converts the record whose needs are met.
-pub(super) fn needs_met(source: &Source) -> v1::NeedsMet {
+pub(super) fn needs_met(source: &RecordKey) -> v1::NeedsMet {
     match source {
-        Source::Status(of) => v1::NeedsMet {
+        RecordKey::Status(of) => v1::NeedsMet {
             component: of.component.as_str().to_string(),
             key: of.key.as_str().to_string(),
             kind: kind(of.kind) as i32,
             target: String::new(),
         },
-        Source::Fault(of) => v1::NeedsMet {
+        RecordKey::Fault(of) => v1::NeedsMet {
             component: of.component.as_str().to_string(),
             key: String::new(),
             kind: v1::StatusKind::Unspecified as i32,

@@ -1,8 +1,8 @@
 //! Workers are notified when what they need is well.
 
 use super::*;
-use crate::domain::need::index::Source;
 use crate::domain::need::{Need, Needs};
+use crate::domain::stated::index::RecordKey;
 use crate::domain::status::report::Details;
 use crate::session::MayRead;
 
@@ -30,10 +30,10 @@ async fn notified(worker: &mut Worker) -> Option<(Duration, String)> {
     let heard = tokio::time::timeout(secs(60), async {
         loop {
             match worker.outbound.recv().await.expect("the session has ended") {
-                Outbound::NeedsMet(Source::Status(key)) => {
+                Outbound::NeedsMet(RecordKey::Status(key)) => {
                     return key.component.as_str().to_string();
                 }
-                Outbound::NeedsMet(Source::Fault(key)) => return key.target.to_string(),
+                Outbound::NeedsMet(RecordKey::Fault(key)) => return key.target.to_string(),
                 _ => {}
             }
         }

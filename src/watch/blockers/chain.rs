@@ -8,7 +8,7 @@ use super::graph::{Find, Graph, Node, Object, is_waiting, stated};
 use super::roots::{CauseState, Reach, Roots, has_action};
 use crate::domain::name::AppName;
 use crate::domain::need::Need;
-use crate::domain::need::stated::StatedBy;
+use crate::domain::stated::StatedBy;
 use crate::domain::time::Timestamp;
 
 /// Lines of a chain: what a person reads on one page.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::domain::app::Head;
 use crate::domain::level::Level;
+use crate::domain::met::is_met;
 use crate::domain::name::AppName;
 use crate::domain::need::Need;
-use crate::domain::need::met::is_met;
-use crate::domain::need::stated::StatedNeed;
+use crate::domain::stated::StatedNeed;
 use crate::domain::time::Timestamp;
 use crate::watch::entry::Entry;
 
@@ -27,7 +27,7 @@ pub struct TooManyEdges;
 pub enum Object {
     /// An application that exists, and that the reader may read.
     Known(Arc<Entry>),
-    /// An application that nobody reported.
+    /// An application that was never reported.
     Unknown(AppName),
     /// An application that the reader may not read, whether or not it exists.
     Unreadable(AppName),

@@ -7,7 +7,7 @@ use super::circles::Components;
 use super::graph::{Graph, Node, Object};
 use crate::domain::app::Head;
 use crate::domain::level::Level;
-use crate::domain::need::met::is_silent;
+use crate::domain::met::is_silent;
 use crate::domain::time::Timestamp;
 
 /// How long each need of a circle must be unmet before the circle is a deadlock: applications that
@@ -25,7 +25,7 @@ pub enum CauseState {
     Failed,
     /// Units of it are silent.
     Silent,
-    /// Nobody reported it, or its level is unknown.
+    /// It was never reported, or its level is unknown.
     NotKnown,
     /// It is no application.
     Outside,
@@ -77,7 +77,7 @@ pub(super) type Root = u32;
 
 /// A first cause.
 #[derive(Debug)]
-pub(super) struct Cause {
+pub(super) struct RootCause {
     pub(super) state: CauseState,
     /// Its objects. Those of a deadlock are in the order of their needs.
     pub(super) objects: Vec<Node>,
@@ -85,7 +85,7 @@ pub(super) struct Cause {
     pub(super) closed: Option<Timestamp>,
 }
 
-impl Cause {
+impl RootCause {
     /// Returns whether an object of the cause counts among those that its end frees.
     pub(super) fn counts_itself(&self) -> bool {
         self.closed.is_some()
@@ -116,7 +116,7 @@ impl Reach {
 /// The first causes of a graph, and what each component reaches.
 #[derive(Debug)]
 pub(super) struct Roots {
-    pub(super) causes: Vec<Cause>,
+    pub(super) causes: Vec<RootCause>,
     /// The cause that a component is, if it is one.
     pub(super) of: Vec<Option<Root>>,
     pub(super) reach: Vec<Reach>,
@@ -158,7 +158,7 @@ impl Roots {
 }
 
 /// Returns the namespace and the action of a cause that others may share.
-fn shared_action<'g>(graph: &'g Graph, cause: &Cause) -> Option<(&'g str, &'g str)> {
+fn shared_action<'g>(graph: &'g Graph, cause: &RootCause) -> Option<(&'g str, &'g str)> {
     let [node] = cause.objects[..] else { return None };
     let Object::Known(entry) = &graph.objects[node as usize] else { return None };
     let action = &*entry.head.summary.action;
@@ -167,13 +167,18 @@ fn shared_action<'g>(graph: &'g Graph, cause: &Cause) -> Option<(&'g str, &'g st
 }
 
 /// Returns the cause that a component is, if it is one.
-fn cause(graph: &Graph, components: &Components, component: u32, now: Timestamp) -> Option<Cause> {
+fn cause(
+    graph: &Graph,
+    components: &Components,
+    component: u32,
+    now: Timestamp,
+) -> Option<RootCause> {
     let members = components.members(component);
     if let [node] = *members {
         let object = &graph.objects[node as usize];
         let is_root = graph.edges(node).is_empty() || object.head().is_some_and(has_action);
         let state = CauseState::of(object);
-        return is_root.then(|| Cause { state, objects: vec![node], closed: None });
+        return is_root.then(|| RootCause { state, objects: vec![node], closed: None });
     }
     let within = |node: &Node| {
         let inside = |to: Node| components.of[to as usize] == component;
@@ -182,14 +187,14 @@ fn cause(graph: &Graph, components: &Components, component: u32, now: Timestamp)
     let newest = members.iter().flat_map(within).map(|edge| edge.unmet).max()?;
     let mut objects = in_order_of_needs(graph, components, component);
     if DEADLOCK_AFTER <= now.since(newest) {
-        return Some(Cause { state: CauseState::Deadlock, objects, closed: Some(newest) });
+        return Some(RootCause { state: CauseState::Deadlock, objects, closed: Some(newest) });
     }
     let asks = |node: &Node| graph.objects[*node as usize].head().is_some_and(has_action);
     if objects.iter().any(asks) {
         objects.retain(asks);
-        return Some(Cause { state: CauseState::Person, objects, closed: None });
+        return Some(RootCause { state: CauseState::Person, objects, closed: None });
     }
-    Some(Cause { state: CauseState::Waiting, objects, closed: Some(newest) })
+    Some(RootCause { state: CauseState::Waiting, objects, closed: Some(newest) })
 }
 
 /// Returns the members of a circle: from the first by name along their needs, each once.

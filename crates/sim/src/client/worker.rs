@@ -10,9 +10,9 @@ use bellwether::domain::data::DataPatch;
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::level::Level;
 use bellwether::domain::name::{AppName, PartName, UnitName};
-use bellwether::domain::need::index::Source;
 use bellwether::domain::need::{Need, Needs};
 use bellwether::domain::revision::Revision;
+use bellwether::domain::stated::index::RecordKey;
 use bellwether::domain::status::report::{Details, Report};
 use bellwether::domain::status::{Kind, StatusKey};
 use bellwether::domain::unit::{Newcomer, Reporter};
@@ -359,7 +359,7 @@ impl Worker {
             Outbound::NeedsMet(source) => {
                 let mut judge = lock(&self.client.network.judge);
                 judge.counts.needs_met += 1;
-                let had_needs = matches!(&source, Source::Status(key)
+                let had_needs = matches!(&source, RecordKey::Status(key)
                     if key.unit == self.unit && self.needy.contains_key(&key.key));
                 if !had_needs {
                     judge.accuse(format!("{:?} is notified of {source:?}", self.unit));

@@ -16,8 +16,8 @@ use crate::domain::app::Head;
 use crate::domain::level::Level;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::need::Need;
-use crate::domain::need::stated::{StatedBy, StatedNeed, StatedNeeds};
 use crate::domain::revision::Revision;
+use crate::domain::stated::{StatedBy, StatedNeed, StatedNeeds};
 use crate::domain::summary::Summary;
 use crate::store::{Bucket, Change, Observer, Position};
 use crate::watch::{Entry, Limits};
@@ -197,7 +197,8 @@ fn a_circle_is_named_and_those_outside_it_are_not_harmed() {
     );
     assert_eq!(
         Fleet::of(fleet).why("web"),
-        "Deadlock prod/main alone\n  Deadlock prod/data alone\n    Deadlock prod/main above alone\n",
+        "Deadlock prod/main alone\n  Deadlock prod/data alone\n    Deadlock prod/main above \
+         alone\n",
     );
 }
 
@@ -225,7 +226,7 @@ fn a_need_is_met_by_one_of_its_levels_if_no_unit_is_silent() {
 }
 
 #[test]
-fn an_object_that_nobody_reported_or_that_is_over_is_a_cause() {
+fn an_object_that_is_unknown_or_over_is_a_cause() {
     check("web waiting needs bd", "NotKnown prod/bd frees 1 blocks 1");
     check("web waiting needs db\ndb unknown", "NotKnown prod/db frees 1 blocks 1");
     check("web waiting needs db\ndb terminated", "Person prod/db frees 1 blocks 1");
@@ -269,7 +270,7 @@ fn a_namespace_counts_its_own_applications_and_lists_causes_elsewhere() {
 }
 
 #[test]
-fn what_a_reader_may_not_read_is_a_cause_whatever_its_level() {
+fn an_unreadable_application_is_a_cause_whatever_its_level() {
     for level in ["active", "blocked do act", "error silent", "waiting needs web"] {
         let fleet = format!("db {level}\nweb waiting needs db").replace(" do", " hidden do");
         let fleet = match fleet.contains("hidden") {

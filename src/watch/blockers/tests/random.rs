@@ -189,7 +189,8 @@ proptest! {
         for app in fleet.heads.keys().filter(|app| fleet.may_read(app)) {
             let name = app.to_string();
             let lines = fleet.why(&name);
-            let shown = |name: &String| lines.lines().any(|line| line.split(' ').any(|w| w == name));
+            let has = |line: &str, name: &String| line.split(' ').any(|word| word == name);
+            let shown = |name: &String| lines.lines().any(|line| has(line, name));
             if naive.is_waiting(&name) {
                 let closure = naive.closure(&name);
                 prop_assert!(closure.iter().all(shown), "{}\n{}", name, lines);

@@ -83,7 +83,7 @@ proptest! {
             world.fleet.blockers(None).lines().map(str::to_string).collect();
         let planted = world.planted.iter().filter_map(|(name, (frees, blocks))| {
             let own = if name.starts_with("Deadlock") { 2 } else { 0 };
-            // What nobody needs is listed only if it is an application that is not well itself.
+            // What is not needed is listed only if it is an application that is not well itself.
             let is_listed = !blocks.is_empty()
                 || ["Person", "Failed", "Deadlock"].iter().any(|state| name.starts_with(state));
             let (frees, blocks) = (frees.len() + own, blocks.len() + own);

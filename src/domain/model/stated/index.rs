@@ -12,27 +12,27 @@ use crate::domain::model::status::StatusKey;
 
 /// A record with needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum RecordKey {
     /// A status.
     Status(Arc<StatusKey>),
     /// An open fault.
     Fault(Arc<FaultKey>),
 }
 
-impl Source {
+impl RecordKey {
     /// Returns the record that a contribution comes from.
-    pub(in crate::domain) fn of(rank: &Rank) -> Source {
+    pub(in crate::domain) fn of(rank: &Rank) -> RecordKey {
         match &rank.fault {
-            Some(key) => Source::Fault(key.clone()),
-            None => Source::Status(rank.key.clone()),
+            Some(key) => RecordKey::Fault(key.clone()),
+            None => RecordKey::Status(rank.key.clone()),
         }
     }
 
     /// Returns the unit of the record.
     pub fn unit(&self) -> &UnitName {
         match self {
-            Source::Status(key) => &key.unit,
-            Source::Fault(key) => &key.unit,
+            RecordKey::Status(key) => &key.unit,
+            RecordKey::Fault(key) => &key.unit,
         }
     }
 }
@@ -49,7 +49,7 @@ pub struct Needy {
 /// The records with needs of one application.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NeedIndex {
-    records: BTreeMap<Source, Needy>,
+    records: BTreeMap<RecordKey, Needy>,
     /// The ranks of those that state a need. No set is empty.
     stating: BTreeMap<Need, BTreeSet<Rank>>,
 }
@@ -61,24 +61,24 @@ impl NeedIndex {
     }
 
     /// Returns whether a record had needs when it was last put.
-    pub fn contains(&self, source: &Source) -> bool {
+    pub fn contains(&self, source: &RecordKey) -> bool {
         self.records.contains_key(source)
     }
 
     /// Returns the records with needs.
-    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+    pub fn sources(&self) -> impl Iterator<Item = &RecordKey> {
         self.records.keys()
     }
 
     /// Returns the records of one unit.
-    pub fn of_unit<'a>(&'a self, unit: &'a UnitName) -> impl Iterator<Item = &'a Source> {
-        let first_status = Source::Status(Arc::new(StatusKey::first_of(unit)));
-        let first_fault = Source::Fault(Arc::new(FaultKey::first_of(unit, None)));
+    pub fn of_unit<'a>(&'a self, unit: &'a UnitName) -> impl Iterator<Item = &'a RecordKey> {
+        let first_status = RecordKey::Status(Arc::new(StatusKey::first_of(unit)));
+        let first_fault = RecordKey::Fault(Arc::new(FaultKey::first_of(unit, None)));
         [first_status, first_fault].into_iter().flat_map(move |first| {
-            let is_fault = matches!(first, Source::Fault(_));
+            let is_fault = matches!(first, RecordKey::Fault(_));
             let from = self.records.range(first..).map(|(source, _)| source);
             from.take_while(move |source| {
-                source.unit() == unit && matches!(source, Source::Fault(_)) == is_fault
+                source.unit() == unit && matches!(source, RecordKey::Fault(_)) == is_fault
             })
         })
     }
@@ -87,14 +87,14 @@ impl NeedIndex {
     pub fn stating_of<'a>(
         &'a self,
         unit: &'a UnitName,
-    ) -> impl Iterator<Item = (&'a Source, &'a Needs)> {
+    ) -> impl Iterator<Item = (&'a RecordKey, &'a Needs)> {
         let of_unit = self.of_unit(unit).filter_map(|source| self.records.get_key_value(source));
         let stating = of_unit.filter(|(_, needy)| needy.rank.is_some());
         stating.map(|(source, needy)| (source, &needy.needs))
     }
 
     /// Takes over a record; `None` if it has no needs, or is gone.
-    pub(in crate::domain) fn put(&mut self, source: Source, needy: Option<Needy>) {
+    pub(in crate::domain) fn put(&mut self, source: RecordKey, needy: Option<Needy>) {
         if let Some(Needy { needs, rank: Some(rank) }) = self.records.remove(&source) {
             for need in needs.iter() {
                 let Some(ranks) = self.stating.get_mut(need) else { continue };
@@ -117,11 +117,11 @@ impl NeedIndex {
     /// in `changed` count as they are there.
     pub(in crate::domain) fn stated<'a>(
         &'a self,
-        changed: &'a BTreeMap<Source, Option<Needy>>,
+        changed: &'a BTreeMap<RecordKey, Option<Needy>>,
     ) -> BTreeMap<&'a Need, &'a Rank> {
         let mut stated: BTreeMap<&Need, &Rank> = BTreeMap::new();
         for (need, ranks) in &self.stating {
-            let kept = ranks.iter().find(|rank| !changed.contains_key(&Source::of(rank)));
+            let kept = ranks.iter().find(|rank| !changed.contains_key(&RecordKey::of(rank)));
             stated.extend(kept.map(|rank| (need, rank)));
         }
         for needy in changed.values().flatten() {

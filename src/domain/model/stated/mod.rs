@@ -1,6 +1,8 @@
 //! The needs that the fresh contributions of an application state, as its head has them: they
 //! travel with the head to every replica and every watcher.
 
+pub mod index;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

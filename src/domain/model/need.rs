@@ -1,11 +1,6 @@
 //! Needs: what must be so before a status can get better. They are facts about a status, as its
 //! message is: no level, winner or deadline of an application depends on them.
 
-pub mod index;
-pub mod met;
-pub mod stated;
-pub(in crate::domain) mod stating;
-
 use std::fmt;
 use std::sync::Arc;
 
