@@ -12,7 +12,7 @@ from pathlib import Path
 from server import ROOT, binary
 
 VENDOR = ROOT / "tools" / "vendor.py"
-SAME = ["test_methods", "test_calls", "test_watch", "test_security"]
+SAME = ["test_methods", "test_calls", "test_needs", "test_watch", "test_security"]
 SAME += ["test_ops"] if importlib.util.find_spec("ops") else []
 
 

@@ -16,6 +16,7 @@ PACKAGE = ROOT / "src" / "bellwether_client"
 #: The modules, each after those that it imports. `messages` and `_roles` have types only, and
 #: are left out.
 MODULES = (
+    "_needs",
     "_secrets",
     "_texts",
     "errors",

@@ -7,6 +7,7 @@
 """
 
 from ._client import Client
+from ._needs import need, outside
 from .errors import (
     Aborted,
     AlreadyExists,
@@ -58,6 +59,8 @@ __all__ = [
     "Unknown",
     "Unreachable",
     "Watch",
+    "need",
+    "outside",
 ]
 
 

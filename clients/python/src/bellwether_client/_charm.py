@@ -7,7 +7,7 @@ import os
 import sys
 import weakref
 
-from . import _raised, _texts
+from . import _needs, _raised, _texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,17 @@ if TYPE_CHECKING:
 #: The attribute of a status of ops that has its details.
 DETAIL = "bellwether"
 #: The details of a status, besides its component and message.
-DETAILS = ("key", "action", "check", "short", "reason", "priority", "precedence", "labels")
+DETAILS = (
+    "key",
+    "action",
+    "check",
+    "short",
+    "reason",
+    "needs",
+    "priority",
+    "precedence",
+    "labels",
+)
 ACTION = "status-detail"
 LABELS_MAX = 64
 LABEL_BYTES_MAX = 63
@@ -176,12 +186,22 @@ def report(level: str, message: Any, **details: Any) -> Dict[str, Any]:
         "action": _texts.public(details.get("action") or ""),
         "reason": _texts.cut(details.get("reason") or "", _texts.NAME_BYTES_MAX),
         "labels": labels(details.get("labels") or {}),
+        "needs": public_needs(details.get("needs")),
     }
     made.update({name: text for name, text in texts.items() if text})
     for name in ("priority", "precedence"):
         number = int(details.get(name) or 0)
         if number:
             made[name] = max(-PRIORITY_MAX, min(number, PRIORITY_MAX))
+    return made
+
+
+def public_needs(given: Any) -> List[Dict[str, Any]]:
+    """Returns needs as others may read them."""
+    made: List[Dict[str, Any]] = [dict(one) for one in _needs.needs(given)]
+    for one in made:
+        if one.get("outside"):
+            one["outside"] = _texts.public(one["outside"], _needs.BYTES_MAX)
     return made
 
 

@@ -123,13 +123,15 @@ class Courier:
 
     def _made(self, method: Callable[..., Any], request: Dict[str, Any]) -> Any:
         """Makes a call, and makes it again without what an older server does not take."""
-        try:
-            return method(**request)
-        except errors.InvalidArgument as refused:
-            plain = _for_older(request, refused)
-            if plain is None:
-                raise
-        return method(**plain)
+        end = time.monotonic() + request["timeout"]
+        while True:
+            try:
+                return method(**request)
+            except errors.InvalidArgument as refused:
+                plain = _for_older(request, refused)
+                if plain is None:
+                    raise
+            request = dict(plain, timeout=max(0.01, end - time.monotonic()))
 
     def all(self, method: str, field: str, **request: Any) -> List[Any]:
         """Calls a method that lists, and returns the members of all pages."""
@@ -249,7 +251,23 @@ def _for_older(
         # It has no end of a status, which becomes stale there instead.
         plain = {name: one for name, one in status.items() if name != "end_after"}
         return dict(request, status=dict(plain, ttl=status["end_after"]))
+    if "'needs'" in str(refused) or any("needs" in field for field, _ in refused.violations):
+        return _without_needs(request)
     return None
+
+
+def _without_needs(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    """Returns a request without needs, which the server does not take; None if it has none."""
+
+    def plain(given: Any) -> Any:
+        if isinstance(given, list):
+            return [plain(one) for one in given]
+        return {name: one for name, one in given.items() if name != "needs"}
+
+    said = ("status", "statuses", "error")
+    changed = {name: plain(request[name]) for name in said if request.get(name)}
+    changed = {name: one for name, one in changed.items() if one != request[name]}
+    return dict(request, **changed) if changed else None
 
 
 def _is_over(status: Dict[str, Any], late: float) -> bool:

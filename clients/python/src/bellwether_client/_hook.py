@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from . import _charm, _classify, _deliver, _texts
+from . import _charm, _classify, _deliver, _needs, _texts
 from ._log import Log
 from ._work import public_report
 
@@ -22,6 +22,10 @@ HOOK = "hook"
 #: The event with which `bellwether attend` starts a hook because of a callback, and the variable
 #: with the component of the callback: those of a charm have none.
 EVENT, COMPONENT = "callback-due", "BELLWETHER_COMPONENT"
+#: The event with which it starts a hook because all needs of a status or of an error are met.
+MET = "need-met"
+#: The begin of the key of its notices.
+NOTICE = "bellwether.dev/"
 MODES = {
     "contribute": "APPLICATION_STATUS_MODE_CONTRIBUTE",
     "override": "APPLICATION_STATUS_MODE_OVERRIDE",
@@ -236,6 +240,19 @@ class HookEnd:
         reporter.state.put(["application"], "set_application_status", request)
 
 
+def is_met(fault: Dict[str, Any]) -> bool:
+    """Returns whether this hook was started because the needs of an error are met."""
+    if os.environ.get("BELLWETHER_EVENT"):
+        if os.environ["BELLWETHER_EVENT"] != MET:
+            return False
+        target = os.environ.get("BELLWETHER_TARGET", "")
+        named = (os.environ.get(COMPONENT, ""), target or fault["target"])
+        return named == (fault["component"], fault["target"])
+    # Juju names the notice of Pebble, and not what the notice is about.
+    notice = os.environ.get("JUJU_NOTICE_KEY", "")
+    return notice == NOTICE + MET and bool(fault["report"].get("needs"))
+
+
 def _set_times(found: List[Dict[str, Any]], before: List[Dict[str, Any]]) -> None:
     """Gives each status the start of its level, so that a late delivery shows it."""
     now, known = time.time(), {}
@@ -250,20 +267,21 @@ def detail(reporter: Shown, event: Any) -> None:
     import json
 
     state = reporter.state
-    rows = [["LEVEL", "COMPONENT", "MESSAGE", "ACTION", "CHECK"]]
+    rows = [["LEVEL", "COMPONENT", "MESSAGE", "ACTION", "CHECK", "NEEDS"]]
     statuses = state.pull + list(reporter.pushes())
     statuses.sort(key=lambda one: _texts.RANKS.get(one["level"], 9))
     for one in statuses:
         named = "/".join(part for part in (one["component"], one["key"]) if part)
         row = [one["level"][len("LEVEL_") :].lower(), named or "-", one["message"] or "-"]
-        rows.append(row + [one.get("action") or "-", one.get("check") or "-"])
+        rows.append(row + [one.get("action") or "-", one.get("check") or "-", _needed(one)])
     for fault in state.faults.values():
         level = _classify.level_of(fault) or "-"
         said = "{}: {}".format(fault["target"], fault["report"]["message"])
-        rows.append([level, fault["component"] or "-", said, "-", fault["report"]["code"]])
+        report = fault["report"]
+        rows.append([level, fault["component"] or "-", said, "-", report["code"], _needed(report)])
     for name, one in state.operations.items():
         said = "to {} {}".format(one["to"], one["progress"]).strip()
-        rows.append(["maintenance", "operation/" + name, said, "-", "-"])
+        rows.append(["maintenance", "operation/" + name, said, "-", "-", "-"])
     answer = {
         "statuses": statuses,
         "application": state.application,
@@ -282,6 +300,10 @@ def detail(reporter: Shown, event: Any) -> None:
     except Exception:
         # `action-set` is a program, which can be missing or fail.
         logger.exception("the statuses are not shown by the action")
+
+
+def _needed(one: Dict[str, Any]) -> str:
+    return ", ".join(_needs.text_of(need) for need in one.get("needs", ())) or "-"
 
 
 def _is_kept(status: Any) -> bool:

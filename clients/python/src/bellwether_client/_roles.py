@@ -62,6 +62,7 @@ class Failing(Unit, Protocol):
         error: BaseException,
         *,
         action: str = ...,
+        needs: Any = ...,
         shortest_wait: float = ...,
     ) -> Dict[str, Any]: ...
 

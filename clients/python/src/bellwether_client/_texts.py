@@ -18,6 +18,8 @@ STATUSES_MAX = 1000
 #: Limit of the texts of a whole set in UTF-8; the server takes 4 MiB with names and labels.
 SET_BYTES_MAX = 2 * 1024 * 1024
 TEXT_BYTES_OF_LARGE_SETS = 256
+#: Limit of the needs of a whole set. The server shows the first 32 of an application.
+NEEDS_BYTES_MAX = 256 * 1024
 RANKS = {
     "LEVEL_ERROR": 0,
     "LEVEL_BLOCKED": 1,
@@ -137,6 +139,11 @@ def fit(statuses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
         for one in statuses:
             for text in texts:
                 one[text] = cut(one.get(text, ""), TEXT_BYTES_OF_LARGE_SETS)
+    left = NEEDS_BYTES_MAX
+    for one in sorted(statuses, key=lambda one: RANKS.get(one["level"], 5)):
+        left -= len(str(one.get("needs", "")).encode("utf-8", "replace"))
+        if left < 0:
+            one.pop("needs", None)
     return statuses
 
 

@@ -53,11 +53,17 @@ class Attempt:
     """
 
     def __init__(
-        self, reporter: Working, component: str, target: str, wait: float, action: str
+        self,
+        reporter: Working,
+        component: str,
+        target: str,
+        wait: float,
+        action: str,
+        needs: List[Any],
     ) -> None:
         self._reporter = reporter
         self.component, self.target = _texts.name(component), _texts.target(target)
-        self._wait, self._action = wait, action
+        self._wait, self._action, self._needs = wait, action, needs
         #: The exception of the last attempt, or None.
         self.error: Optional[BaseException] = None
         #: What to do next, a `Verdict` of the protos; empty after a success.
@@ -87,7 +93,12 @@ class Attempt:
         # Only a call that is repeated in place can try again at once.
         least = {} if not self._wait else {"shortest_wait": 0.0}
         self.verdict = self._reporter.report_error(
-            self.component, self.target, error, action=self._action, **least
+            self.component,
+            self.target,
+            error,
+            action=self._action,
+            needs=self._needs,
+            **least,
         )
         logger.warning("%s: %s failed: %s", self.component, self.target, type(error).__name__)
         return True

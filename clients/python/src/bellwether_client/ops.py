@@ -16,9 +16,9 @@ import math
 import os
 import time
 
-from . import _charm, _classify, _deliver, _state, _texts, errors
+from . import _charm, _classify, _deliver, _needs, _state, _texts, errors
 from ._data import LeaderData, NotLeader
-from ._hook import HOOK, HookEnd
+from ._hook import HOOK, HookEnd, is_met
 from ._log import Log
 from ._raised import StatusError
 from ._work import Attempt, Operation, open_operations, public_report
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import ops
 
     from ._client import Client
+    from ._needs import Needs
 
 logger = Log(__name__)
 
@@ -120,7 +121,9 @@ class StatusReporter:
     def waiting(self, component: str, message: str, **more: Any) -> Any:
         """Returns a waiting status.
 
-        `more`: key, action, check, short, reason, priority, labels.
+        `more`: key, action, check, short, reason, needs, priority, labels. `needs` is what must be
+        so before the status can get better: a text such as `postgresql` or `infra/dns=active`, what
+        `outside` returns, or a list of them. Raises ValueError for any other text.
         """
         return self._status("waiting", component, message, more)
 
@@ -215,14 +218,22 @@ class StatusReporter:
     # Errors and work.
 
     def attempt(
-        self, component: str, target: str, *, wait: float = 0.0, action: str = ""
+        self,
+        component: str,
+        target: str,
+        *,
+        wait: float = 0.0,
+        action: str = "",
+        needs: Optional[Needs] = None,
     ) -> Attempt:
         """Returns a context manager and decorator for a call that may fail.
 
         An exception is reported with its class, and suppressed; a success ends the error.
         `wait` is for the decorator: seconds for which it repeats the call as the verdict says.
+        `needs` is what must be so before the call can succeed, as for `waiting`.
         """
-        return Attempt(self, component, target, wait, action)
+        needed = list(_needs.needs(needs, self.names))
+        return Attempt(self, component, target, wait, action, needed)
 
     def due(self, component: str, target: str) -> bool:
         """Returns whether the last verdict allows an attempt now. Always true in a removal."""
@@ -230,10 +241,12 @@ class StatusReporter:
         if fault is None or self.hook in ("stop", "remove"):
             return True
         kind = fault["verdict"]["class"]
-        if kind == "ERROR_CLASS_BLOCKED" and fault["verdict"].get("held", True):
-            return self.hook != "update-status"
         if kind in ("ERROR_CLASS_GONE", "ERROR_CLASS_FATAL") and fault["next"] is None:
             return self._is_released(fault)
+        if is_met(fault):
+            return True
+        if kind == "ERROR_CLASS_BLOCKED" and fault["verdict"].get("held", True):
+            return self.hook != "update-status"
         return time.time() >= float(fault["next"] or 0)
 
     def report_error(
@@ -243,24 +256,29 @@ class StatusReporter:
         error: BaseException,
         *,
         action: str = "",
+        needs: Optional[Needs] = None,
         shortest_wait: float = SHORTEST_WAIT_SECONDS,
     ) -> Dict[str, Any]:
         """Reports a failed call, and returns the verdict: that of the server if it is reached.
 
-        The next attempt waits at least `shortest_wait` seconds: another hook makes it.
+        The next attempt waits at least `shortest_wait` seconds: another hook makes it. `needs` is
+        what must be so before the call can succeed, as for `waiting`.
         """
+        needed = _charm.public_needs(_needs.needs(needs, self.names))
         component, target = _texts.name(component), _texts.target(target)
         pair, now = _state.pair(component, target), time.time()
         report = dict(public_report(error), component=component, target=target)
         report["action"] = _texts.public(action)
         report["shortest_wait"] = shortest_wait
+        if needed:
+            report["needs"] = needed
         fault = self.state.faults.get(pair)
         if fault is None:
             fault = {"first": now, "count": 0, "while_stopping": self.state.stopping}
         fault.update(component=component, target=target, count=fault["count"] + 1)
         tried = (pair, _state.pair(component, ""))
         self.state.resolved = [one for one in self.state.resolved if one not in tried]
-        fault["report"] = {"message": report["message"], "code": report["code"]}
+        fault["report"] = {"message": report["message"], "code": report["code"], "needs": needed}
         verdict = self._verdict(report) or _classify.verdict_of(report, fault["count"])
         wait = verdict["retry_after"]
         fault["verdict"] = {name: verdict[name] for name in ("class", "action", "held")}
@@ -426,7 +444,9 @@ class StatusReporter:
                 raise TypeError(what.format(name, more[name]))
         if not isinstance(more.get("labels", {}), dict):
             raise TypeError("the labels of a status are a dict, not {!r}".format(more["labels"]))
-        return _charm.make(level, message, dict(more, component=component))
+        # The server would refuse the whole set because of a need that it does not take.
+        needs = _needs.needs(more.get("needs"), self.names)
+        return _charm.make(level, message, dict(more, component=component, needs=needs))
 
     def pushes(self) -> Iterator[Dict[str, Any]]:
         """Yields the kept statuses that have not expired."""
@@ -504,6 +524,8 @@ def _restored(record: Any) -> Dict[str, Any]:
     for name in ("component", "key", "level"):
         kept[name] = report[name]
     kept["message"] = _texts.public(report["message"])
+    if report["needs"]:
+        kept["needs"] = _charm.public_needs(report["needs"])
     # An earlier version of the package pushed statuses that are stale in place of an end.
     since, expires = record["since_time"], record["end_time"] or record["expire_time"]
     kept["observe_time"] = since.timestamp() if since else time.time()

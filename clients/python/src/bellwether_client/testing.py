@@ -166,6 +166,12 @@ class Server:
             answer = client.list_faults(application=application, namespace=namespace)
             return [dict(one) for one in answer["faults"]]
 
+    def blockers(self, namespace: str) -> List[Dict[str, Any]]:
+        """Returns what keeps the applications of a namespace from getting well."""
+        with self.client() as client:
+            answer = client.list_blockers(namespace=namespace, page_size=1000)
+            return [dict(one) for one in answer["blockers"]]
+
 
 class Fault:
     """A peer at an address of its own that is not a healthy server.
