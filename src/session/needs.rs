@@ -81,7 +81,7 @@ struct Waiter {
     due: Option<Instant>,
 }
 
-fn judged(head: &Head) -> Option<Judged> {
+fn judged_by(head: &Head) -> Option<Judged> {
     (!head.deleted).then(|| (head.summary.level, is_silent(head)))
 }
 
@@ -98,7 +98,7 @@ impl Ringer {
         }
         let state = &mut *self.locked();
         let Some(needed) = state.needed.get_mut(app) else { return };
-        let judged = judged(head);
+        let judged = judged_by(head);
         if needed.judged != judged {
             (needed.judged, needed.since) = (judged, Instant::now());
             state.dirty.extend(&needed.sessions);
@@ -178,7 +178,7 @@ impl State {
         if let Some((entry, needs)) = new {
             for app in apps(&needs) {
                 let needed = self.needed.entry(app.clone()).or_insert_with(|| Needed {
-                    judged: hub.get(app).and_then(|entry| judged(&entry.head)),
+                    judged: hub.get(app).and_then(|entry| judged_by(&entry.head)),
                     since: Instant::now(),
                     sessions: BTreeSet::new(),
                 });

@@ -79,7 +79,8 @@ echo "listed and described $(wc -l <"$scratch/methods") methods"
 app="\"namespace\": \"$namespace\", \"application\": \"web\""
 call ReportService/ReportStatus "{$app, \"unit\": \"web/0\", \"request_id\": \"once\", \"status\": {
   \"component\": \"database\", \"level\": \"LEVEL_BLOCKED\", \"message\": \"add a database relation\",
-  \"action\": \"juju integrate web postgresql\", \"ttl\": \"90s\", \"labels\": {\"by\": \"grpcurl\"}}}" \
+  \"action\": \"juju integrate web postgresql\", \"ttl\": \"90s\", \"labels\": {\"by\": \"grpcurl\"},
+  \"needs\": [{\"application\": {\"application\": \"postgresql\"}}, {\"outside\": \"quota cpu of prod\"}]}}" \
   '"revision"' '"changed": true'
 call ReportService/ReplaceStatuses "{$app, \"unit\": \"web/1\", \"statuses\": [
   {\"component\": \"http\", \"level\": \"LEVEL_ACTIVE\"},
@@ -91,6 +92,8 @@ call ReportService/ReplaceStatuses "{$app, \"unit\": \"web/1\", \"component\": \
 call ApplicationService/GetApplication "{$app}" LEVEL_BLOCKED 'add a database relation' '"unit": "web/0"'
 call ApplicationService/ListApplications "{\"namespace\": \"-\", \"levels\": [\"LEVEL_BLOCKED\"]}" '"name": "web"'
 call ApplicationService/ExplainApplication "{$app}" '"winner"' '"rule"' '"beaten"' 'juju integrate web postgresql'
+call ApplicationService/ListBlockers "{\"namespace\": \"$namespace\"}" CAUSE_STATE_OUTSIDE '"quota cpu of prod"' \
+  CAUSE_STATE_NOT_KNOWN '"application": "postgresql"'
 call ApplicationService/ListStatuses "{$app, \"unit\": \"web/1\"}" STATUS_KIND_PULL LEVEL_ACTIVE
 call ApplicationService/ListUnits "{$app, \"page_size\": 1}" '"name": "web/0"' '"nextPageToken"'
 follow bellwether.v1.ApplicationService/WatchApplications "{\"namespace\": \"$namespace\"}" \

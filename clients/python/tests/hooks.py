@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from server import DEADLINE, ROOT
+from server import DEADLINE, ROOT, binary
 
 #: Versions of ops, with the folder that goes before the installed packages.
 TOOLS = ROOT.parents[1] / ".tools" / "ops"
@@ -89,8 +89,8 @@ class Unit:
             path.write_text(TOOL.format(name=name, does=does))
             path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
-    def run(self, hook, address, **variables):
-        """Runs a hook, and returns its exit status, output, seconds and seconds in calls."""
+    def environment(self, hook, address, **variables):
+        """Returns the environment of a hook."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("BELLWETHER_")}
         environment.update(
             BELLWETHER_SERVER=address,
@@ -105,11 +105,25 @@ class Unit:
         if hook.startswith("actions/"):
             environment.update(JUJU_ACTION_NAME=hook.partition("/")[2], JUJU_ACTION_UUID="1")
         environment.update(variables)
+        return environment
+
+    def attend(self, address, **variables):
+        """Starts `bellwether attend`, which runs the hook `update-status` for each notification."""
+        script = self.folder / "on-event"
+        run = "#!/bin/sh\ncd {} && exec {} src/charm.py\n"
+        script.write_text(run.format(self.folder, sys.executable))
+        script.chmod(0o755)
+        command = [binary(), "attend", self.name, "--exec", "--", str(script)]
+        environment = self.environment("update-status", address, **variables)
+        return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+
+    def run(self, hook, address, **variables):
+        """Runs a hook, and returns its exit status, output, seconds and seconds in calls."""
         command = [sys.executable, str(self.folder / "src" / "charm.py")]
         started = time.monotonic()
         done = subprocess.run(
             command,
-            env=environment,
+            env=self.environment(hook, address, **variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=DEADLINE,

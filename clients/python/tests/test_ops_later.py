@@ -1,10 +1,7 @@
 """A hook that a charm requests for later: hooks as processes, and `attend` starts one of them."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 import unittest
@@ -13,13 +10,12 @@ from pathlib import Path
 from between import between
 from charm import MODEL, OpsCase
 from hooks import Unit
-from server import DEADLINE, binary, wait_for
+from server import DEADLINE, wait_for
 
 NAMES = {"application": "web", "namespace": MODEL, "unit": "web/0"}
 METHOD = "/bellwether.v1.WorkerService/RequestCallback"
 #: The hook writes the facts of the event that started it.
 NOTES = """
-import os
 facts = [os.environ.get("BELLWETHER_" + name, "") for name in ("EVENT", "KEY", "REASON")]
 with open("notes", "a") as file:
     file.write("|".join(facts) + "\\n")
@@ -76,25 +72,7 @@ class Later(OpsCase):
     def test_attend_starts_the_requested_hook_which_ends_the_request(self):
         server = self.start(durable=True)
         self.hook(server.address, 'self.status.later(1, "the volume attaches", "volume")')
-        script = self.charm.folder / "on-event"
-        script.write_text("#!/bin/sh\ncd {} && exec {} src/charm.py\n".format(
-            self.charm.folder, sys.executable
-        ))
-        script.chmod(0o755)
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("BELLWETHER_")}
-        environment.update(
-            BODY=NOTES,
-            BELLWETHER_SERVER=server.address,
-            JUJU_CHARM_DIR=str(self.charm.folder),
-            JUJU_DISPATCH_PATH="hooks/update-status",
-            JUJU_MODEL_NAME=MODEL,
-            JUJU_UNIT_NAME="web/0",
-            JUJU_VERSION="3.6.0",
-            PATH="{}:{}".format(self.charm.folder / "bin", os.environ["PATH"]),
-            PYTHONPATH=os.pathsep.join(self.charm.path),
-        )
-        command = [binary(), "attend", "web/0", "--exec", "--", str(script)]
-        attend = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        attend = self.charm.attend(server.address, BODY=NOTES)
         try:
             wait_for(lambda: self.state()["callbacks"] == {}, "the end of the request")
             notes = (self.charm.folder / "notes").read_text()

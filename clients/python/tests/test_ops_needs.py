@@ -2,11 +2,16 @@
 
 import json
 import os
+import signal
+import tempfile
 import unittest
 import unittest.mock
+from pathlib import Path
 
 from between import between
 from charm import MODEL, OpsCase, charm, ops, run, run_action
+from hooks import Unit
+from server import DEADLINE, wait_for
 
 from bellwether_client import need, outside
 from bellwether_client._needs import text_of
@@ -39,6 +44,26 @@ STARTS = [
 ]
 
 
+#: The hook writes what started it, and whether the call is due.
+NOTES = """
+import os
+facts = [os.environ.get("BELLWETHER_" + name, "") for name in ("EVENT", "COMPONENT", "TARGET")]
+with open("notes", "a") as file:
+    file.write("|".join(facts + [str(self.status.due("db", "pg:5432"))]) + "\\n")
+"""
+FAILS = """
+with self.status.attempt("db", "pg:5432", needs="postgresql"):
+    raise PermissionError("no")
+"""
+
+
+def folder(test):
+    """Returns a folder that ends with the test."""
+    temporary = tempfile.TemporaryDirectory()
+    test.addCleanup(temporary.cleanup)
+    return temporary.name
+
+
 class Met(OpsCase):
     """The hook that `attend` starts, without a server."""
 
@@ -56,17 +81,10 @@ class Met(OpsCase):
                     found.append(charm.status.due("db", "pg:5432"))
 
         with unittest.mock.patch.dict(os.environ, BELLWETHER_SERVER=""):
-            os.environ["BELLWETHER_STATE_DIR"] = self.folder()
+            os.environ["BELLWETHER_STATE_DIR"] = folder(self)
             run(charm(fail))
             run(charm(ask), hook)
         return found
-
-    def folder(self):
-        import tempfile
-
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        return folder.name
 
     def test_a_call_is_tried_again_when_its_needs_are_met(self):
         expected = [is_met for _, is_met in STARTS]
@@ -76,6 +94,30 @@ class Met(OpsCase):
     def test_a_notice_is_about_the_calls_that_need_something(self):
         expected = [is_met and "JUJU_NOTICE_KEY" not in one for one, is_met in STARTS]
         self.assertEqual(self.due_after(ConnectionRefusedError("refused"), None), expected)
+
+
+class Attended(OpsCase):
+    def test_attend_starts_a_hook_when_the_needs_are_met_which_tries_again(self):
+        server = self.start()
+        unit = Unit(Path(folder(self)) / "charm")
+        code, said, _, _ = unit.run("config-changed", server.address, BODY=FAILS)
+        self.assertEqual(code, 0, said)
+        attend = unit.attend(server.address, BODY=NOTES)
+        try:
+            with server.client() as client:
+                client.report_status(
+                    namespace=MODEL,
+                    application="postgresql",
+                    unit="postgresql/0",
+                    status={"level": "LEVEL_ACTIVE"},
+                )
+            notes = unit.folder / "notes"
+            wait_for(lambda: notes.exists() and notes.read_text(), "the hook")
+            first = notes.read_text().splitlines()[0]
+            self.assertEqual(first, "need-met|db|pg:5432|True")
+        finally:
+            attend.send_signal(signal.SIGTERM)
+            self.assertEqual(attend.wait(DEADLINE), 0)
 
 
 class Stated(OpsCase):
@@ -99,8 +141,8 @@ class Stated(OpsCase):
         server = self.start()
         run(charm(collect_unit=collect))
         expected = {
-            "shop/postgresql=active": "db",
-            "infra/dns=waiting,active": "quota",
+            "shop/postgresql": "db",
+            "infra/dns=active,waiting": "quota",
             "quota cpu, password=***": "quota",
         }
         self.assertEqual(self.needs(server), expected)
@@ -115,7 +157,7 @@ class Stated(OpsCase):
         state = run(charm(body))
         # The next hook sets nothing: Juju has the text only.
         run(charm(), unit_status=state.unit_status)
-        self.assertEqual(self.needs(server), {"shop/postgresql=active": "db"})
+        self.assertEqual(self.needs(server), {"shop/postgresql": "db"})
         run(charm(lambda charm, _: setattr(charm.unit, "status", ops.ActiveStatus(""))))
         self.assertEqual(self.needs(server), {})
 
@@ -125,7 +167,7 @@ class Stated(OpsCase):
 
         server = self.start()
         run(charm(collect_app=collect), leader=True)
-        self.assertEqual(self.needs(server), {"shop/ca=active": "tls"})
+        self.assertEqual(self.needs(server), {"shop/ca": "tls"})
 
     def test_a_pushed_status_keeps_its_needs_and_gets_them_back(self):
         def push(charm, _):
@@ -141,10 +183,10 @@ class Stated(OpsCase):
         server = self.start()
         run(charm(push))
         run(charm())
-        self.assertEqual(self.needs(server), {"shop/postgresql=active": "schema"})
+        self.assertEqual(self.needs(server), {"shop/postgresql": "schema"})
         run(charm(body, state_dir=server.state_dir + "-new"))
         [kept] = [one["needs"] for one in found if one["component"] == "schema"]
-        self.assertEqual([text_of(one) for one in kept], ["shop/postgresql=active"])
+        self.assertEqual([text_of(one) for one in kept], ["shop/postgresql"])
 
     def test_an_error_states_needs_until_a_success(self):
         def fail(charm, _):
@@ -159,7 +201,7 @@ class Stated(OpsCase):
         run(charm(fail))
         # A damped fault is shown from its third report on.
         run(charm(lambda charm, _: [fail(charm, _) for _ in range(3)]))
-        self.assertEqual(self.needs(server), {"shop/postgresql=active": "db"})
+        self.assertEqual(self.needs(server), {"shop/postgresql": "db"})
         [stated] = server.application("web", MODEL)["needs"]
         self.assertEqual(stated["stated_by"]["target"], "pg:5432")
         run(charm(work))
@@ -191,9 +233,9 @@ class Stated(OpsCase):
         server.start()
         run(charm(), unit_status=ops.testing.WaitingStatus("no database"))
         expected = {
-            "shop/postgresql=active": "db",
-            "infra/dns=active": "schema",
-            "shop/minio=active": "s3",
+            "shop/postgresql": "db",
+            "infra/dns": "schema",
+            "shop/minio": "s3",
         }
         self.assertEqual(self.needs(server), expected)
 
@@ -221,7 +263,7 @@ class Refused(OpsCase):
                     found.append(words)
 
         with unittest.mock.patch.dict(os.environ, BELLWETHER_SERVER=""):
-            run(charm(body, state_dir=Met.folder(self)))
+            run(charm(body, state_dir=folder(self)))
         self.assertEqual(len(found), 20)
 
     def test_a_large_set_keeps_the_needs_of_its_worst_statuses(self):

@@ -64,6 +64,7 @@ mod digest;
 mod error;
 mod handshake;
 mod link;
+mod need;
 pub mod operation;
 mod page;
 pub mod proto;
@@ -78,6 +79,7 @@ mod tests;
 
 pub use connection::{Client, Transport};
 pub use error::{Error, Refusal};
+pub use need::InvalidNeed;
 pub use operation::OperationLease;
 pub use security::{Bearer, Security};
 pub use watch::{Event, Watch};

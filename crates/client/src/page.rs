@@ -5,8 +5,9 @@ use std::future::Future;
 use crate::connection::Client;
 use crate::error::Error;
 use crate::proto::v1::{
-    Application, ListApplicationsRequest, ListOperationsRequest, ListStatusEventsRequest,
-    ListStatusesRequest, ListUnitsRequest, Operation, StatusEvent, StatusRecord, Unit,
+    Application, ListApplicationsRequest, ListBlockersRequest, ListBlockersResponse,
+    ListOperationsRequest, ListStatusEventsRequest, ListStatusesRequest, ListUnitsRequest,
+    Operation, StatusEvent, StatusRecord, Unit,
 };
 use crate::proto::{OfApplication, OfUnit};
 
@@ -75,6 +76,28 @@ impl Client {
             Ok((page.operations, page.next_page_token))
         })
         .await
+    }
+
+    /// Returns what keeps the applications of a namespace (`-` for all) from getting well: all pages
+    /// of one evaluation as one.
+    ///
+    /// # Errors
+    /// The error of the server or the transport.
+    pub async fn list_blockers(&self, namespace: &str) -> Result<ListBlockersResponse, Error> {
+        let listed = pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
+            let namespace = namespace.to_string();
+            let request = ListBlockersRequest { namespace, page_size, page_token };
+            let mut page = self.call(request).await?;
+            let next = std::mem::take(&mut page.next_page_token);
+            Ok((vec![page], next))
+        })
+        .await?;
+        let mut whole = ListBlockersResponse::default();
+        for page in listed {
+            whole.self_healing_count = page.self_healing_count;
+            whole.blockers.extend(page.blockers);
+        }
+        Ok(whole)
     }
 
     /// Returns every status of an application, by unit, not older than `min_revision`.
@@ -164,7 +187,53 @@ where
 
 #[cfg(test)]
 mod tests {
+    use axum::extract::Request;
+    use axum::routing::post;
+    use tonic::server::{Grpc, UnaryService};
+    use tonic::{Response, Status};
+    use tonic_prost::ProstCodec;
+
     use super::*;
+    use crate::proto::v1::Blocker;
+    use crate::testing::serve;
+
+    /// A server with three causes, two on a page.
+    #[derive(Clone)]
+    struct Causes;
+
+    impl UnaryService<ListBlockersRequest> for Causes {
+        type Response = ListBlockersResponse;
+        type Future = std::future::Ready<Result<Response<ListBlockersResponse>, Status>>;
+
+        fn call(&mut self, asked: tonic::Request<ListBlockersRequest>) -> Self::Future {
+            let asked = asked.into_inner();
+            let (actions, next): (&[&str], _) = match asked.page_token.as_str() {
+                "" => (&["a", "b"], "second"),
+                _ => (&["c"], ""),
+            };
+            let blocker =
+                |action: &&str| Blocker { action: action.to_string(), ..Blocker::default() };
+            std::future::ready(Ok(Response::new(ListBlockersResponse {
+                blockers: actions.iter().map(blocker).collect(),
+                next_page_token: next.to_string(),
+                self_healing_count: i32::from(asked.namespace == "shop") * 14,
+            })))
+        }
+    }
+
+    #[tokio::test]
+    async fn the_pages_of_causes_are_one_list() {
+        let handler = |request: Request| async move {
+            Grpc::new(ProstCodec::default()).unary(Causes, request).await
+        };
+        let path = "/bellwether.v1.ApplicationService/ListBlockers";
+        let url = serve("127.0.0.1:0".parse().expect("an address"), path, post(handler));
+        let client = Client::connect(&url).await.expect("it listens");
+        let whole = client.list_blockers("shop").await.expect("listed");
+        let actions: Vec<&str> = whole.blockers.iter().map(|one| one.action.as_str()).collect();
+        assert_eq!(actions, ["a", "b", "c"]);
+        assert_eq!((whole.self_healing_count, whole.next_page_token.as_str()), (14, ""));
+    }
 
     async fn read(count_max: usize) -> Vec<u32> {
         pages(count_max, PAGE_SIZE, |_, token| async move {

@@ -60,18 +60,44 @@ func run(address string) error {
 	report := &bellwetherv1.ReportStatusRequest{
 		Application: "go",
 		Unit:        "go/0",
-		Status:      &bellwetherv1.StatusReport{Level: bellwetherv1.Level_LEVEL_BLOCKED, Message: message},
+		Status: &bellwetherv1.StatusReport{
+			Level:   bellwetherv1.Level_LEVEL_BLOCKED,
+			Message: message,
+			Needs:   needs(),
+		},
 	}
 	if _, err := reports.ReportStatus(ctx, report); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	for watch.Receive() {
-		if now := watch.Msg().GetUpserted().GetStatus(); now.GetMessage() == message {
+		application := watch.Msg().GetUpserted()
+		if now := application.GetStatus(); now.GetMessage() == message {
 			fmt.Println("watched:", now.GetLevel(), now.GetMessage())
-			return errors.Join(explain(ctx, applications), refused(ctx, reports))
+			return errors.Join(stated(application), explain(ctx, applications), refused(ctx, reports))
 		}
 	}
 	return fmt.Errorf("the watch ended without the report: %w", watch.Err())
+}
+
+// needs returns what must be so before the status can get better: another application at level active, and
+// something outside in words.
+func needs() []*bellwetherv1.Need {
+	postgresql := &bellwetherv1.ApplicationNeed{Application: "postgresql"}
+	return []*bellwetherv1.Need{
+		{Object: &bellwetherv1.Need_Application{Application: postgresql}},
+		{Object: &bellwetherv1.Need_Outside{Outside: "quota cpu of prod"}},
+	}
+}
+
+// stated prints what the application needs.
+func stated(application *bellwetherv1.Application) error {
+	if count := len(application.GetNeeds()); count != len(needs()) {
+		return fmt.Errorf("the application states %d needs", count)
+	}
+	for _, one := range application.GetNeeds() {
+		fmt.Println("needs:", one.GetNeed())
+	}
+	return nil
 }
 
 func explain(ctx context.Context, applications bellwetherv1connect.ApplicationServiceClient) error {

@@ -83,7 +83,8 @@ pub enum Event {
     /// The time of a callback has come that the unit requested. It comes again in each new session
     /// until the callback is cancelled or replaced.
     CallbackDue(CallbackDue),
-    /// All needs of a status or of an error have been met for 1 s: check again.
+    /// All needs of a status or of an error have been met for 1 s: check again. It comes again in
+    /// each new session while they are.
     NeedsMet(NeedsMet),
     /// A fault holds a component from now on.
     Hold(Hold),

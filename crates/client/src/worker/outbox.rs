@@ -9,15 +9,16 @@
 //! An entry overwrites the statuses that it names. So of two entries for the same key only the
 //! later counts, and all can be sent again as long as their order is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::watch;
 
 use crate::error::Refusal;
 use crate::proto::v1::connect_request::Message;
+use crate::proto::v1::need::Object;
 use crate::proto::v1::{
     ConnectClear, ConnectError, ConnectReplace, ConnectReport, ConnectResolve, ConnectStopping,
-    ConnectUnchanged, ErrorReport, StatusKind, StatusReport,
+    ConnectUnchanged, ErrorReport, Level, Need, StatusKind, StatusReport,
 };
 use crate::worker::acknowledged::SendOutcome;
 use crate::worker::error::Error;
@@ -344,8 +345,24 @@ pub(super) fn key_of(status: &StatusReport) -> Key {
 /// Returns whether the server has this status; it may have truncated or completed the other fields.
 fn is_same(one: &StatusReport, other: &StatusReport) -> bool {
     let facts = |status: &StatusReport| {
-        let StatusReport { component, key, level, message, reason, .. } = status.clone();
-        (component, key, level, message, reason)
+        let StatusReport { component, key, level, message, reason, needs, .. } = status.clone();
+        let needs: BTreeSet<_> = needs.into_iter().map(object).collect();
+        (component, key, level, message, reason, needs)
     };
     facts(one) == facts(other)
+}
+
+/// Returns what is needed, without what the server completes: a namespace, the levels and their
+/// order.
+fn object(need: Need) -> (String, BTreeSet<i32>) {
+    match need.object {
+        Some(Object::Application(needed)) if needed.levels.is_empty() => {
+            (needed.application, BTreeSet::from([Level::Active.into()]))
+        }
+        Some(Object::Application(needed)) => {
+            (needed.application, needed.levels.into_iter().collect())
+        }
+        Some(Object::Outside(words)) => (words, BTreeSet::new()),
+        None => Default::default(),
+    }
 }

@@ -17,7 +17,9 @@ use super::Worker;
 use super::outbox::KEYS_MAX;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
-use crate::proto::v1::{ConnectDrain, ErrorReport, Reject, StatusReport, Superseded, Welcome};
+use crate::proto::v1::{
+    ConnectDrain, ErrorReport, NeedsMet, Reject, StatusReport, Superseded, Welcome,
+};
 use stage::{Stage, mk_options, mk_refusal, mk_status, mk_welcome, mk_worker, received, soon};
 
 #[tokio::test]
@@ -107,6 +109,45 @@ async fn reports_that_the_server_lost_are_sent_again() {
     assert_eq!(worker.retained(), retained);
     worker.set_status(mk_status("next", "1"));
     assert_eq!(call.report().await.1, "next=1");
+}
+
+#[tokio::test]
+async fn a_status_whose_needs_the_server_lost_is_sent_again() {
+    let mut stage = Stage::open();
+    let worker = mk_worker(&stage.url);
+    let mut call = stage.welcomed().await;
+    let waits_for = |component: &str, needs: &[&str]| {
+        let needs = needs.iter().map(|text| text.parse().expect("a need")).collect();
+        StatusReport { needs, ..mk_status(component, "waits") }
+    };
+    for (component, needs) in [("kept", &["dns", "s3=waiting,active"][..]), ("lost", &["dns"])] {
+        let wait = worker.set_status(waits_for(component, needs));
+        let (seq, _) = call.report().await;
+        call.ack(seq, 1).await;
+        soon(wait.into_future()).await.expect("committed");
+    }
+    call.end(Status::unavailable("the store failed over")).await;
+    let (mut call, _) = stage.call().await;
+    // The server completes needs.
+    let kept = waits_for("kept", &["prod/dns", "prod/s3=active,waiting"]);
+    let retained = vec![kept, waits_for("lost", &["prod/s3"])];
+    call.say(Heard::Welcome(Welcome { retained, ..mk_welcome() })).await;
+    assert_eq!(call.report().await.1, "lost=waits");
+    worker.set_status(mk_status("next", "1"));
+    assert_eq!(call.report().await.1, "next=1");
+}
+
+#[tokio::test]
+async fn needs_that_are_met_are_an_event() {
+    let mut stage = Stage::open();
+    let worker = mk_worker(&stage.url);
+    let mut events = worker.events();
+    let call = stage.welcomed().await;
+    assert!(matches!(received(&mut events).await, Event::Connected { .. }));
+    let met = NeedsMet { component: "db".into(), target: "pg".into(), ..NeedsMet::default() };
+    call.say(Heard::NeedsMet(met.clone())).await;
+    let Event::NeedsMet(heard) = received(&mut events).await else { panic!("not needs met") };
+    assert_eq!(heard, met);
 }
 
 /// A server of 0.1.0 takes UPPER_SNAKE alone as the reason of an error.
