@@ -19,7 +19,7 @@ Exit codes:
   7    not this unit: another one leads, holds the operation, or has replaced it
   8    not yet: server busy, stopping or without store; no unit leads; unit holds the work already
   10   status --exit-status: something waits or is in maintenance
-  11   status --exit-status: something is blocked
+  11   status --exit-status: something is blocked; blockers: something needs help
   12   status --exit-status: something is in error
   13   status --exit-status: something is unknown, stale or lost
   124  timed out
@@ -50,7 +50,7 @@ pub enum Exit {
     NotYet = 8,
     /// `status --exit-status`: waiting or maintenance.
     Busy = 10,
-    /// `status --exit-status`: blocked.
+    /// `status --exit-status`: blocked. `blockers`: something needs help.
     Blocked = 11,
     /// `status --exit-status`: error.
     Error = 12,

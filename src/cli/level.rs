@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
+use serde_json::Value;
 
 use crate::domain::level;
 use crate::proto::v1::Level;
@@ -38,6 +39,35 @@ impl From<LevelWord> for Level {
 /// Returns the level of a word. Only lower-case words are accepted.
 pub fn parse(text: &str) -> Option<Level> {
     LevelWord::from_str(text, false).ok().map(Level::from)
+}
+
+/// Returns the level of a word.
+///
+/// # Errors
+/// A sentence with the words that exist.
+pub fn named(text: &str) -> Result<Level, String> {
+    let wrong = || format!("`{text}` is no level: write one of {}", words().join(", "));
+    parse(text).ok_or_else(wrong)
+}
+
+/// Writes a word in JSON as proto JSON names the level: `blocked` as `LEVEL_BLOCKED`. A text that
+/// may be such a name, and any other value, stays as it is.
+///
+/// # Errors
+/// Those of [`named`].
+pub fn with_name(value: &mut Value) -> anyhow::Result<()> {
+    match value {
+        Value::String(word) if is_word(word) => {
+            *word = named(word).map_err(anyhow::Error::msg)?.as_str_name().to_string();
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whether a text can be a word rather than a name of proto JSON.
+pub fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase())
 }
 
 /// Returns the words of all levels.

@@ -16,6 +16,7 @@ mod juju_hook;
 mod level;
 mod mistake;
 mod names;
+mod needs;
 mod outage;
 mod output;
 mod parallel;
@@ -49,7 +50,7 @@ use crate::cli::exit::{EXIT_CODES, Exit};
 use crate::cli::hook::Hooked;
 use crate::cli::output::Output;
 use command::{
-    app_status, attend, callback, check, clear, configure, data, delete, error, explain,
+    app_status, attend, blockers, callback, check, clear, configure, data, delete, error, explain,
     explain_error, health, juju, leader, log, man, ops, register, remove, replace, report, resolve,
     status, stopping, version, wait, watch, why,
 };
@@ -125,6 +126,7 @@ enum ClientCommand {
     #[command(visible_aliases = ["get", "ls"])]
     Status(status::Args),
     Why(why::Args),
+    Blockers(blockers::Args),
     Report(Hooked<report::Args>),
     Replace(Hooked<replace::Args>),
     Clear(Hooked<clear::Args>),
@@ -285,6 +287,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
     match command {
         ClientCommand::Status(args) => status::run(args, context).await,
         ClientCommand::Why(args) => why::run(args, context).await.map(Exit::from),
+        ClientCommand::Blockers(args) => blockers::run(args, context).await,
         ClientCommand::Report(args) => args.run(report::run, context).await,
         ClientCommand::Replace(args) => args.run(replace::run, context).await,
         ClientCommand::Clear(args) => args.run(clear::run, context).await,
@@ -331,6 +334,10 @@ mod tests {
             "bellwether status",
             "bellwether status web web/0 blocked -A --exit-status -o wide",
             "bellwether why web --server http://h:1",
+            "bellwether blockers -A -o json",
+            "bellwether -n prod blockers",
+            "bellwether report web/0 --level waiting --needs db --needs infra/dns=active,waiting",
+            "bellwether replace web/0 --needs-outside quota",
             "bellwether report web/0 --level blocked -m busy --action act --ttl 90s --label a=b",
             "bellwether report --level active",
             "bellwether report web-7f9c --application web --level active --priority -3",
@@ -417,6 +424,8 @@ mod tests {
             "bellwether wait web --any --all",
             "bellwether report web/0",
             "bellwether report web/0 --level busy",
+            "bellwether report web/0 --level waiting --needs db/0",
+            "bellwether report web/0 --level waiting --needs db=up",
             "bellwether ops supersede web up-v2 --with up-v3 --to v3",
             "bellwether import juju --every 30s",
             "bellwether import juju file -- juju status",

@@ -117,7 +117,7 @@ fn flag_of(field: &str, typed: &[String]) -> Option<String> {
 }
 
 /// Fields whose flag has another name, or a short one.
-const OTHER_FLAGS: [(&str, &str); 12] = [
+const OTHER_FLAGS: [(&str, &str); 13] = [
     ("level", "-l"),
     ("message", "-m"),
     ("namespace", "-n"),
@@ -130,6 +130,7 @@ const OTHER_FLAGS: [(&str, &str); 12] = [
     ("lease-epoch", "--epoch"),
     ("page-size", "--limit"),
     ("end-after", "--ends-after"),
+    ("outside", "--needs-outside"),
 ];
 
 #[cfg(test)]

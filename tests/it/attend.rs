@@ -20,7 +20,7 @@ async fn holds(what: &str, look: impl AsyncFn() -> bool) {
 }
 
 /// A process that is ended with the test.
-struct Running(Child);
+pub struct Running(Child);
 
 impl Running {
     fn start(mut command: Command) -> Running {
@@ -52,12 +52,12 @@ impl Drop for Running {
 }
 
 /// A folder with a hook that writes a line for each notification, and then does `body`.
-struct Hook {
+pub struct Hook {
     dir: TempDir,
 }
 
 impl Hook {
-    fn new(body: &str) -> Hook {
+    pub fn new(body: &str) -> Hook {
         let dir = TempDir::new().unwrap();
         let script = format!(
             "#!/bin/sh\ncd {}\n\
@@ -76,18 +76,19 @@ impl Hook {
     }
 
     /// Returns the lines so far.
-    fn notifications(&self) -> Vec<String> {
+    pub fn notifications(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
         text.lines().map(str::to_string).collect()
     }
 
-    async fn rang(&self, line: &str) {
+    pub async fn rang(&self, line: &str) {
         let what = async || self.notifications().iter().any(|found| found == line);
         holds(&format!("the notification {line:?}"), what).await;
     }
 }
 
-fn attend(server: &Server, hook: &Hook) -> Running {
+/// Attends `web/0` with a hook.
+pub fn attend(server: &Server, hook: &Hook) -> Running {
     let mut command = cli::command(server, &["attend", "web/0", "--exec", "--"]);
     command.arg(hook.path()).env("BELLWETHER_BINARY", crate::server::BINARY);
     Running::start(command)

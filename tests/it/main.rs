@@ -71,6 +71,7 @@ mod many;
 mod metrics;
 mod multiplex;
 mod needs;
+mod needs_cli;
 mod network;
 mod notify;
 mod operations;

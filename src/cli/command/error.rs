@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::cli::context::{Context, print_plain, say, say_advice};
 use crate::cli::evidence::EvidenceArgs;
+use crate::cli::needs::NeedArgs;
 use crate::cli::render::faults::class_word;
 use crate::cli::render::one_line;
 use crate::cli::span;
@@ -42,6 +43,8 @@ pub struct Args {
     /// The server plans no attempt earlier than this; in a hook, give the interval of the hook
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     shortest_wait: Option<Duration>,
+    #[command(flatten)]
+    needs: NeedArgs,
     /// Incarnation of the reporting unit
     #[arg(long, value_name = "N")]
     incarnation: Option<u64>,
@@ -74,6 +77,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         action: args.action,
         generation: args.generation,
         shortest_wait: args.shortest_wait.map(span::on_wire),
+        needs: args.needs.into_needs(),
         ..args.error.report()
     };
     let request = ReportErrorRequest {

@@ -2,6 +2,7 @@
 
 pub mod app_status;
 pub mod attend;
+pub mod blockers;
 pub mod callback;
 pub mod check;
 pub mod clear;

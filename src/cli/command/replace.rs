@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use crate::cli::context::{Context, say, say_advice};
 use crate::cli::exit::UsageError;
+use crate::cli::needs::NeedArgs;
 use crate::cli::render::counted;
 use crate::cli::unit::UnitArgs;
-use crate::cli::{json, level};
+use crate::cli::{json, level, needs};
 use crate::proto::v1::{ReplaceStatusesRequest, StatusReport};
 
 /// Replace the pull statuses of a unit by a set: a JSON list of statuses, the most important first
@@ -41,6 +42,8 @@ pub struct SetArgs {
     /// Replace the set of this component only
     #[arg(long)]
     component: Option<String>,
+    #[command(flatten)]
+    needs: NeedArgs,
 }
 
 /// A set of statuses.
@@ -57,7 +60,9 @@ impl SetArgs {
     /// # Errors
     /// If the file cannot be read, or is no JSON list of statuses.
     pub fn read(self) -> anyhow::Result<Set> {
-        Ok(Set { statuses: parse(&read(&self.file)?)?, component: self.component })
+        let mut statuses = parse(&read(&self.file)?)?;
+        self.needs.add_to(&mut statuses);
+        Ok(Set { statuses, component: self.component })
     }
 }
 
@@ -66,7 +71,8 @@ Example:
   echo '[{\"component\": \"database\", \"level\": \"waiting\", \"message\": \"no endpoint yet\"},
          {\"level\": \"active\"}]' | bellwether replace web/0
 Fields: component, key, level, message, shortMessage, reason, check, action, priority,
-precedence, labels, ttl (\"90s\"), observeTime";
+precedence, labels, ttl (\"90s\"), endAfter, observeTime,
+needs ([\"postgresql\", {\"outside\": \"quota cpu of prod\"}])";
 
 /// Maximum bytes of the JSON text of a set.
 const SET_BYTES_MAX: u64 = 4 << 20;
@@ -126,17 +132,20 @@ fn parse(text: &str) -> Result<Vec<StatusReport>, UsageError> {
     statuses.into_iter().enumerate().map(read).collect()
 }
 
-/// Writes the words of levels and kinds as proto JSON names them: `blocked` as `LEVEL_BLOCKED`.
+/// Writes the words of levels, kinds and needs as proto JSON names them: `blocked` as
+/// `LEVEL_BLOCKED`.
 fn with_names(mut status: Value) -> anyhow::Result<Value> {
-    for (field, prefix) in [("level", "LEVEL_"), ("kind", "STATUS_KIND_")] {
-        let Some(Value::String(word)) = status.get_mut(field) else { continue };
-        if word.is_empty() || !word.chars().all(|c| c.is_ascii_lowercase()) {
-            continue;
+    if let Some(word) = status.get_mut("level") {
+        level::with_name(word)?;
+    }
+    match status.get_mut("kind") {
+        Some(Value::String(word)) if level::is_word(word) => {
+            *word = format!("STATUS_KIND_{}", word.to_ascii_uppercase());
         }
-        if field == "level" && level::parse(word).is_none() {
-            anyhow::bail!("`{word}` is no level: write one of {}", level::words().join(", "));
-        }
-        *word = format!("{prefix}{}", word.to_ascii_uppercase());
+        _ => {}
+    }
+    if let Some(given) = status.get_mut("needs") {
+        needs::with_names(given)?;
     }
     Ok(status)
 }

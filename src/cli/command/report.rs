@@ -8,6 +8,7 @@ use crate::cli::context::{Context, say, say_advice};
 use crate::cli::exit::UsageError;
 use crate::cli::juju_hook::{JujuHook, juju_hook};
 use crate::cli::level::LevelWord;
+use crate::cli::needs::NeedArgs;
 use crate::cli::render::text::marked;
 use crate::cli::unit::UnitArgs;
 use crate::cli::{level, span};
@@ -71,6 +72,8 @@ pub struct Args {
     /// How long the status lasts without a repeat, from 1s to 30d; then the server removes it
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     ends_after: Option<Duration>,
+    #[command(flatten)]
+    needs: NeedArgs,
     /// Cut a message, short message, check or action that is too long, instead of failing
     #[arg(long)]
     cut_long_texts: bool,
@@ -109,7 +112,6 @@ fn request(
 ) -> Result<ReportStatusRequest, UsageError> {
     let target = args.unit.target_in(hook)?;
     let status = StatusReport {
-        needs: Vec::new(),
         component: args.component,
         key: args.key,
         kind: args.kind as i32,
@@ -125,6 +127,7 @@ fn request(
         observe_time: None,
         ttl: args.ttl.map(span::on_wire),
         end_after: args.ends_after.map(span::on_wire),
+        needs: args.needs.into_needs(),
     };
     Ok(ReportStatusRequest {
         incarnation: args.incarnation,
@@ -188,6 +191,12 @@ mod tests {
             "pull",
             "--incarnation",
             "0",
+            "--needs",
+            "postgresql",
+            "--needs",
+            "infra/dns=active,waiting",
+            "--needs-outside",
+            "quota cpu of prod",
         ];
         let request = mk_request(&line, None).expect("a request");
         assert_eq!((request.application.as_str(), request.unit.as_str()), ("web", "web/0"));
@@ -199,6 +208,7 @@ mod tests {
         assert_eq!(status.end_after.expect("an end").seconds, 600);
         assert_eq!(status.labels.get("a").map(String::as_str), Some("b=c"));
         assert_eq!(status.priority, -3);
+        assert_eq!(status.needs.len(), 3);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Formats answers as text: pure functions of messages, the time and the screen.
 
+pub mod blockers;
+pub mod causes;
 pub mod doctor;
 pub mod faults;
 pub mod log;
+pub mod need;
 pub mod operation;
 pub mod paint;
 pub mod status;

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::{freshness_word, part_of};
 use crate::cli::render::text::{with_notes, wrap};
-use crate::cli::render::{Screen, counted, faults, one_line, text, time};
+use crate::cli::render::{Screen, causes, counted, faults, one_line, text, time};
 use crate::cli::{level, span};
 use crate::proto::v1::{Contribution, ExplainApplicationResponse};
 use crate::service::severity;
@@ -34,6 +34,7 @@ pub fn render(
     if !why.rule.is_empty() {
         text.push_str(&labelled("", &format!("rule: {}", why.rule), screen));
     }
+    text.push_str(&causes::render(why, now, screen));
     for (label, beaten) in faults::beneath("beaten", &why.beaten) {
         text.push_str(&columns.line(label, beaten, now));
     }
@@ -179,7 +180,11 @@ fn message(contribution: &Contribution, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::{AggregatedStatus, Application, Freshness, Level, StatusRef};
+    use crate::proto::v1::need::Object;
+    use crate::proto::v1::{
+        AggregatedStatus, Application, ApplicationNeed, Cause, CauseState, Freshness, Level, Need,
+        StatusRef,
+    };
 
     fn mk_time(text: &str) -> Timestamp {
         text.parse().expect("a timestamp")
@@ -202,8 +207,6 @@ mod tests {
     fn mk_why() -> ExplainApplicationResponse {
         let since = mk_time("2026-02-24T12:41:02Z");
         ExplainApplicationResponse {
-            causes: Vec::new(),
-            causes_rest_count: 0,
             application: Some(Application {
                 name: "api".into(),
                 status: Some(AggregatedStatus {
@@ -236,6 +239,8 @@ mod tests {
             observer_suspect: false,
             holds_rest_count: 0,
             operations: vec![],
+            causes: vec![],
+            causes_rest_count: 0,
         }
     }
 
@@ -254,6 +259,23 @@ api is blocked since 12:41:02Z (4m)
 ";
         let now = mk_time("2026-02-24T12:45:09Z");
         assert_eq!(render(&mk_why(), now, Screen::PLAIN, &|command| command.to_string()), expected);
+    }
+
+    #[test]
+    fn what_it_needs_follows_the_rule() {
+        let needed = ApplicationNeed { application: "db".into(), ..ApplicationNeed::default() };
+        let cause = Cause {
+            depth: 1,
+            need: Some(Need { object: Some(Object::Application(needed)) }),
+            state: CauseState::Failed.into(),
+            level: Level::Error.into(),
+            frees_this: true,
+            ..Cause::default()
+        };
+        let why = ExplainApplicationResponse { causes: vec![cause], ..mk_why() };
+        let text = render(&why, Timestamp::default(), Screen::PLAIN, &|_| String::new());
+        let expected = "unit number\n  because  db is error  (frees api)\n  beaten   api/2";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::cli::render::one_line;
 use crate::cli::span;
 use crate::cli::target::UnitTarget;
 use crate::cli::unit::UnitArgs;
+use crate::proto::v1::StatusKind;
 
 /// Questions for a new set that wait for their notification. The server asks for one component at a
 /// time.
@@ -45,8 +46,8 @@ pub struct Args {
     #[command(flatten)]
     unit: UnitArgs,
     /// Run the command after -- for each notification, with BELLWETHER_EVENT and the facts of the
-    /// event in its environment: retry-due, callback-due, hold-released, leadership, data-changed
-    /// or collect
+    /// event in its environment: retry-due, callback-due, need-met, hold-released, leadership,
+    /// data-changed or collect
     #[arg(long, requires = "command")]
     exec: bool,
     /// Send a notice to the Pebble at this socket, with the key bellwether.dev/EVENT
@@ -199,6 +200,11 @@ impl Attendant {
                 let reason = one_line(&due.reason);
                 self.notifications.add(notification.fact("key", due.key).fact("reason", reason));
             }
+            Event::NeedsMet(met) => {
+                let notification = Notification::new("need-met", &met.component, &met.target);
+                let kind = kind_word(met.kind());
+                self.notifications.add(notification.fact("key", &met.key).fact("kind", kind));
+            }
             Event::HoldReleased(released) => {
                 let notification = Notification::new("hold-released", &released.component, "");
                 self.notifications.add(notification.fact("reason", released.reason));
@@ -219,7 +225,8 @@ impl Attendant {
             }
             Event::Missed { count } => {
                 say(&format!(
-                    "{count} events were lost; the server repeats requests to retry and callbacks"
+                    "{count} events were lost; the server repeats requests to retry, callbacks and met \
+                     needs"
                 ));
             }
             _ => {}
@@ -233,5 +240,14 @@ impl Attendant {
             self.notifications
                 .add(notification.fact("lease_epoch", lease_epoch).fact("is_leader", is_self));
         }
+    }
+}
+
+/// Returns the word of the kind of a status; empty for an error.
+fn kind_word(kind: StatusKind) -> &'static str {
+    match kind {
+        StatusKind::Pull => "pull",
+        StatusKind::Push => "push",
+        StatusKind::Unspecified => "",
     }
 }

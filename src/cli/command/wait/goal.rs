@@ -144,6 +144,11 @@ impl Progress {
         self.reached
     }
 
+    /// Whether the connection to the server is lost.
+    pub fn is_away(&self) -> bool {
+        self.away
+    }
+
     /// Returns the state of the wait at this time.
     pub fn standing(&self, now: Instant) -> Standing {
         if let Some(since) = self.met_since {
@@ -186,6 +191,12 @@ impl Progress {
         (!self.goal.any || failed.len() == self.seen.len()).then(|| worst.0.clone())
     }
 
+    /// Returns the applications that the wait still lacks.
+    pub fn lacking(&self) -> impl Iterator<Item = &String> {
+        let lacks = |seen: &Option<Seen>| seen.as_ref().is_none_or(|s| !self.reached_by(s));
+        self.seen.iter().filter(move |(_, seen)| lacks(seen)).map(|(name, _)| name)
+    }
+
     /// Formats `web waiting: for db; db not there yet`: the applications that the wait still lacks,
     /// or all if it lacks none. During an outage: for how long.
     pub fn describe(&self, now: Instant, clock: Timestamp) -> String {
@@ -197,10 +208,11 @@ impl Progress {
         if !self.reached {
             return unreachable();
         }
-        let lacks = |seen: &Option<Seen>| seen.as_ref().is_none_or(|s| !self.reached_by(s));
-        let all = !self.seen.values().any(lacks);
-        let named = self.seen.iter().filter(|(_, seen)| all || lacks(seen));
-        let words: Vec<_> = named.map(|(name, _)| self.describe_one(name, clock)).collect();
+        let mut named: Vec<&String> = self.lacking().collect();
+        if named.is_empty() {
+            named.extend(self.seen.keys());
+        }
+        let words: Vec<_> = named.iter().map(|name| self.describe_one(name, clock)).collect();
         match self.away {
             true => format!("{}; before that: {}", unreachable(), words.join("; ")),
             false => words.join("; "),

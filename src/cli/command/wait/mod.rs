@@ -6,24 +6,29 @@ use std::io;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+use bellwether_client::proto::OfApplication;
 use bellwether_client::{Client, Event, Watch};
 use clap::ValueEnum;
 use jiff::Timestamp;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cli::command::wait::goal::{Goal, Progress, Standing};
-use crate::cli::context::{Context, say, terminal_width};
+use crate::cli::context::{Context, say, say_lines, terminal_width};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::level::LevelWord;
 use crate::cli::outage::Outage;
-use crate::cli::render::one_line;
+use crate::cli::parallel::{each, unless_gone};
 use crate::cli::render::text::fit;
+use crate::cli::render::{Screen, one_line};
 use crate::cli::target::Target;
-use crate::cli::{level, span, suggest};
-use crate::proto::v1::{Level, WatchApplicationsRequest};
+use crate::cli::{level, render, span, suggest};
+use crate::proto::v1::{ExplainApplicationRequest, Level, WatchApplicationsRequest};
 
 /// Redraw interval: the line on a terminal shows seconds.
 const REDRAW: Duration = Duration::from_secs(1);
+
+/// How long a wait that gives up waits for the reasons.
+const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
 /// Wait until applications are at a level; they need not exist yet
 #[derive(clap::Args)]
@@ -118,6 +123,7 @@ impl Wait {
             let now = Instant::now();
             let standing = self.progress.standing(now);
             if let Some(exit) = self.ended(&standing, now) {
+                self.say_what_is_needed(&standing, exit).await;
                 return Ok(exit);
             }
             self.line.draw(&self.describe(now));
@@ -172,6 +178,32 @@ impl Wait {
             if let Some(meant) = suggest::among(&name, names) {
                 self.line.note(&format!("{name} not there yet{meant}"));
             }
+        }
+    }
+
+    /// Says what the applications need that the wait still lacked, down to the first causes; nothing
+    /// without an answer.
+    async fn say_what_is_needed(&self, standing: &Standing, exit: Exit) {
+        let names: Vec<String> = match (standing, exit) {
+            (Standing::Unmet(name), _) => vec![name.clone()],
+            (_, Exit::TimedOut) if !self.progress.is_away() => {
+                self.progress.lacking().cloned().collect()
+            }
+            _ => return,
+        };
+        let is_one = names.len() == 1;
+        let explain = async |name: String| {
+            let request = ExplainApplicationRequest {
+                page_size: 1,
+                ..OfApplication::of_application(&self.namespace, &name)
+            };
+            let why = unless_gone(self.client.call(request).await)?;
+            Ok(why.map(|why| (name, render::causes::render(&why, Timestamp::now(), Screen::PLAIN))))
+        };
+        let Ok(Ok(explained)) = timeout(ANSWER_WAIT, each(names, explain)).await else { return };
+        for (name, causes) in explained.iter().filter(|(_, causes)| !causes.is_empty()) {
+            let title = if is_one { String::new() } else { format!("{name}:\n") };
+            say_lines(&format!("{title}{}", causes.trim_end()));
         }
     }
 
