@@ -76,6 +76,7 @@ const RUNS: &[Run] = &[
     Run { row: 16, line: "json", quick: "--in-flight 8" },
     Run { row: 17, line: "active", quick: "--applications 1000" },
     Run { row: 18, line: "events", quick: "--watchers 200" },
+    Run { row: 19, line: "blockers", quick: "--applications 200 --calls 4" },
 ];
 
 /// A row that takes longer counts as stuck.

@@ -20,6 +20,7 @@
 pub mod abuse;
 pub mod active;
 pub mod all;
+pub mod blockers;
 pub mod both_ways;
 pub mod campaign;
 pub mod candidacy;
@@ -116,6 +117,8 @@ pub enum BenchCommand {
     Written(written::Written),
     /// Cost of a report in an application of many statuses, beside one of few
     Growth(growth::Growth),
+    /// Time of a list of what blocks, in fleets of applications that need each other
+    Blockers(blockers::Blockers),
     /// Cost of a commit with many active applications, beside few
     Active(active::Active),
     /// Time until a server with a million statuses answers, after it was killed
@@ -240,6 +243,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Following(following) => following::run(following).await,
             BenchCommand::Watchers(watchers) => watchers::run(watchers).await,
             BenchCommand::Written(written) => written::run(written).await,
+            BenchCommand::Blockers(blockers) => blockers::run(blockers).await,
             BenchCommand::Growth(growth) => growth::run(growth).await,
             BenchCommand::Active(active) => active::run(active).await,
             BenchCommand::Start(start) => start::run(start).await,

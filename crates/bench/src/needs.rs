@@ -28,12 +28,8 @@ pub fn fleet(applications: usize, needs: usize) -> Hub {
     let epoch = Epoch { store_id: 1, losses: 0 };
     let hub = Hub::new(epoch, 1, false, Limits::default());
     for number in 0..applications {
-        let is_cause = number.is_multiple_of(CAUSES_EVERY);
-        let level = if is_cause { Level::Blocked } else { Level::Waiting };
-        // Towards smaller numbers, so that chains end.
-        let needed = (0..needs).map(|n| (number * (n + 3) / (n + 5)).saturating_sub(n + 1));
-        let needs = needed.filter(|_| !is_cause).map(|to| StatedNeed {
-            need: Need::application(name(to), Vec::new()),
+        let needs = needed(number, needs).into_iter().map(|to| StatedNeed {
+            need: Need::application(app(to), Vec::new()),
             stated_by: StatedBy {
                 unit: UnitName::application(),
                 component: PartName::default(),
@@ -45,12 +41,13 @@ pub fn fleet(applications: usize, needs: usize) -> Hub {
         });
         let needs: Vec<StatedNeed> = needs.collect();
         let needs = (!needs.is_empty()).then(|| Arc::new(StatedNeeds { needs, rest_count: 0 }));
+        let level = if needs.is_some() { Level::Waiting } else { Level::Blocked };
         let summary = Arc::new(Summary { level, ..Summary::default() });
         let head = Head { revision: Revision(1), summary, needs, ..Head::default() };
         hub.on_change(&Change {
             bucket: Bucket::default(),
             position: Position(number as u64 + 1),
-            app: name(number),
+            app: app(number),
             head: Arc::new(head),
             transition: None,
         });
@@ -58,6 +55,19 @@ pub fn fleet(applications: usize, needs: usize) -> Hub {
     hub
 }
 
-fn name(number: usize) -> AppName {
-    AppName::new("prod", &format!("app-{number:06}")).expect("is a name")
+/// Returns the name of an application.
+pub fn name(number: usize) -> String {
+    format!("app-{number:06}")
+}
+
+/// Returns the numbers of the applications that one needs: smaller ones, so that chains end, spread
+/// over the whole fleet. A first cause needs none.
+pub fn needed(number: usize, needs: usize) -> Vec<usize> {
+    let is_cause = number.is_multiple_of(CAUSES_EVERY);
+    let needed = (0..needs).map(|n| (number * (n + 3) / (n + 5)).saturating_sub(n + 1));
+    needed.filter(|to| !is_cause && *to != number).collect()
+}
+
+fn app(number: usize) -> AppName {
+    AppName::new("prod", &name(number)).expect("is a name")
 }

@@ -311,6 +311,15 @@ fn growth_of_an_application() {
     assert!(positive(&explained["ours"]["p99_seconds"]) && positive(&explained["target_seconds"]));
 }
 
+#[test]
+fn lists_of_what_blocks() {
+    let report = measure(&["blockers", "--applications", "200", "--calls", "4"]);
+    let listed = row(&report, "ListBlockers");
+    assert!(positive(&listed["ours"]["p99_seconds"]) && positive(&listed["target_seconds"]));
+    let explained = row(&report, "ExplainApplication");
+    assert!(positive(&explained["ours"]["p99_seconds"]) && positive(&explained["ratio_p99_max"]));
+}
+
 /// Returns the only row whose work contains this text.
 pub fn row<'a>(report: &'a Value, work: &str) -> &'a Value {
     let rows = report["rows"].as_array().unwrap();
