@@ -30,7 +30,7 @@ const LAYERS: &[&[&str]] = &[
 /// The same for the client library.
 const CLIENT_LAYERS: &[&[&str]] = &[
     &["backoff", "handshake", "proto"],
-    &["digest", "error"],
+    &["digest", "error", "need"],
     &["security"],
     &["connection"],
     &["link", "operation", "page"],

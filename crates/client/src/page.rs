@@ -78,8 +78,8 @@ impl Client {
         .await
     }
 
-    /// Returns what keeps the applications of a namespace (`-` for all) from getting well: all pages
-    /// of one evaluation as one.
+    /// Returns what keeps the applications of a namespace (`-` for all) from getting well: all
+    /// pages of one evaluation as one.
     ///
     /// # Errors
     /// The error of the server or the transport.
