@@ -24,6 +24,7 @@ REFUSED = [
     ("quota cpu of prod", r"or outside\('quota cpu of prod'\)"),
     ("/dns", "has an empty namespace: write NAME"),
     ("infra/", "names no application"),
+    ("postgresql/0", "is a unit: an application is needed as a whole, postgresql"),
     ("a/b/dns", "names no application"),
     ("-dns", "names no application"),
     ("größe", "names no application"),
@@ -90,6 +91,8 @@ class Texts(unittest.TestCase):
         whole = {"namespace": "", "application": "dns", "levels": []}
         self.assertEqual(needs([{"application": whole, "outside": ""}]), [need("dns")])
         self.assertEqual(needs([{"application": None, "outside": "quota"}]), [outside("quota")])
+        number = {"application": {"namespace": "a", "application": "0", "levels": ["LEVEL_ERROR"]}}
+        self.assertEqual(needs(number), [number])
 
     def test_a_message_that_is_no_need_is_refused(self):
         for given, kind, words in [

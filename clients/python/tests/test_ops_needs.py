@@ -1,4 +1,4 @@
-"""Needs of a charm: with each status and error, at an older server, and the hook when they are met."""
+"""Needs of a charm: stated with statuses and errors, and the hook that starts when they are met."""
 
 import json
 import os

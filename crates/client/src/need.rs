@@ -21,6 +21,14 @@ pub enum InvalidNeed {
         /// The text.
         text: String,
     },
+    /// A unit, such as `postgresql/0`.
+    #[error("{text:?} is a unit; an application is needed as a whole: {application}")]
+    Unit {
+        /// The text.
+        text: String,
+        /// The application.
+        application: String,
+    },
     /// A level that does not exist.
     #[error(
         "{text:?} has no level {level:?}; use active, waiting, maintenance, blocked, error, \
@@ -62,6 +70,11 @@ impl FromStr for Need {
         };
         let (namespace, application) = path.split_once('/').unwrap_or(("", path));
         let has_namespace = path.contains('/');
+        let is_number = application.chars().all(|c| c.is_ascii_digit());
+        if is_name(namespace) && is_name(application) && is_number {
+            let (text, application) = (text.to_string(), namespace.to_string());
+            return Err(InvalidNeed::Unit { text, application });
+        }
         if !is_name(application) || has_namespace && !is_name(namespace) {
             return Err(InvalidNeed::Name { text: text.to_string() });
         }
@@ -149,6 +162,8 @@ mod tests {
             let refused = text.parse::<Need>().expect_err("is no need").to_string();
             assert!(refused.contains("names no application; write NAME, NAMESPACE/NAME"), "{text}");
         }
+        let unit = "postgresql/0".parse::<Need>().expect_err("is no need").to_string();
+        assert!(unit.ends_with("is needed as a whole: postgresql"), "{unit}");
         for text in ["dns=", "dns=green", "dns=active,", "dns=unspecified"] {
             let refused = text.parse::<Need>().expect_err("is no need").to_string();
             assert!(refused.contains("has no level"), "{text}");

@@ -32,16 +32,11 @@ def need(text: str) -> NeedInput:
     namespace, slash, application = whole.rpartition("/")
     if slash and not namespace:
         raise ValueError("the need {!r} has an empty namespace: write {}".format(text, FORMS))
-    levels = ["LEVEL_" + one.strip().upper() for one in words.split(",")] if equals else []
-    for level in levels:
-        if level[len("LEVEL_") :].lower() not in LEVELS:
-            what = "the need {!r} has a level that does not exist: use {}"
-            raise ValueError(what.format(text, ", ".join(LEVELS)))
-    for one in (application, namespace or "default"):
-        if not _is_name(one):
-            what = "the need {!r} names no application: write {}, or outside({!r})"
-            raise ValueError(what.format(text, FORMS, text))
-    return _of_application(namespace, application, levels)
+    if namespace and application.isdigit():
+        what = "the need {!r} is a unit: an application is needed as a whole, {}"
+        raise ValueError(what.format(text, namespace))
+    levels = [one.strip().upper() for one in words.split(",")] if equals else []
+    return _of_application(text, namespace, application, levels)
 
 
 def outside(words: str) -> NeedInput:
@@ -97,12 +92,23 @@ def _is_name(text: str) -> bool:
     return is_short and text[0] in _FIRST and _LATER.issuperset(text)
 
 
-def _of_application(namespace: str, application: str, levels: Sequence[str]) -> NeedInput:
+def _of_application(
+    text: str, namespace: str, application: str, levels: Sequence[str]
+) -> NeedInput:
+    """Returns the need that a text or a message gives, with the words of its levels."""
+    for level in levels:
+        if level.lower() not in LEVELS:
+            what = "the need {!r} has a level that does not exist: use {}"
+            raise ValueError(what.format(text, ", ".join(LEVELS)))
+    for one in (application, namespace or "default"):
+        if not _is_name(one):
+            what = "the need {!r} names no application: write {}, or outside({!r})"
+            raise ValueError(what.format(text, FORMS, text))
     made: Dict[str, Any] = {"application": application}
     if namespace:
         made["namespace"] = namespace
     if levels:
-        made["levels"] = list(dict.fromkeys(levels))
+        made["levels"] = ["LEVEL_" + level for level in dict.fromkeys(levels)]
     return {"application": made}  # type: ignore[typeddict-item]
 
 
@@ -125,14 +131,9 @@ def _of_message(message: Any) -> NeedInput:
     if not isinstance(application, dict):
         what = "the application of a need is a message, not {!r}: use need({!r})"
         raise TypeError(what.format(application, application))
-    # The text has the same rules.
-    text = str(application.get("application") or "")
-    if application.get("namespace"):
-        text = "{}/{}".format(application["namespace"], text)
-    levels = application.get("levels") or []
-    if levels:
-        text += "=" + ",".join(str(one).replace("LEVEL_", "", 1) for one in levels)
-    return need(text)
+    names = [str(application.get(name) or "") for name in ("namespace", "application")]
+    levels = [str(one).replace("LEVEL_", "", 1) for one in application.get("levels") or []]
+    return _of_application("/".join(filter(None, names)), names[0], names[1], levels)
 
 
 def _identity(made: NeedInput, names: Optional[Mapping[str, str]]) -> Tuple[Any, ...]:
