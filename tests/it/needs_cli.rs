@@ -10,8 +10,8 @@ use crate::server::{Server, eventually};
 
 const ASKS: &str = "juju integrate postgresql s3-integrator";
 
-/// `web` needs `data`, which needs `postgresql`, which asks a person for something. `web` also needs
-/// something outside.
+/// `web` needs `data` and something outside; `data` needs `postgresql`, which asks a person for
+/// something.
 fn chain(server: &Server) {
     let web =
         ["report", "web/0", "--level", "waiting", "-m", "no database yet", "--component", "db"];
@@ -50,11 +50,11 @@ fn why_follows_needs_to_their_first_causes() {
     let expected = "  because  quota cpu of prod (0s): outside of Bellwether  \
          (not web alone, which needs postgresql too)\n  \
          because  data is waiting: no primary\n             \
-         postgresql is blocked (0s), needed at active or maintenance: no backup target\n             \
-         -> action: juju integrate postgresql s3-integrator  \
+         postgresql is blocked (0s), needed at active or maintenance: no backup target\n\
+         \u{20}            -> action: juju integrate postgresql s3-integrator  \
          (frees 1; not web alone, which needs quota cpu of prod too)\n";
     assert!(why.contains(expected), "{why}\nhas not\n{expected}");
-    let rule = why.find("rule: highest level").expect("a rule");
+    let rule = why.find("rule: ").expect("a rule");
     assert!(rule < why.find("because").expect("a cause"), "{why}");
     let why = json(&server, &["why", "web", "-o", "json"]);
     let causes = why["causes"].as_array().unwrap();
@@ -241,8 +241,8 @@ async fn two_that_wait_for_each_other_are_a_deadlock() {
     assert!(why.contains(closes), "{why}");
     report("main/0", "Waiting for data node...", "disk");
     ok(&server, &["report", "disk/0", "--level", "active"]);
-    let said = says(&server, &["blockers"], "nothing blocks an application").await;
-    assert_eq!(said.code, Some(0), "{}", said.out);
+    let said = says(&server, &["blockers"], "1 cause heals itself").await;
+    assert_eq!((said.code, said.out.as_str()), (Some(0), ""));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -276,7 +276,7 @@ unit = "*"
 "#;
 
 #[test]
-fn what_the_caller_may_not_read_has_a_name_alone() {
+fn an_application_that_the_caller_may_not_read_has_a_name_alone() {
     let tokens = TokenFile::new();
     let files = ["reader", "root"].map(|id| tokens.create(id, "1h"));
     let server = tokens.serve(ROLES);

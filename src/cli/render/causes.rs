@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cause_frees_is_said_exactly() {
+    fn a_cause_says_exactly_what_it_frees() {
         let with = |count, this, others: &[&str]| {
             let cause = mk_cause(1, "db", CauseState::Failed, Level::Error, "");
             let mut causes = vec![Cause { frees_count: count, frees_this: this, ..cause }];
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_line_is_counted() {
+    fn causes_without_a_line_are_counted() {
         let mut why = mk_why(mk_two_causes());
         why.causes_rest_count = 5;
         if let Some(application) = &mut why.application {

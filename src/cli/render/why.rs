@@ -262,7 +262,7 @@ api is blocked since 12:41:02Z (4m)
     }
 
     #[test]
-    fn what_it_needs_follows_the_rule() {
+    fn the_needs_follow_the_rule() {
         let needed = ApplicationNeed { application: "db".into(), ..ApplicationNeed::default() };
         let cause = Cause {
             depth: 1,

@@ -225,8 +225,8 @@ impl Attendant {
             }
             Event::Missed { count } => {
                 say(&format!(
-                    "{count} events were lost; the server repeats requests to retry, callbacks and met \
-                     needs"
+                    "{count} events were lost; the server repeats requests to retry, callbacks and \
+                     met needs"
                 ));
             }
             _ => {}

@@ -181,8 +181,8 @@ impl Wait {
         }
     }
 
-    /// Says what the applications need that the wait still lacked, down to the first causes; nothing
-    /// without an answer.
+    /// Says what the applications need that the wait lacked, down to the first causes. Without
+    /// an answer it says nothing.
     async fn say_what_is_needed(&self, standing: &Standing, exit: Exit) {
         let names: Vec<String> = match (standing, exit) {
             (Standing::Unmet(name), _) => vec![name.clone()],
