@@ -41,24 +41,18 @@ pub fn parse(text: &str) -> Option<Level> {
     LevelWord::from_str(text, false).ok().map(Level::from)
 }
 
-/// Returns the level of a word.
-///
-/// # Errors
-/// A sentence with the words that exist.
-pub fn named(text: &str) -> Result<Level, String> {
-    let wrong = || format!("`{text}` is no level: write one of {}", words().join(", "));
-    parse(text).ok_or_else(wrong)
-}
-
 /// Writes a word in JSON as proto JSON names the level: `blocked` as `LEVEL_BLOCKED`. A text that
 /// may be such a name, and any other value, stays as it is.
 ///
 /// # Errors
-/// Those of [`named`].
+/// A sentence with the words that exist.
 pub fn with_name(value: &mut Value) -> anyhow::Result<()> {
     match value {
         Value::String(word) if is_word(word) => {
-            *word = named(word).map_err(anyhow::Error::msg)?.as_str_name().to_string();
+            let Some(level) = parse(word) else {
+                anyhow::bail!("`{word}` is no level: write one of {}", words().join(", "));
+            };
+            *word = level.as_str_name().to_string();
         }
         _ => {}
     }

@@ -1,12 +1,11 @@
 //! What a status needs, as people write it: `postgresql`, `infra/dns=active,waiting`, or words for
 //! something outside.
 
+use bellwether_client::InvalidNeed;
 use serde_json::Value;
 
 use crate::cli::{json, level};
-use crate::domain::name::AppName;
-use crate::proto::v1::need::Object;
-use crate::proto::v1::{ApplicationNeed, Level, Need, StatusReport};
+use crate::proto::v1::{Level, Need, StatusReport};
 
 /// What a status needs.
 #[derive(Debug, clap::Args)]
@@ -39,48 +38,30 @@ impl NeedArgs {
     }
 }
 
-/// Parses `postgresql`, `infra/dns` or `dns=active,waiting`.
+/// Reads `postgresql`, `infra/dns` or `dns=active,waiting`.
 ///
 /// # Errors
 /// A sentence with the accepted form.
 fn application(text: &str) -> Result<Need, String> {
-    let (name, words) = match text.split_once('=') {
-        Some((name, words)) => (name, Some(words)),
-        None => (text, None),
-    };
-    let levels = words.map_or(Ok(Vec::new()), |words| levels(text, name, words))?;
-    let (namespace, application) = name.split_once('/').unwrap_or(("", name));
-    let is_number = !application.is_empty() && application.chars().all(|c| c.is_ascii_digit());
-    if !namespace.is_empty() && is_number {
-        return Err(format!(
-            "`{name}` is a unit; an application is needed as a whole: {namespace}"
-        ));
+    let name = text.split('=').next().unwrap_or(text);
+    if let Some((application, number)) = name.split_once('/')
+        && !application.is_empty()
+        && !number.is_empty()
+        && number.chars().all(|c| c.is_ascii_digit())
+    {
+        let text = format!("`{name}` is a unit; an application is needed as a whole");
+        return Err(format!("{text}: {application}"));
     }
-    if name.starts_with('/') {
-        return Err(format!("`{name}` has no namespace: write NAME, or NAMESPACE/NAME"));
-    }
-    AppName::new(namespace, application).map_err(|(part, error)| {
-        format!(
-            "the {part} of `{name}` {error}: write NAME, NAMESPACE/NAME or NAME=LEVEL,LEVEL; \
-             --needs-outside takes words"
-        )
-    })?;
-    let (namespace, application) = (namespace.to_string(), application.to_string());
-    let needed = ApplicationNeed { namespace, application, levels };
-    Ok(Need { object: Some(Object::Application(needed)) })
-}
-
-fn levels(text: &str, name: &str, words: &str) -> Result<Vec<i32>, String> {
-    if words.is_empty() {
-        return Err(format!("`{text}` names no level: write {name}, or {name}=active,waiting"));
-    }
-    words.split(',').map(|word| level::named(word).map(i32::from)).collect()
+    text.parse().map_err(|error: InvalidNeed| match error {
+        InvalidNeed::Name { .. } => format!("{error} (--needs-outside)"),
+        other => other.to_string(),
+    })
 }
 
 fn outside(words: &str) -> Result<Need, String> {
     match words.trim() {
         "" => Err("say in words what is needed, as: quota cpu of prod".to_string()),
-        _ => Ok(Need { object: Some(Object::Outside(words.to_string())) }),
+        _ => Ok(Need::outside(words)),
     }
 }
 
@@ -116,42 +97,16 @@ fn with_name(need: &mut Value) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn shown(need: &Need) -> (&str, &str, Vec<&'static str>) {
-        match need.object.as_ref().expect("an object") {
-            Object::Application(needed) => {
-                let levels = needed.levels.iter().map(|level| level::word(*level)).collect();
-                (&needed.namespace, &needed.application, levels)
-            }
-            Object::Outside(words) => ("(outside)", words, Vec::new()),
-        }
-    }
-
-    #[test]
-    fn an_application_is_named_with_its_namespace_and_levels() {
-        for (text, expected) in [
-            ("postgresql", ("", "postgresql", vec![])),
-            ("infra/dns", ("infra", "dns", vec![])),
-            ("dns=active", ("", "dns", vec!["active"])),
-            ("infra/dns=active,waiting", ("infra", "dns", vec!["active", "waiting"])),
-        ] {
-            let need = application(text).expect("a need");
-            assert_eq!(shown(&need), expected, "{text}");
-        }
-    }
-
     #[test]
     fn other_texts_are_refused_with_what_to_write() {
         for (text, cause) in [
-            ("", "write NAME, NAMESPACE/NAME"),
-            ("quota cpu of prod", "--needs-outside takes words"),
-            ("/dns", "has no namespace: write NAME, or NAMESPACE/NAME"),
-            ("infra/", "the application of `infra/` is empty"),
+            ("", "write NAME, NAMESPACE/NAME or NAME=LEVEL,LEVEL"),
+            ("quota cpu of prod", "a need outside (--needs-outside)"),
+            ("infra/", "names no application"),
             ("db/0", "`db/0` is a unit; an application is needed as a whole: db"),
-            ("a/b/c", "the application of `a/b/c` has '/' at byte 1"),
-            ("dns=", "`dns=` names no level: write dns, or dns=active,waiting"),
-            ("dns=up", "`up` is no level: write one of error, blocked"),
-            ("dns=active,", "`` is no level"),
-            ("=active", "write NAME"),
+            ("db/0=active", "`db/0` is a unit"),
+            ("dns=", "has no level"),
+            ("dns=up", "has no level \"up\"; use active, "),
         ] {
             let refused = application(text).expect_err(text);
             assert!(refused.contains(cause), "{text}: {refused}");
@@ -169,12 +124,8 @@ mod tests {
         with_names(&mut given).expect("needs");
         let status = serde_json::json!({ "level": "LEVEL_WAITING", "needs": given });
         let status: StatusReport = json::to_message(status, "StatusReport").expect("a status");
-        let expected = [
-            ("infra", "dns", vec!["active", "waiting"]),
-            ("", "db", vec!["waiting", "active"]),
-            ("(outside)", "quota cpu of prod", vec![]),
-        ];
-        assert_eq!(status.needs.iter().map(shown).collect::<Vec<_>>(), expected);
+        let texts: Vec<String> = status.needs.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["infra/dns=active,waiting", "db=waiting,active", "quota cpu of prod"]);
         for (text, cause) in [
             (r#""db""#, "write a list"),
             (r#"["ok", "db/0"]"#, "needs[1]: `db/0` is a unit"),

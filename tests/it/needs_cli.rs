@@ -172,8 +172,8 @@ fn a_wrong_need_is_refused_with_what_to_write() {
     let server = Server::ephemeral();
     for (flag, value, expected) in [
         ("--needs", "db/0", "`db/0` is a unit; an application is needed as a whole: db"),
-        ("--needs", "db=up", "`up` is no level: write one of error, blocked"),
-        ("--needs", "quota cpu", "--needs-outside takes words"),
+        ("--needs", "db=up", "has no level \"up\"; use active"),
+        ("--needs", "quota cpu", "write NAME, NAMESPACE/NAME or NAME=LEVEL,LEVEL"),
         ("--needs", "web", "--needs is the application itself"),
         ("--needs-outside", "", "say in words what is needed"),
         ("--needs-outside", "a\nb", "--needs-outside "),

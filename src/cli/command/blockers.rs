@@ -13,8 +13,7 @@ use crate::cli::render::blockers::{View, render};
 use crate::cli::render::need;
 use crate::proto::v1::need::Object;
 use crate::proto::v1::{
-    Application, ApplicationNeed, Blocker, CauseState, GetApplicationRequest, ListBlockersRequest,
-    ListBlockersResponse, Need,
+    Application, ApplicationNeed, Blocker, CauseState, GetApplicationRequest, Need,
 };
 use crate::service::severity::Silence;
 
@@ -28,14 +27,11 @@ pub struct Args {
     all_namespaces: bool,
 }
 
-/// The largest page of a server.
-const PAGE_SIZE: i32 = 1_000;
-
 /// Asks the server and prints the causes.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let home = (!args.all_namespaces).then(|| context.namespace());
     let client = context.connect().await?;
-    let list = all(client, home.as_deref().unwrap_or("-")).await?;
+    let list = client.list_blockers(home.as_deref().unwrap_or("-")).await?;
     let silent = match context.output.is_structured() {
         true => HashMap::new(),
         false => silences(client, &list.blockers).await?,
@@ -49,25 +45,6 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         print(&render(&list, &View { home, silent, now: Timestamp::now(), screen: screen() }))
     })?;
     Ok(if list.blockers.is_empty() { Exit::Ok } else { Exit::Blocked })
-}
-
-/// Returns the causes of all pages as one answer.
-async fn all(client: &Client, namespace: &str) -> Result<ListBlockersResponse, Error> {
-    let mut list = ListBlockersResponse::default();
-    loop {
-        let request = ListBlockersRequest {
-            namespace: namespace.to_string(),
-            page_size: PAGE_SIZE,
-            page_token: std::mem::take(&mut list.next_page_token),
-        };
-        let page = client.call(request).await?;
-        list.blockers.extend(page.blockers);
-        list.self_healing_count = page.self_healing_count;
-        list.next_page_token = page.next_page_token;
-        if list.next_page_token.is_empty() {
-            return Ok(list);
-        }
-    }
 }
 
 /// Returns `2 of 3 units lost` for each application with silent units that is a cause, by its full
