@@ -43,15 +43,6 @@ impl NeedArgs {
 /// # Errors
 /// A sentence with the accepted form.
 fn application(text: &str) -> Result<Need, String> {
-    let name = text.split('=').next().unwrap_or(text);
-    if let Some((application, number)) = name.split_once('/')
-        && !application.is_empty()
-        && !number.is_empty()
-        && number.chars().all(|c| c.is_ascii_digit())
-    {
-        let text = format!("`{name}` is a unit; an application is needed as a whole");
-        return Err(format!("{text}: {application}"));
-    }
     text.parse().map_err(|error: InvalidNeed| match error {
         InvalidNeed::Name { .. } => format!("{error} (--needs-outside)"),
         other => other.to_string(),
@@ -103,8 +94,8 @@ mod tests {
             ("", "write NAME, NAMESPACE/NAME or NAME=LEVEL,LEVEL"),
             ("quota cpu of prod", "a need outside (--needs-outside)"),
             ("infra/", "names no application"),
-            ("db/0", "`db/0` is a unit; an application is needed as a whole: db"),
-            ("db/0=active", "`db/0` is a unit"),
+            ("db/0", "is a unit; an application is needed as a whole: db"),
+            ("db/0=active", "is a unit"),
             ("dns=", "has no level"),
             ("dns=up", "has no level \"up\"; use active, "),
         ] {
@@ -128,7 +119,7 @@ mod tests {
         assert_eq!(texts, ["infra/dns=active,waiting", "db=waiting,active", "quota cpu of prod"]);
         for (text, cause) in [
             (r#""db""#, "write a list"),
-            (r#"["ok", "db/0"]"#, "needs[1]: `db/0` is a unit"),
+            (r#"["ok", "db/0"]"#, "needs[1]: \"db/0\" is a unit"),
             (r#"[{"application": {"levels": ["up"]}}]"#, "needs[0]: `up` is no level"),
         ] {
             let mut given: Value = serde_json::from_str(text).expect("JSON");

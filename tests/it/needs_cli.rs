@@ -171,7 +171,7 @@ fn sets_and_errors_state_needs() {
 fn a_wrong_need_is_refused_with_what_to_write() {
     let server = Server::ephemeral();
     for (flag, value, expected) in [
-        ("--needs", "db/0", "`db/0` is a unit; an application is needed as a whole: db"),
+        ("--needs", "db/0", "is a unit; an application is needed as a whole: db"),
         ("--needs", "db=up", "has no level \"up\"; use active"),
         ("--needs", "quota cpu", "write NAME, NAMESPACE/NAME or NAME=LEVEL,LEVEL"),
         ("--needs", "web", "--needs is the application itself"),
