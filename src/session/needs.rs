@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -39,6 +40,12 @@ const MET_FOR: Duration = Duration::from_secs(1);
 
 /// The longest wait for a state that the store has announced; the task tries again after it.
 const READ_MAX: Duration = Duration::from_secs(1);
+
+/// Pause after a read that failed.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// States that are read at once.
+const READS_MAX: usize = 64;
 
 /// The sessions that wait for other applications.
 pub(super) struct Ringer {
@@ -112,6 +119,12 @@ impl Ringer {
         self.news.notify_one();
     }
 
+    /// Like [`mark`](Ringer::mark), after a read that failed: an immediate retry would fail again.
+    /// A newer mark stays.
+    fn mark_again(&self, entry: &Arc<Entry>, revision: Revision) {
+        self.locked().marks.entry(entry.session).or_insert_with(|| (entry.clone(), revision));
+    }
+
     /// Returns whether a session waits for other applications.
     fn waits(&self, session: SessionId) -> bool {
         let state = self.locked();
@@ -155,8 +168,11 @@ impl Ringer {
         needed.is_empty() && waiting.is_empty() && marks.is_empty() && due.is_empty()
     }
 
+    /// Returns when there is something to do although nothing changes.
     fn next_due(&self) -> Option<Instant> {
-        self.locked().due.first().map(|(at, _)| *at)
+        let state = self.locked();
+        let retry = (!state.marks.is_empty()).then(|| Instant::now() + RETRY_AFTER);
+        state.due.first().map(|(at, _)| *at).into_iter().chain(retry).min()
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -278,25 +294,31 @@ impl Inner {
         }
     }
 
-    /// Reads the needs of marked sessions again.
+    /// Reads the needs of marked sessions again, several at once: a read may wait for the store.
     async fn read_marked(&self) {
         let marks = std::mem::take(&mut self.ringer.locked().marks);
-        for (session, (entry, revision)) in marks {
-            let read = |state: &AppState| needs_of(state, entry.unit());
-            let read = self.aggregator.read(&entry.app, revision, read);
-            let is_open = || self.table.holds(&entry.app, entry.unit(), session);
-            match tokio::time::timeout(READ_MAX, read).await {
-                Ok(Ok(needs)) if is_open() => {
-                    self.ringer.set_needs(&entry, needs);
-                    // The session may have ended meanwhile, and was forgotten before.
-                    if !is_open() {
-                        self.ringer.forget(session);
-                    }
-                }
-                Ok(Ok(_)) => {}
-                Ok(Err(_)) | Err(_) if is_open() => self.ringer.mark(&entry, revision),
-                Ok(Err(_)) | Err(_) => {}
-            }
+        stream::iter(marks.into_values())
+            .for_each_concurrent(READS_MAX, async |(entry, revision)| {
+                self.read_needs(&entry, revision).await;
+            })
+            .await;
+    }
+
+    /// Reads the needs of the unit of a session, at this revision or later.
+    async fn read_needs(&self, entry: &Arc<Entry>, revision: Revision) {
+        let is_open = || self.table.holds(&entry.app, entry.unit(), entry.session);
+        if !is_open() {
+            return;
+        }
+        let read = |state: &AppState| needs_of(state, entry.unit());
+        let read = self.aggregator.read(&entry.app, revision, read);
+        match tokio::time::timeout(READ_MAX, read).await {
+            Ok(Ok(needs)) => self.ringer.set_needs(entry, needs),
+            Ok(Err(_)) | Err(_) => self.ringer.mark_again(entry, revision),
+        }
+        // The session may have ended meanwhile, and was forgotten before.
+        if !is_open() {
+            self.ringer.forget(entry.session);
         }
     }
 }
@@ -316,7 +338,9 @@ pub(super) async fn run(inner: Arc<Inner>) {
             () = due => {}
             () = inner.stopped.cancelled() => return,
         }
-        inner.read_marked().await;
+        if inner.stopped.run_until_cancelled(inner.read_marked()).await.is_none() {
+            return;
+        }
         inner.ringer.ring();
     }
 }
