@@ -128,7 +128,9 @@ impl Blockers {
                 (self.kept.lock().await.number(reader, evaluation, listing), 0)
             }
         };
-        let rows = listed.evaluation.page(&listed.listing, first, page.size + 1);
+        let (of, count_max) = (listed.clone(), page.size + 1);
+        let rows = move || of.evaluation.page(&of.listing, first, count_max);
+        let rows = offload.run(OffloadedWork::Blockers, rows).await;
         let rows = rows.iter().enumerate();
         let rows = rows.map(|(n, row)| ((listed.id, first + n + 1), convert::blocker(row)));
         let (blockers, next_page_token) = page.fill(rows);

@@ -2,7 +2,7 @@
 //! and which applications get well with each.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::MayRead;
@@ -76,6 +76,30 @@ pub struct Blocker {
     pub freed: Vec<AppName>,
     /// The first applications that state the need, for an object without a state.
     pub named_by: Vec<AppName>,
+}
+
+/// The first names of many.
+#[derive(Default)]
+struct First<'e>(BTreeSet<&'e AppName>);
+
+impl<'e> First<'e> {
+    fn extend(&mut self, name: Option<&'e AppName>) {
+        self.0.extend(name);
+        if NAMED_MAX < self.0.len() {
+            self.0.pop_last();
+        }
+    }
+
+    fn names(self) -> Vec<AppName> {
+        self.0.into_iter().cloned().collect()
+    }
+}
+
+/// The place of each cause among some rows.
+type Places = HashMap<Root, usize, foldhash::fast::RandomState>;
+
+fn places(rows: &[Row]) -> Places {
+    rows.iter().enumerate().map(|(place, row)| (row.root, place)).collect()
 }
 
 /// 256 causes are counted in one pass over the graph.
@@ -152,7 +176,7 @@ impl Evaluation {
         if ORDERED_MAX <= first + rows.len() {
             self.count_blocked(&mut rows, listing.namespace.as_deref());
         }
-        rows.iter().map(|row| self.blocker(row, listing.namespace.as_deref())).collect()
+        self.blockers(&rows, listing.namespace.as_deref())
     }
 
     /// Returns every cause, also those that may end without help.
@@ -164,10 +188,18 @@ impl Evaluation {
             .map(|root| Row { root, frees: self.frees[root as usize], blocks: 0, since })
             .collect();
         self.count_blocked(&mut rows, None);
-        rows.iter().map(|row| self.blocker(row, None)).collect()
+        self.blockers(&rows, None)
     }
 
-    fn blocker(&self, row: &Row, namespace: Option<&str>) -> Blocker {
+    /// Returns rows with their texts and names. The names of all rows take one pass together.
+    fn blockers(&self, rows: &[Row], namespace: Option<&str>) -> Vec<Blocker> {
+        let freed = self.freed(rows, namespace);
+        let named_by = self.named_by(rows);
+        let rows = rows.iter().zip(freed).zip(named_by);
+        rows.map(|((row, freed), named_by)| self.blocker(row, freed, named_by)).collect()
+    }
+
+    fn blocker(&self, row: &Row, freed: First<'_>, named_by: First<'_>) -> Blocker {
         let cause = &self.roots.causes[row.root as usize];
         let objects = cause.objects.iter().map(|node| &self.graph.objects[*node as usize]);
         let mut heads = objects.clone().filter_map(Object::head);
@@ -184,11 +216,8 @@ impl Evaluation {
             since: row.since,
             frees: row.frees,
             blocks: row.blocks,
-            freed: self.freed(row.root, namespace),
-            named_by: match shown {
-                Some(_) => Vec::new(),
-                None => self.named_by(&cause.objects),
-            },
+            freed: freed.names(),
+            named_by: named_by.names(),
         }
     }
 
@@ -229,24 +258,42 @@ impl Evaluation {
         frees
     }
 
-    /// Returns the first applications that a cause frees.
-    fn freed(&self, root: Root, namespace: Option<&str>) -> Vec<AppName> {
-        let freed = self.nodes().filter(|node| self.freed_alone(*node, namespace) == Some(root));
-        self.first_names(freed)
+    /// Returns the first applications that each of some causes frees.
+    fn freed(&self, rows: &[Row], namespace: Option<&str>) -> Vec<First<'_>> {
+        let places = places(rows);
+        let mut freed: Vec<First<'_>> = rows.iter().map(|_| First::default()).collect();
+        for node in self.nodes() {
+            let root = self.freed_alone(node, namespace);
+            if let Some(place) = root.and_then(|root| places.get(&root)) {
+                freed[*place].extend(self.graph.objects[node as usize].app());
+            }
+        }
+        freed
     }
 
-    /// Returns the first applications that state a need of one of these objects.
-    fn named_by(&self, objects: &[Node]) -> Vec<AppName> {
-        let states = |node: &Node| self.graph.edges(*node).iter().any(|e| objects.contains(&e.to));
-        self.first_names(self.nodes().filter(states))
-    }
-
-    fn first_names(&self, nodes: impl Iterator<Item = Node>) -> Vec<AppName> {
-        let mut names: Vec<AppName> =
-            nodes.filter_map(|node| self.graph.objects[node as usize].app().cloned()).collect();
-        names.sort();
-        names.truncate(NAMED_MAX);
-        names
+    /// Returns the first applications that state a need of each of some causes, if none of its
+    /// objects has a state.
+    fn named_by(&self, rows: &[Row]) -> Vec<First<'_>> {
+        let mut named: Vec<First<'_>> = rows.iter().map(|_| First::default()).collect();
+        let mut wanted: HashMap<Node, usize, foldhash::fast::RandomState> = HashMap::default();
+        for (place, row) in rows.iter().enumerate() {
+            let objects = &self.roots.causes[row.root as usize].objects;
+            let has_state = |node: &Node| self.graph.objects[*node as usize].head().is_some();
+            if !objects.iter().any(has_state) {
+                wanted.extend(objects.iter().map(|node| (*node, place)));
+            }
+        }
+        if wanted.is_empty() {
+            return named;
+        }
+        for node in self.nodes() {
+            for edge in self.graph.edges(node) {
+                if let Some(place) = wanted.get(&edge.to) {
+                    named[*place].extend(self.graph.objects[node as usize].app());
+                }
+            }
+        }
+        named
     }
 
     /// Returns for each cause whether an application of the namespace is it, or leads to it.
@@ -305,8 +352,7 @@ impl Evaluation {
         let counted: Vec<Node> =
             self.nodes().filter(|node| self.counts(*node, namespace)).collect();
         for rows in rows.chunks_mut(MASK_BITS) {
-            let places: HashMap<Root, usize, foldhash::fast::RandomState> =
-                rows.iter().enumerate().map(|(place, row)| (row.root, place)).collect();
+            let places = places(rows);
             rows.iter_mut().for_each(|row| row.blocks = 0);
             let masks = self.masks(&places);
             for node in &counted {
