@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use crate::domain::app::Head;
+use crate::domain::met::is_silent;
 use crate::domain::name::AppName;
-use crate::domain::policy::LostUnits;
 use crate::domain::severity::is_doubtful;
 use crate::proto::health::health_check_response::ServingStatus;
 use crate::proto::health::health_server::Health;
@@ -55,13 +55,9 @@ impl Handlers {
 /// Returns SERVING if the level is one of the application's serving levels, and no silent unit
 /// makes it doubtful.
 fn serving(head: &Head) -> ServingStatus {
-    let (level, totals) = (head.summary.level, &head.summary.totals);
-    let lost = match head.config.lost_units {
-        LostUnits::Ignore => 0,
-        LostUnits::Waiting | LostUnits::Blocked => totals.lost_units,
-    };
-    let silent = totals.stale_units + totals.uncertain_units + lost;
-    serving_if(head.config.serving_levels.contains(&level) && !is_doubtful(level, 0 < silent))
+    let level = head.summary.level;
+    let is_silent = is_silent(head);
+    serving_if(head.config.serving_levels.contains(&level) && !is_doubtful(level, is_silent))
 }
 
 fn serving_if(is_serving: bool) -> ServingStatus {
