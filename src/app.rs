@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -261,8 +261,14 @@ fn follow_blockers(
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
             let (seen, now) = (hub.clone(), store.now());
-            let counted = tokio::task::spawn_blocking(move || seen.count_causes(now));
-            metrics.blockers(counted.await.ok().flatten());
+            let counted = tokio::task::spawn_blocking(move || {
+                let begun = Instant::now();
+                (seen.count_causes(now), begun.elapsed())
+            });
+            if let Ok((counts, time)) = counted.await {
+                metrics.blockers(counts);
+                metrics.blockers_evaluated(time);
+            }
             tokio::time::sleep(BLOCKERS_INTERVAL).await;
         }
     }))

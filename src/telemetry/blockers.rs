@@ -29,8 +29,7 @@ impl BlockerGauges {
         meter
             .u64_observable_gauge("bellwether.blockers")
             .with_description(
-                "First causes that keep applications from getting well and do not end by \
-                 themselves, by state. A deadlock counts once.",
+                "What keeps applications from getting well, by state of the first cause.",
             )
             .with_callback(move |observer| {
                 let counts = *lock(&read);

@@ -1,4 +1,5 @@
-//! What applications have, and who leads them: counted by the server, read at each collection.
+//! The numbers of applications, units, statuses, errors and leaders. The server supplies them at each
+//! collection.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;

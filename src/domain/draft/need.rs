@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::domain::draft::Draft;
-use crate::domain::model::need::Needs;
 use crate::domain::model::stated::StatedNeeds;
 use crate::domain::model::stated::index::{Needy, RecordKey};
-use crate::domain::model::stating::{fault_states, status_states};
 
 impl Draft<'_> {
     /// Returns what the contributions need after the draft. Costs nothing where no record has
@@ -40,8 +38,9 @@ impl Draft<'_> {
         if index.is_empty() {
             return changed;
         }
+        let reranks = self.head.reranks();
         let of_units = self.units.names().flat_map(|unit| index.of_unit(unit));
-        let all = index.sources().filter(|_| self.head.reranks());
+        let all = reranks.then(|| index.sources()).into_iter().flatten();
         for source in of_units.chain(all) {
             if !changed.contains_key(source) {
                 changed.insert(source.clone(), self.needy(source));
@@ -53,16 +52,9 @@ impl Draft<'_> {
     /// Returns the needs of a record after the draft, if it has any.
     fn needy(&self, source: &RecordKey) -> Option<Needy> {
         let unit = self.unit(source.unit());
-        let (needs, rank): (&Needs, _) = match source {
-            RecordKey::Status(key) => {
-                let status = self.status(key)?;
-                (status.report.needs(), status_states(&self.head, unit, key, status))
-            }
-            RecordKey::Fault(key) => {
-                let fault = self.faults.get(key)?;
-                (&fault.needs, fault_states(&self.head, unit, key, fault))
-            }
-        };
-        (!needs.is_empty()).then(|| Needy { needs: needs.clone(), rank })
+        match source {
+            RecordKey::Status(key) => Needy::status(&self.head, unit, key, self.status(key)?),
+            RecordKey::Fault(key) => Needy::fault(&self.head, unit, key, self.faults.get(key)?),
+        }
     }
 }

@@ -6,12 +6,13 @@ use crate::domain::model::app::Head;
 use crate::domain::model::contribution::{fault_rank, status_rank};
 use crate::domain::model::fault::{Fault, FaultKey};
 use crate::domain::model::rank::Rank;
+use crate::domain::model::stated::index::Needy;
 use crate::domain::model::status::{Status, StatusKey};
 use crate::domain::model::unit::Unit;
 
 /// Returns the rank of a status while it states its needs: it is fresh, and its level is waiting,
 /// maintenance, blocked or error.
-pub(in crate::domain) fn status_states(
+fn status_states(
     head: &Head,
     unit: Option<&Unit>,
     key: &Arc<StatusKey>,
@@ -24,7 +25,7 @@ pub(in crate::domain) fn status_states(
 }
 
 /// Returns the rank of a fault while it states its needs: it is visible, and its unit is believed.
-pub(in crate::domain) fn fault_states(
+fn fault_states(
     head: &Head,
     unit: Option<&Unit>,
     key: &Arc<FaultKey>,
@@ -32,4 +33,30 @@ pub(in crate::domain) fn fault_states(
 ) -> Option<Rank> {
     let is_fresh = unit.is_none_or(Unit::is_believed);
     is_fresh.then(|| fault_rank(head, unit, key, fault)).flatten()
+}
+
+impl Needy {
+    /// Returns a status as a record with needs, if it has any.
+    pub(in crate::domain) fn status(
+        head: &Head,
+        unit: Option<&Unit>,
+        key: &Arc<StatusKey>,
+        status: &Status,
+    ) -> Option<Needy> {
+        let needs = status.report.needs();
+        let needy = || Needy { needs: needs.clone(), rank: status_states(head, unit, key, status) };
+        (!needs.is_empty()).then(needy)
+    }
+
+    /// Returns a fault as a record with needs, if it has any.
+    pub(in crate::domain) fn fault(
+        head: &Head,
+        unit: Option<&Unit>,
+        key: &Arc<FaultKey>,
+        fault: &Fault,
+    ) -> Option<Needy> {
+        let needs = &fault.needs;
+        let needy = || Needy { needs: needs.clone(), rank: fault_states(head, unit, key, fault) };
+        (!needs.is_empty()).then(needy)
+    }
 }

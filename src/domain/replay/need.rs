@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::domain::model::app::AppState;
-use crate::domain::model::need::Needs;
 use crate::domain::model::stated::index::{NeedIndex, Needy, RecordKey};
-use crate::domain::model::stating::{fault_states, status_states};
 use crate::domain::model::transition::{Transition, Write};
 
 impl AppState {
@@ -56,16 +54,9 @@ impl AppState {
     /// Returns the needs of a record, if it has any.
     fn needy(&self, source: &RecordKey) -> Option<Needy> {
         let unit = self.unit(source.unit());
-        let (needs, rank): (&Needs, _) = match source {
-            RecordKey::Status(key) => {
-                let status = self.statuses.get(key)?;
-                (status.report.needs(), status_states(&self.head, unit, key, status))
-            }
-            RecordKey::Fault(key) => {
-                let fault = self.faults.get(key)?;
-                (&fault.needs, fault_states(&self.head, unit, key, fault))
-            }
-        };
-        (!needs.is_empty()).then(|| Needy { needs: needs.clone(), rank })
+        match source {
+            RecordKey::Status(key) => Needy::status(&self.head, unit, key, self.statuses.get(key)?),
+            RecordKey::Fault(key) => Needy::fault(&self.head, unit, key, self.faults.get(key)?),
+        }
     }
 }

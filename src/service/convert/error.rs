@@ -268,17 +268,15 @@ pub fn fault(key: &FaultKey, fault: &Fault, with_internal_detail: bool) -> v1::F
         first_time: Some(timestamp(fault.first)),
         last_time: Some(timestamp(fault.last)),
         next_retry_time: fault.next_try().map(timestamp),
-        last: Some(v1::ErrorReport {
-            needs: given_needs(&fault.needs),
-            ..error_report(key, &fault.error, with_internal_detail)
-        }),
+        last: Some(error_report(key, fault, with_internal_detail)),
         verdict: Some(verdict(fault)),
         level: shown.map_or(v1::Level::Unspecified, level) as i32,
         since_time: shown.map(|_| timestamp(fault.since)),
     }
 }
 
-fn error_report(key: &FaultKey, error: &NewError, with_internal_detail: bool) -> v1::ErrorReport {
+fn error_report(key: &FaultKey, fault: &Fault, with_internal_detail: bool) -> v1::ErrorReport {
+    let error = &fault.error;
     let NewError { evidence, internal_detail, .. } = error;
     let origin = match evidence.origin {
         ErrorOrigin::Peer => v1::ErrorOrigin::Peer,
@@ -319,7 +317,7 @@ fn error_report(key: &FaultKey, error: &NewError, with_internal_detail: bool) ->
         generation: error.generation.to_string(),
         class: v1::ErrorClass::Unspecified as i32,
         shortest_wait: error.shortest_wait.map(duration),
-        needs: Vec::new(),
+        needs: given_needs(&fault.needs),
     }
 }
 

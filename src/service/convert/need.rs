@@ -24,18 +24,23 @@ pub(super) fn needs(fields: &mut Fields, given: &[v1::Need]) -> Needs {
         return Needs::default();
     }
     let given = given.iter().enumerate();
-    given.filter_map(|(n, need)| read(fields, &format!("needs[{n}]"), need)).collect()
+    given.filter_map(|(n, need)| read(fields, n, need)).collect()
 }
 
-fn read(fields: &mut Fields, field: &str, given: &v1::Need) -> Option<Need> {
+/// Returns the path of a field of a need. Converted to text only for a violation.
+fn field(n: usize, of_need: &str) -> String {
+    format!("needs[{n}].{of_need}")
+}
+
+fn read(fields: &mut Fields, n: usize, given: &v1::Need) -> Option<Need> {
     match &given.object {
-        Some(Object::Application(needed)) => application(fields, field, needed),
-        Some(Object::Outside(words)) => outside(fields, &format!("{field}.outside"), words),
-        None => fields.missing(&format!("{field}.object"), "is required: application or outside"),
+        Some(Object::Application(needed)) => application(fields, n, needed),
+        Some(Object::Outside(words)) => outside(fields, n, words),
+        None => fields.missing(&field(n, "object"), "is required: application or outside"),
     }
 }
 
-fn application(fields: &mut Fields, field: &str, needed: &v1::ApplicationNeed) -> Option<Need> {
+fn application(fields: &mut Fields, n: usize, needed: &v1::ApplicationNeed) -> Option<Need> {
     let own = fields.own.clone();
     let namespace = match (needed.namespace.as_str(), &own) {
         ("", Some(own)) => own.namespace(),
@@ -45,19 +50,26 @@ fn application(fields: &mut Fields, field: &str, needed: &v1::ApplicationNeed) -
         Ok(app) => app,
         Err((part, error)) => {
             let given = if part == "namespace" { namespace } else { &needed.application };
-            return fields.name(&format!("{field}.application.{part}"), given, Err(error));
+            let path = field(n, &format!("application.{part}"));
+            return fields.name(&path, given, Err(error));
         }
     };
     if own.as_ref() == Some(&app) {
         let text = "is the application itself, which cannot need itself; name another one";
-        return fields.wrong(&format!("{field}.application.application"), text, &app);
+        return fields.wrong(&field(n, "application.application"), text, &app);
     }
-    let levels = format!("{field}.application.levels");
-    let levels = needed.levels.iter().map(|given| fields.level(&levels, *given)).collect();
+    let levels = match needed.levels.as_slice() {
+        [] => Vec::new(),
+        given => {
+            let path = field(n, "application.levels");
+            given.iter().map(|level| fields.level(&path, *level)).collect()
+        }
+    };
     Some(Need::application(app, levels))
 }
 
-fn outside(fields: &mut Fields, field: &str, words: &str) -> Option<Need> {
+fn outside(fields: &mut Fields, n: usize, words: &str) -> Option<Need> {
+    let field = &field(n, "outside");
     if words.is_empty() {
         return fields.missing(field, "is required: say what is needed, in words");
     }

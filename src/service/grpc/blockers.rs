@@ -83,13 +83,15 @@ impl Blockers {
         if let Some(found) = found.filter(|found| found.at.elapsed() < age_max) {
             return Ok(found.evaluation.clone());
         }
-        let (hub, now, at) = (parts.hub.clone(), parts.store.now(), Instant::now());
+        let (hub, now) = (parts.hub.clone(), parts.store.now());
         let (own, metrics) = (reader.clone(), parts.metrics.clone());
         let evaluated = offload.run(OffloadedWork::Blockers, move || {
+            let begun = Instant::now();
             let evaluation = hub.evaluate(now, &|app| own.may_read(app));
-            metrics.blockers_evaluated(at.elapsed());
+            metrics.blockers_evaluated(begun.elapsed());
             evaluation
         });
+        let at = Instant::now();
         let evaluation = evaluated.await.map(Arc::new).map_err(|_too_many| {
             let text = format!(
                 "the applications state more than {EDGES_MAX} needs; explain one of them instead"
@@ -152,8 +154,11 @@ impl Blockers {
         offload: &Offload,
         (app, reader): (&AppName, &Reader),
     ) -> (Vec<v1::Cause>, i32) {
-        let Chain { lines, rest } =
-            parts.hub.causes(app, parts.store.now(), &|app| reader.may_read(app));
+        let (hub, now, app, own) =
+            (parts.hub.clone(), parts.store.now(), app.clone(), reader.clone());
+        // A chain of thousands of applications takes milliseconds.
+        let causes = move || hub.causes(&app, now, &|app| own.may_read(app));
+        let Chain { lines, rest } = offload.run(OffloadedWork::Blockers, causes).await;
         let evaluation = match lines.iter().any(|line| line.is_root) {
             // The lines stand without the numbers.
             true => self.evaluate(parts, offload, reader, FREES_FRESH_FOR).await.ok(),

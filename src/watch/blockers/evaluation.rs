@@ -16,7 +16,7 @@ use crate::watch::entry::Entry;
 
 /// Causes whose blocked applications are counted before they are ordered. Beyond these, causes that
 /// free equally many are ordered by age alone.
-const ORDERED_MAX: usize = 4096;
+const ORDERED_MAX: usize = 1024;
 
 /// Objects that a row lists.
 const OBJECTS_MAX: usize = 32;

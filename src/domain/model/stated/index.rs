@@ -95,6 +95,10 @@ impl NeedIndex {
 
     /// Takes over a record; `None` if it has no needs, or is gone.
     pub(in crate::domain) fn put(&mut self, source: RecordKey, needy: Option<Needy>) {
+        // Most writes of a unit leave its records with needs as they are.
+        if self.records.get(&source) == needy.as_ref() {
+            return;
+        }
         if let Some(Needy { needs, rank: Some(rank) }) = self.records.remove(&source) {
             for need in needs.iter() {
                 let Some(ranks) = self.stating.get_mut(need) else { continue };
