@@ -1,5 +1,5 @@
-//! The numbers of applications, units, statuses, errors and leaders. The server supplies them at each
-//! collection.
+//! The numbers of applications, units, statuses, errors and leaders: the server supplies them at
+//! each collection.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;

@@ -23,7 +23,7 @@ fn chain(server: &Server) {
     ok(server, &[&postgresql[..], &["--action", ASKS]].concat());
 }
 
-/// Runs a command until it says a text: the list of what blocks may be 0.2 s old.
+/// Runs a command until it says a text: a deadlock and a silent unit need time.
 async fn says(server: &Server, line: &[&str], text: &str) -> Said {
     let says = |said: &Said| said.out.contains(text) || said.err.contains(text);
     eventually(text, async || Some(run(server, line)).filter(says)).await

@@ -2,7 +2,7 @@
 //! explanation with a chain of needs beside one without.
 //!
 //! Each list waits until the server evaluates the needs anew: within 0.2 s it would answer from the
-//! last evaluation.
+//! last evaluation, because no application changes.
 
 use std::time::{Duration, Instant};
 

@@ -15,10 +15,16 @@ use crate::service::code::{ApiError, Reason};
 use crate::service::convert::{self, Page};
 use crate::service::offload::Offload;
 use crate::telemetry::OffloadedWork;
+use crate::watch::Coverage;
 use crate::watch::blockers::{Chain, EDGES_MAX, Evaluation, Listing};
 
-/// How long an evaluation serves all callers with equal rights.
+/// How long an evaluation serves all callers with equal rights, unless an application changes: a
+/// circle becomes a deadlock by time alone.
 const FRESH_FOR: Duration = Duration::from_millis(200);
+
+/// Pause between two evaluations, as a multiple of the time of the last one: they take at most a
+/// fifth of one processor. A pause ends after [`FRESH_FOR`].
+const PAUSE_FACTOR: u32 = 4;
 
 /// How old the numbers of freed applications in an explanation may be.
 const FREES_FRESH_FOR: Duration = Duration::from_secs(2);
@@ -44,6 +50,10 @@ struct Kept {
 struct Evaluated {
     reader: Reader,
     at: Instant,
+    /// How long it took.
+    took: Duration,
+    /// The changes that it has.
+    seen: Coverage,
     evaluation: Arc<Evaluation>,
 }
 
@@ -69,30 +79,41 @@ impl Blockers {
         Blockers { kept: Mutex::new(kept) }
     }
 
-    /// Returns an evaluation for a reader that is at most this old. One runs at a time; callers
-    /// that waited for it share it.
+    /// Returns an evaluation for a reader: a kept one if it has every change that was acknowledged
+    /// before the call, or is younger than `any_until`. One runs at a time; callers that waited for
+    /// it share it.
     async fn evaluate(
         &self,
         parts: &Parts,
         offload: &Offload,
         reader: &Reader,
-        age_max: Duration,
+        any_until: Duration,
     ) -> Result<Arc<Evaluation>, ApiError> {
+        let asked = parts.hub.seen();
         let mut kept = self.kept.lock().await;
-        let found = kept.evaluations.iter().find(|e| e.reader == *reader);
-        if let Some(found) = found.filter(|found| found.at.elapsed() < age_max) {
-            return Ok(found.evaluation.clone());
+        while let Some(found) = kept.evaluations.iter().find(|e| e.reader == *reader) {
+            let age = found.at.elapsed();
+            if age < any_until || age < FRESH_FOR && found.seen.covers(&asked) {
+                return Ok(found.evaluation.clone());
+            }
+            let pause = FRESH_FOR.min(found.took * PAUSE_FACTOR).saturating_sub(age);
+            if pause.is_zero() {
+                break;
+            }
+            // Others go on meanwhile, and one of them may evaluate for this caller too.
+            drop(kept);
+            tokio::time::sleep(pause).await;
+            kept = self.kept.lock().await;
         }
-        let (hub, now) = (parts.hub.clone(), parts.store.now());
+        let (hub, now, seen) = (parts.hub.clone(), parts.store.now(), parts.hub.seen());
         let (own, metrics) = (reader.clone(), parts.metrics.clone());
         let evaluated = offload.run(OffloadedWork::Blockers, move || {
             let begun = Instant::now();
             let evaluation = hub.evaluate(now, &|app| own.may_read(app));
             metrics.blockers_evaluated(begun.elapsed());
-            evaluation
+            evaluation.map(|evaluation| (evaluation, begun.elapsed()))
         });
-        let at = Instant::now();
-        let evaluation = evaluated.await.map(Arc::new).map_err(|_too_many| {
+        let (evaluation, took) = evaluated.await.map_err(|_too_many| {
             let text = format!(
                 "the applications state more than {EDGES_MAX} needs; explain one of them instead"
             );
@@ -100,7 +121,8 @@ impl Blockers {
         })?;
         kept.evaluations.retain(|e| e.reader != *reader && e.at.elapsed() < FREES_FRESH_FOR);
         kept.evaluations.truncate(KEPT_MAX - 1);
-        let evaluated = Evaluated { reader: reader.clone(), at, evaluation: evaluation.clone() };
+        let (reader, evaluation, at) = (reader.clone(), Arc::new(evaluation), Instant::now());
+        let evaluated = Evaluated { reader, at, took, seen, evaluation: evaluation.clone() };
         kept.evaluations.insert(0, evaluated);
         Ok(evaluation)
     }
@@ -123,7 +145,7 @@ impl Blockers {
                 (found.ok_or_else(|| ApiError::page_token(&wire.page_token))?, first)
             }
             None => {
-                let evaluation = self.evaluate(parts, offload, &reader, FRESH_FOR).await?;
+                let evaluation = self.evaluate(parts, offload, &reader, Duration::ZERO).await?;
                 let evaluated = evaluation.clone();
                 let list = move || Arc::new(evaluated.list(namespace));
                 let listing = offload.run(OffloadedWork::Blockers, list).await;

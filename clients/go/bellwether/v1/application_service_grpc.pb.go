@@ -66,7 +66,7 @@ type ApplicationServiceClient interface {
 	// Lists open errors by unit, component and target.
 	ListFaults(ctx context.Context, in *ListFaultsRequest, opts ...grpc.CallOption) (*ListFaultsResponse, error)
 	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
-	// Needs are followed at the call; the answer may be 0.2 s old.
+	// Needs are followed at the call: the answer has every change that this server acknowledged before it.
 	ListBlockers(ctx context.Context, in *ListBlockersRequest, opts ...grpc.CallOption) (*ListBlockersResponse, error)
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).
@@ -333,7 +333,7 @@ type ApplicationServiceServer interface {
 	// Lists open errors by unit, component and target.
 	ListFaults(context.Context, *ListFaultsRequest) (*ListFaultsResponse, error)
 	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
-	// Needs are followed at the call; the answer may be 0.2 s old.
+	// Needs are followed at the call: the answer has every change that this server acknowledged before it.
 	ListBlockers(context.Context, *ListBlockersRequest) (*ListBlockersResponse, error)
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).

@@ -212,8 +212,8 @@ class Methods:
         timeout: Optional[float] = None,
     ) -> messages.ListBlockersResponse:
         """Lists what keeps applications from getting well: each first cause once, the one that
-        frees most applications first. Needs are followed at the call; the answer may be 0.2 s
-        old.
+        frees most applications first. Needs are followed at the call: the answer has every
+        change that this server acknowledged before it.
         """
         request = {
             "namespace": namespace,

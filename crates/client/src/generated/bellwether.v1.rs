@@ -2744,7 +2744,7 @@ pub mod application_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
-        /// Needs are followed at the call; the answer may be 0.2 s old.
+        /// Needs are followed at the call: the answer has every change that this server acknowledged before it.
         pub async fn list_blockers(
             &mut self,
             request: impl tonic::IntoRequest<super::ListBlockersRequest>,

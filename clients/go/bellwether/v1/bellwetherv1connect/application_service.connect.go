@@ -105,7 +105,7 @@ type ApplicationServiceClient interface {
 	// Lists open errors by unit, component and target.
 	ListFaults(context.Context, *connect.Request[v1.ListFaultsRequest]) (*connect.Response[v1.ListFaultsResponse], error)
 	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
-	// Needs are followed at the call; the answer may be 0.2 s old.
+	// Needs are followed at the call: the answer has every change that this server acknowledged before it.
 	ListBlockers(context.Context, *connect.Request[v1.ListBlockersRequest]) (*connect.Response[v1.ListBlockersResponse], error)
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).
@@ -404,7 +404,7 @@ type ApplicationServiceHandler interface {
 	// Lists open errors by unit, component and target.
 	ListFaults(context.Context, *connect.Request[v1.ListFaultsRequest]) (*connect.Response[v1.ListFaultsResponse], error)
 	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
-	// Needs are followed at the call; the answer may be 0.2 s old.
+	// Needs are followed at the call: the answer has every change that this server acknowledged before it.
 	ListBlockers(context.Context, *connect.Request[v1.ListBlockersRequest]) (*connect.Response[v1.ListBlockersResponse], error)
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).
