@@ -40,7 +40,7 @@ pub(super) struct Entry {
     /// interval does not apply.
     pub(super) ttl: Duration,
     /// The incarnation of a newer session that took over.
-    pub(super) superseded: watch::Sender<Option<u64>>,
+    superseded: watch::Sender<Option<u64>>,
     /// Whether the worker may read an application.
     pub(super) may_read: MayRead,
     asks: mpsc::Sender<Question>,
@@ -208,6 +208,18 @@ impl Entry {
     /// Returns the incarnation of the session that took over, if this replica knows it.
     pub(super) fn superseded(&self) -> Option<u64> {
         *self.superseded.borrow()
+    }
+
+    /// Waits for a session that takes over, and returns its incarnation. The number and not a guard
+    /// of it: a reader that holds one and reads again deadlocks with [`end`](Entry::end), which may
+    /// be called more than once.
+    pub(super) async fn taken_over(&self) -> u64 {
+        let mut superseded = self.superseded.subscribe();
+        match superseded.wait_for(Option::is_some).await.map(|incarnation| *incarnation) {
+            Ok(Some(incarnation)) => incarnation,
+            // The sender lives as long as this entry.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
     }
 
     /// Returns the refusal of the session's commands, once a session of `current` took over.

@@ -90,12 +90,11 @@ impl Session {
         inbound: impl Stream<Item = Inbound<R>> + Unpin + Send,
         outbound: mpsc::Sender<Outbound<R>>,
     ) -> End<R> {
-        let mut superseded = self.entry.superseded.subscribe();
         self.inner.ask_newcomer(&self.entry);
-        let draining = self.inner.draining.clone();
+        let (entry, draining) = (self.entry.clone(), self.inner.draining.clone());
         let end = tokio::select! {
             biased;
-            _ = superseded.wait_for(Option::is_some) => self.closed(),
+            current = entry.taken_over() => self.superseded(current),
             () = draining.cancelled() => End::Draining,
             end = self.serve(inbound, &outbound) => end,
         };
@@ -155,13 +154,15 @@ impl Session {
     /// command may have found a newer session, which is the reason then.
     fn closed<R>(&self) -> End<R> {
         match self.entry.superseded() {
-            Some(current) => End::Superseded {
-                app: self.entry.app.clone(),
-                current,
-                why: self.entry.refused_after(current),
-            },
+            Some(current) => self.superseded(current),
             None => End::Closed,
         }
+    }
+
+    /// Returns the end of a session that one of `current` took over.
+    fn superseded<R>(&self, current: u64) -> End<R> {
+        let (app, why) = (self.entry.app.clone(), self.entry.refused_after(current));
+        End::Superseded { app, current, why }
     }
 
     /// Sends an update. Ends the session if the worker does not read for its whole TTL.

@@ -20,6 +20,37 @@ async fn a_newer_session_ends_the_older_here() {
     assert_eq!(replica.sessions.inner.table.len(), 1);
 }
 
+/// The store observer and the newer session both end the older one, at any moment.
+#[test]
+fn a_session_that_several_threads_end_deadlocks_with_none() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build().unwrap();
+    let (ended, end) = std::sync::mpsc::channel();
+    runtime.spawn(async move {
+        let replica = Replica::new();
+        for round in 1..=50 {
+            let old = replica.worker("web/0").await;
+            let entry = replica.sessions.inner.table.get(&mk_app("web"), &mk_unit("web/0"));
+            let entry = entry.unwrap();
+            let enders = [(); 2].map(|()| {
+                let (entry, is_over) = (entry.clone(), old.session.abort_handle());
+                std::thread::spawn(move || {
+                    while !is_over.is_finished() {
+                        entry.end(round + 1);
+                    }
+                })
+            });
+            assert!(matches!(old.session.await.unwrap(), End::Superseded { .. }));
+            enders.into_iter().for_each(|ender| ender.join().unwrap());
+        }
+        ended.send(()).unwrap();
+    });
+    let waited = end.recv_timeout(secs(60));
+    // Without a wait for its threads: a deadlocked one does not end.
+    runtime.shutdown_background();
+    waited.expect("no deadlock");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_newer_session_ends_the_older_elsewhere() {
     let [one, other] = Replica::two();
