@@ -1,5 +1,5 @@
 //! `bellwether completion SHELL`: prints a script for the shell to source. The shell then runs this
-//! program for each word; names of applications and units come from the server.
+//! program for each word; names of namespaces, applications and units come from the server.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -54,24 +54,38 @@ pub fn answered(factory: impl Fn() -> Command) -> io::Result<bool> {
     asked.try_complete(std::env::args_os(), directory.as_deref()).map_err(io::Error::other)
 }
 
+/// What a word names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Namespace,
+    Application,
+    /// An application, or a unit behind its first `/`.
+    Unit,
+}
+
+/// Completes names of namespaces.
+pub fn namespaces() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| names(current, Named::Namespace))
+}
+
 /// Completes names of applications.
 pub fn applications() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| names(current, false))
+    ArgValueCompleter::new(|current: &OsStr| names(current, Named::Application))
 }
 
 /// Completes names of applications, and of units behind their first `/`.
 pub fn units() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| names(current, true))
+    ArgValueCompleter::new(|current: &OsStr| names(current, Named::Unit))
 }
 
 /// Returns the names that match; none after any error, because a shell cannot show one.
-fn names(current: &OsStr, with_units: bool) -> Vec<CompletionCandidate> {
+fn names(current: &OsStr, named: Named) -> Vec<CompletionCandidate> {
     let typed = current.to_string_lossy().into_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return Vec::new() };
     // A shell passes the line behind `--`.
     let line = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
-    let asked = async { timeout(NAMES_TIMEOUT, ask(line, &typed, with_units)).await };
+    let asked = async { timeout(NAMES_TIMEOUT, ask(line, &typed, named)).await };
     let names = runtime.block_on(asked).ok().flatten().unwrap_or_default();
     let plain =
         |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
@@ -83,10 +97,14 @@ fn names(current: &OsStr, with_units: bool) -> Vec<CompletionCandidate> {
         .collect()
 }
 
-async fn ask(line: Vec<OsString>, typed: &str, with_units: bool) -> Option<Vec<String>> {
+async fn ask(line: Vec<OsString>, typed: &str, named: Named) -> Option<Vec<String>> {
     let context = given(line)?.with_context().ok()?.settings(None, NAMES_TIMEOUT);
     let client = context.connect().await.ok()?;
-    match typed.split_once('/').filter(|_| with_units) {
+    if named == Named::Namespace {
+        let namespaces = client.list_namespaces().await.ok()?;
+        return Some(namespaces.into_iter().map(|namespace| namespace.name).collect());
+    }
+    match typed.split_once('/').filter(|_| named == Named::Unit) {
         Some((application, _)) => {
             let units = client.list_units(&context.namespace(), application, 0).await.ok()?;
             Some(units.into_iter().map(|unit| unit.name).collect())

@@ -51,8 +51,8 @@ use crate::cli::hook::Hooked;
 use crate::cli::output::Output;
 use command::{
     app_status, attend, blockers, callback, check, clear, configure, data, delete, error, explain,
-    explain_error, health, juju, leader, log, man, ops, register, remove, replace, report, resolve,
-    status, stopping, version, wait, watch, why,
+    explain_error, health, juju, leader, log, man, namespaces, ops, register, remove, replace,
+    report, resolve, status, stopping, version, wait, watch, why,
 };
 use serve::{config, doctor, token};
 
@@ -81,6 +81,7 @@ struct Cli {
 
     /// Namespace [default: the model inside a Juju hook, else `default`]
     #[arg(short, long, global = true, env = "BELLWETHER_NAMESPACE")]
+    #[arg(add = completion::namespaces())]
     namespace: Option<String>,
 
     #[command(flatten)]
@@ -127,6 +128,7 @@ enum ClientCommand {
     Status(status::Args),
     Why(why::Args),
     Blockers(blockers::Args),
+    Namespaces(namespaces::Args),
     Report(Hooked<report::Args>),
     Replace(Hooked<replace::Args>),
     Clear(Hooked<clear::Args>),
@@ -288,6 +290,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Status(args) => status::run(args, context).await,
         ClientCommand::Why(args) => why::run(args, context).await.map(Exit::from),
         ClientCommand::Blockers(args) => blockers::run(args, context).await,
+        ClientCommand::Namespaces(args) => namespaces::run(args, context).await.map(Exit::from),
         ClientCommand::Report(args) => args.run(report::run, context).await,
         ClientCommand::Replace(args) => args.run(replace::run, context).await,
         ClientCommand::Clear(args) => args.run(clear::run, context).await,
@@ -336,6 +339,7 @@ mod tests {
             "bellwether why web --server http://h:1",
             "bellwether blockers -A -o json",
             "bellwether -n prod blockers",
+            "bellwether namespaces -o json",
             "bellwether report web/0 --level waiting --needs db --needs infra/dns=active,waiting",
             "bellwether replace web/0 --needs-outside quota",
             "bellwether report web/0 --level blocked -m busy --action act --ttl 90s --label a=b",
@@ -399,6 +403,7 @@ mod tests {
             "bellwether log web --follow -n 3",
             "bellwether wait web --allow-stale --request-timeout 1s",
             "bellwether health web",
+            "bellwether -n prod health --all",
             "bellwether check web --nagios",
             "bellwether version --client -o json",
             "bellwether config print --data-dir d --store redis://u:p@h",
@@ -431,6 +436,7 @@ mod tests {
             "bellwether import juju file -- juju status",
             "bellwether status --watch --exit-status",
             "bellwether check web",
+            "bellwether health web --all",
             "bellwether watch web --exec",
             "bellwether watch web -- cat",
             "bellwether resolve web/0 --retry --skip",

@@ -2,11 +2,10 @@
 
 use bellwether_client::{Client, Error};
 
-use crate::proto::v1::ListApplicationsRequest;
+use crate::proto::v1::ListNamespacesRequest;
 
-/// Applications that are searched for namespaces, and namespaces that are named.
-const NAMESPACES_OF_MAX: i32 = 1_000;
-const NAMESPACES_MAX: usize = 5;
+/// Namespaces that are named.
+const NAMESPACES_MAX: i32 = 5;
 
 /// Returns the names of the applications of a namespace.
 ///
@@ -22,14 +21,8 @@ pub async fn names_in(client: &Client, namespace: &str) -> Result<Vec<String>, E
 /// # Errors
 /// Those of the call.
 pub async fn namespaces(client: &Client) -> Result<Vec<String>, Error> {
-    let request = ListApplicationsRequest {
-        namespace: "-".to_string(),
-        page_size: NAMESPACES_OF_MAX,
-        ..ListApplicationsRequest::default()
-    };
-    let applications = client.call(request).await?.applications;
-    let mut names: Vec<String> = applications.into_iter().map(|a| a.namespace).collect();
-    names.dedup();
-    names.truncate(NAMESPACES_MAX);
-    Ok(names)
+    let request =
+        ListNamespacesRequest { page_size: NAMESPACES_MAX, ..ListNamespacesRequest::default() };
+    let namespaces = client.call(request).await?.namespaces;
+    Ok(namespaces.into_iter().map(|namespace| namespace.name).collect())
 }

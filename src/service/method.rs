@@ -160,6 +160,8 @@ pub const TABLE: &[Method] = table! {
         ListBlockers               List           Read      Small List
             "causes that it may not read have a name only";
         ListApplications           List           Read      Small List  "`-`: of all namespaces";
+        ListNamespaces             List           Read      Small List
+            "only namespaces that it may list";
         WatchApplications          List           Watch     Large Short
             "with names: `Read` for each";
         MultiplexWatches           List           Watch     Large Short
@@ -178,8 +180,10 @@ pub const TABLE: &[Method] = table! {
         GetServerInfo              Known          Read      Small Short "";
     }
     HEALTH {
-        Check                      Anyone         Heartbeat Small Short "of an application: `Read`";
-        Watch                      Anyone         Watch     Small Short "of an application: `Read`";
+        Check                      Anyone         Heartbeat Small Short
+            "of an application: `Read`; of a namespace: to list it";
+        Watch                      Anyone         Watch     Small Short
+            "of an application: `Read`; of a namespace: to list it";
         List                       List           Heartbeat Small Short "of all namespaces";
     }
     REFLECTION {

@@ -121,6 +121,8 @@ labels! {
         Page "page";
         /// The needs of all applications are followed.
         Blockers "blockers";
+        /// The applications of namespaces are counted.
+        Namespaces "namespaces";
     }
 }
 

@@ -16,6 +16,7 @@ use super::limits::Limits;
 use super::masters::{Continuity, Masters};
 use super::notifier::{Listener, Listeners};
 use super::resume::{Here, Verdict, judge};
+use super::serving::Namespaces;
 use super::token::Token;
 use super::waits::Waits;
 use crate::domain::level::Level;
@@ -62,6 +63,7 @@ pub(super) struct State {
     /// The last change received in each bucket.
     last: Cursors,
     fleet: FleetCounts,
+    pub(super) namespaces: Namespaces,
     pub(super) groups: Groups,
     /// The value of [`Hub::groups_visited`].
     groups_visited: u64,
@@ -286,9 +288,11 @@ impl State {
             let before = std::mem::replace(*known, entry.clone());
             let at = (before.bucket, before.position);
             self.fleet.remove(&before.head);
+            self.namespaces.change(entry.app.namespace(), Some(&before.head), &entry.head);
             self.order.remove(&at);
             self.tombstones.remove(&at);
         } else {
+            self.namespaces.change(entry.app.namespace(), None, &entry.head);
             self.entries.insert(change.app.clone(), entry.clone());
         }
         self.fleet.add(&entry.head);

@@ -91,6 +91,7 @@ call ReportService/ReplaceStatuses "{$app, \"unit\": \"web/1\", \"component\": \
 # 3. Read them.
 call ApplicationService/GetApplication "{$app}" LEVEL_BLOCKED 'add a database relation' '"unit": "web/0"'
 call ApplicationService/ListApplications "{\"namespace\": \"-\", \"levels\": [\"LEVEL_BLOCKED\"]}" '"name": "web"'
+call ApplicationService/ListNamespaces "{\"page_size\": 1000}" "\"name\": \"$namespace\"" '"applicationsByLevel"' '"worst"'
 call ApplicationService/ExplainApplication "{$app}" '"winner"' '"rule"' '"beaten"' 'juju integrate web postgresql'
 call ApplicationService/ListBlockers "{\"namespace\": \"$namespace\"}" CAUSE_STATE_OUTSIDE '"quota cpu of prod"' \
   CAUSE_STATE_NOT_KNOWN '"application": "postgresql"'

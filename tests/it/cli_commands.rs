@@ -210,6 +210,7 @@ fn completion_offers_the_names_that_the_server_has() {
     assert_eq!(complete(&["-n", "prod", "why", "w"]), ["web", "worker"]);
     assert_eq!(complete(&["-n", "prod", "clear", "web/"]), ["web/0", "web/1"]);
     assert_eq!(complete(&["-n", "prod", "report", "db/0", "--needs", "w"]), ["web", "worker"]);
+    assert_eq!(complete(&["-n", "p"]), ["prod"]);
     assert_eq!(complete(&["explain", "STALE_F"]), ["STALE_FENCE"]);
     assert_eq!(complete(&["--server", "http://127.0.0.1:1", "why", "w"]), Vec::<String>::new());
 }

@@ -34,8 +34,9 @@ async fn check_and_list() {
     let all = health.list(HealthListRequest {}).await.unwrap().into_inner().statuses;
     let mut names: Vec<_> = all.keys().map(String::as_str).collect();
     names.sort_unstable();
-    assert_eq!(names, ["", "default/api", "default/web"]);
+    assert_eq!(names, ["", "default/", "default/api", "default/web"]);
     assert_eq!(all["default/api"].status(), ServingStatus::NotServing);
+    assert_eq!(all["default/"].status(), ServingStatus::NotServing);
 }
 
 /// The services that clients with health-based load balancing ask for.

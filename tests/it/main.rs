@@ -70,6 +70,7 @@ mod linearizability;
 mod many;
 mod metrics;
 mod multiplex;
+mod namespaces;
 mod needs;
 mod needs_cli;
 mod network;

@@ -48,6 +48,7 @@ STEPS = [
     ("list_applications", {"namespace": APP["namespace"], "levels": ["LEVEL_BLOCKED"]}, {}),
     ("explain_application", APP, {"beaten_count": 1}),
     ("list_blockers", {"namespace": APP["namespace"]}, {"next_page_token": ""}),
+    ("list_namespaces", {"page_size": 1000}, {"next_page_token": ""}),
     ("list_statuses", UNIT, {"next_page_token": ""}),
     ("list_units", dict(APP, page_size=1), {"next_page_token": ""}),
     ("list_status_events", APP, {}),

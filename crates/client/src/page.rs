@@ -6,8 +6,8 @@ use crate::connection::Client;
 use crate::error::Error;
 use crate::proto::v1::{
     Application, ListApplicationsRequest, ListBlockersRequest, ListBlockersResponse,
-    ListOperationsRequest, ListStatusEventsRequest, ListStatusesRequest, ListUnitsRequest,
-    Operation, StatusEvent, StatusRecord, Unit,
+    ListNamespacesRequest, ListOperationsRequest, ListStatusEventsRequest, ListStatusesRequest,
+    ListUnitsRequest, Namespace, Operation, StatusEvent, StatusRecord, Unit,
 };
 use crate::proto::{OfApplication, OfUnit};
 
@@ -29,6 +29,19 @@ impl Client {
             };
             let page = self.call(request).await?;
             Ok((page.applications, page.next_page_token))
+        })
+        .await
+    }
+
+    /// Returns every namespace whose applications the caller may list, by name, with its counts and
+    /// its worst application.
+    ///
+    /// # Errors
+    /// The error of the server or the transport.
+    pub async fn list_namespaces(&self) -> Result<Vec<Namespace>, Error> {
+        pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
+            let page = self.call(ListNamespacesRequest { page_size, page_token }).await?;
+            Ok((page.namespaces, page.next_page_token))
         })
         .await
     }

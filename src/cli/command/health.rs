@@ -7,12 +7,15 @@ use crate::cli::exit::Exit;
 use crate::proto::health::HealthCheckRequest;
 use crate::proto::health::health_check_response::ServingStatus;
 
-/// Say whether the server serves, or an application is well; exits with 0 if so, with 1 if not
+/// Say whether the server serves, or applications are well; exits with 0 if so, with 1 if not
 #[derive(clap::Args)]
 pub struct Args {
     /// The application; without it the server itself
     #[arg(value_name = "APP", add = crate::cli::completion::applications())]
     application: Option<String>,
+    /// All applications of the namespace
+    #[arg(long, conflicts_with = "application")]
+    all: bool,
 }
 
 /// Asks the server once.
@@ -20,6 +23,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let service = match args.application {
         Some(application) => format!("{}/{application}", context.namespace()),
+        None if args.all => format!("{}/", context.namespace()),
         None => String::new(),
     };
     let request = client.request(HealthCheckRequest { service: service.clone() });

@@ -18,6 +18,7 @@ pub mod juju;
 pub mod leader;
 pub mod log;
 pub mod man;
+pub mod namespaces;
 pub mod ops;
 pub mod register;
 pub mod remove;

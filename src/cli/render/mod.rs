@@ -5,6 +5,7 @@ pub mod causes;
 pub mod doctor;
 pub mod faults;
 pub mod log;
+pub mod namespaces;
 pub mod need;
 pub mod operation;
 pub mod paint;

@@ -7,6 +7,7 @@ pub mod contribution;
 pub mod data;
 pub mod deadline;
 pub mod fault;
+pub mod health;
 pub mod history;
 pub mod index;
 pub mod leadership;

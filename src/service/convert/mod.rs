@@ -9,6 +9,7 @@ mod fields;
 mod filter;
 mod identity;
 mod leader;
+mod namespace;
 mod need;
 mod one_pass;
 mod operation;
@@ -34,6 +35,7 @@ pub use leader::{
     renew_leadership, replace_application_statuses, set_application_status, transfer_leadership,
     update_app_data,
 };
+pub use namespace::namespace;
 pub use need::{blocker, cause};
 #[cfg(any(test, feature = "testing"))]
 pub use one_pass::probe;

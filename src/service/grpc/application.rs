@@ -65,6 +65,13 @@ impl ApplicationService for Handlers {
         Ok(self.as_of(v1::ListApplicationsResponse { applications, next_page_token }))
     }
 
+    async fn list_namespaces(
+        &self,
+        request: Request<v1::ListNamespacesRequest>,
+    ) -> Result<Response<v1::ListNamespacesResponse>, Status> {
+        Ok(self.as_of(self.namespaces(request).await?))
+    }
+
     async fn explain_application(
         &self,
         request: Request<v1::ExplainApplicationRequest>,

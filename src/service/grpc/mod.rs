@@ -8,6 +8,7 @@ mod faults;
 pub mod handlers;
 mod health;
 mod leader;
+mod namespaces;
 mod operation;
 mod read_path;
 mod report;
@@ -15,6 +16,8 @@ mod route;
 mod server;
 pub mod watch;
 mod worker;
+#[cfg(test)]
+mod worlds;
 
 use std::sync::Arc;
 

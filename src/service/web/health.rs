@@ -1,5 +1,6 @@
-//! `/health/NAMESPACE/APPLICATION`: a status of HTTP for load balancers and probes that cannot send
-//! gRPC, with the reason as a line of text. Its answers are those of `grpc.health.v1`.
+//! `/health/NAMESPACE/APPLICATION` and `/health/NAMESPACE`: a status of HTTP for load balancers and
+//! probes that cannot send gRPC, with the reason as a line of text. The answers are those of
+//! `grpc.health.v1`.
 
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
@@ -24,8 +25,9 @@ pub async fn answer<S: GrpcService>(inner: Inner<S>, rest: &str) -> WebAnswer<S>
     let name: Vec<_> = name.map(|part| String::from_utf8_lossy(&part).into_owned()).collect();
     let found = match name.as_slice() {
         [server] if server.is_empty() => checked(&inner, "").await,
+        [namespace] => checked(&inner, &format!("{namespace}/")).await,
         [namespace, application] => health(&inner, namespace, application).await,
-        _ => Err(Status::not_found("give /health/NAMESPACE/APPLICATION")),
+        _ => Err(Status::not_found("give /health/NAMESPACE/APPLICATION or /health/NAMESPACE")),
     };
     let mut response = match found {
         Ok((true, text)) => plain(StatusCode::OK, &text),

@@ -402,6 +402,229 @@ func (x *ListApplicationsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Request of ListNamespaces.
+type ListNamespacesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Results per page: 1 to 1,000 (larger values mean 1,000); 0: 100. A page also ends at 1 MiB.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the last answer to the same request; empty: the first page.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNamespacesRequest) Reset() {
+	*x = ListNamespacesRequest{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNamespacesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNamespacesRequest) ProtoMessage() {}
+
+func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNamespacesRequest.ProtoReflect.Descriptor instead.
+func (*ListNamespacesRequest) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListNamespacesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListNamespacesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// A namespace, and how its applications are.
+type Namespace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Number of applications, at least 1.
+	ApplicationCount int32 `protobuf:"varint,2,opt,name=application_count,json=applicationCount,proto3" json:"application_count,omitempty"`
+	// Number of applications by level, in the order error, blocked, maintenance, waiting, active, terminated, unknown;
+	// levels without an application are left out.
+	ApplicationsByLevel []*LevelCount `protobuf:"bytes,3,rep,name=applications_by_level,json=applicationsByLevel,proto3" json:"applications_by_level,omitempty"`
+	// Number of applications whose units are all fresh. An application counts in exactly one of this field and the next
+	// three: in the last one that applies.
+	FreshApplications int32 `protobuf:"varint,4,opt,name=fresh_applications,json=freshApplications,proto3" json:"fresh_applications,omitempty"`
+	// Number of applications with stale units.
+	StaleApplications int32 `protobuf:"varint,5,opt,name=stale_applications,json=staleApplications,proto3" json:"stale_applications,omitempty"`
+	// Number of applications with lost units, except those whose configuration ignores lost units.
+	LostApplications int32 `protobuf:"varint,6,opt,name=lost_applications,json=lostApplications,proto3" json:"lost_applications,omitempty"`
+	// Number of applications with uncertain units.
+	UncertainApplications int32 `protobuf:"varint,7,opt,name=uncertain_applications,json=uncertainApplications,proto3" json:"uncertain_applications,omitempty"`
+	// The application that needs attention most, in the order error, blocked, unknown or with units that are not fresh,
+	// maintenance, waiting, active with open errors or flapping, active, terminated. Of equal ones, the one whose level
+	// changed last; of those that need nothing, the first by name.
+	Worst         *Application `protobuf:"bytes,8,opt,name=worst,proto3" json:"worst,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Namespace) Reset() {
+	*x = Namespace{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Namespace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Namespace) ProtoMessage() {}
+
+func (x *Namespace) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
+func (*Namespace) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Namespace) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Namespace) GetApplicationCount() int32 {
+	if x != nil {
+		return x.ApplicationCount
+	}
+	return 0
+}
+
+func (x *Namespace) GetApplicationsByLevel() []*LevelCount {
+	if x != nil {
+		return x.ApplicationsByLevel
+	}
+	return nil
+}
+
+func (x *Namespace) GetFreshApplications() int32 {
+	if x != nil {
+		return x.FreshApplications
+	}
+	return 0
+}
+
+func (x *Namespace) GetStaleApplications() int32 {
+	if x != nil {
+		return x.StaleApplications
+	}
+	return 0
+}
+
+func (x *Namespace) GetLostApplications() int32 {
+	if x != nil {
+		return x.LostApplications
+	}
+	return 0
+}
+
+func (x *Namespace) GetUncertainApplications() int32 {
+	if x != nil {
+		return x.UncertainApplications
+	}
+	return 0
+}
+
+func (x *Namespace) GetWorst() *Application {
+	if x != nil {
+		return x.Worst
+	}
+	return nil
+}
+
+// A page of namespaces.
+type ListNamespacesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespaces, ordered by name.
+	Namespaces []*Namespace `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// Token of the next page; empty at the end.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNamespacesResponse) Reset() {
+	*x = ListNamespacesResponse{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNamespacesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNamespacesResponse) ProtoMessage() {}
+
+func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNamespacesResponse.ProtoReflect.Descriptor instead.
+func (*ListNamespacesResponse) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListNamespacesResponse) GetNamespaces() []*Namespace {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *ListNamespacesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // Request of ExplainApplication.
 type ExplainApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -420,7 +643,7 @@ type ExplainApplicationRequest struct {
 
 func (x *ExplainApplicationRequest) Reset() {
 	*x = ExplainApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[4]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -432,7 +655,7 @@ func (x *ExplainApplicationRequest) String() string {
 func (*ExplainApplicationRequest) ProtoMessage() {}
 
 func (x *ExplainApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[4]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -445,7 +668,7 @@ func (x *ExplainApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ExplainApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{4}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExplainApplicationRequest) GetNamespace() string {
@@ -517,7 +740,7 @@ type Contribution struct {
 
 func (x *Contribution) Reset() {
 	*x = Contribution{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[5]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +752,7 @@ func (x *Contribution) String() string {
 func (*Contribution) ProtoMessage() {}
 
 func (x *Contribution) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[5]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +765,7 @@ func (x *Contribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Contribution.ProtoReflect.Descriptor instead.
 func (*Contribution) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{5}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Contribution) GetRef() *StatusRef {
@@ -698,7 +921,7 @@ type ExplainApplicationResponse struct {
 
 func (x *ExplainApplicationResponse) Reset() {
 	*x = ExplainApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[6]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +933,7 @@ func (x *ExplainApplicationResponse) String() string {
 func (*ExplainApplicationResponse) ProtoMessage() {}
 
 func (x *ExplainApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[6]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +946,7 @@ func (x *ExplainApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ExplainApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{6}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExplainApplicationResponse) GetApplication() *Application {
@@ -855,7 +1078,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[7]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +1090,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[7]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +1103,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{7}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Cause) GetDepth() int32 {
@@ -982,7 +1205,7 @@ type ListStatusesRequest struct {
 
 func (x *ListStatusesRequest) Reset() {
 	*x = ListStatusesRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[8]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1217,7 @@ func (x *ListStatusesRequest) String() string {
 func (*ListStatusesRequest) ProtoMessage() {}
 
 func (x *ListStatusesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[8]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1230,7 @@ func (x *ListStatusesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusesRequest.ProtoReflect.Descriptor instead.
 func (*ListStatusesRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{8}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListStatusesRequest) GetNamespace() string {
@@ -1066,7 +1289,7 @@ type ListStatusesResponse struct {
 
 func (x *ListStatusesResponse) Reset() {
 	*x = ListStatusesResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[9]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1301,7 @@ func (x *ListStatusesResponse) String() string {
 func (*ListStatusesResponse) ProtoMessage() {}
 
 func (x *ListStatusesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[9]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1314,7 @@ func (x *ListStatusesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusesResponse.ProtoReflect.Descriptor instead.
 func (*ListStatusesResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{9}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListStatusesResponse) GetStatuses() []*StatusRecord {
@@ -1128,7 +1351,7 @@ type ListUnitsRequest struct {
 
 func (x *ListUnitsRequest) Reset() {
 	*x = ListUnitsRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[10]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1363,7 @@ func (x *ListUnitsRequest) String() string {
 func (*ListUnitsRequest) ProtoMessage() {}
 
 func (x *ListUnitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[10]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1376,7 @@ func (x *ListUnitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUnitsRequest.ProtoReflect.Descriptor instead.
 func (*ListUnitsRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{10}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListUnitsRequest) GetNamespace() string {
@@ -1204,7 +1427,7 @@ type ListUnitsResponse struct {
 
 func (x *ListUnitsResponse) Reset() {
 	*x = ListUnitsResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[11]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1439,7 @@ func (x *ListUnitsResponse) String() string {
 func (*ListUnitsResponse) ProtoMessage() {}
 
 func (x *ListUnitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[11]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1452,7 @@ func (x *ListUnitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUnitsResponse.ProtoReflect.Descriptor instead.
 func (*ListUnitsResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{11}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListUnitsResponse) GetUnits() []*Unit {
@@ -1276,7 +1499,7 @@ type WatchApplicationsRequest struct {
 
 func (x *WatchApplicationsRequest) Reset() {
 	*x = WatchApplicationsRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[12]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1511,7 @@ func (x *WatchApplicationsRequest) String() string {
 func (*WatchApplicationsRequest) ProtoMessage() {}
 
 func (x *WatchApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[12]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1524,7 @@ func (x *WatchApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*WatchApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{12}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchApplicationsRequest) GetNamespace() string {
@@ -1383,7 +1606,7 @@ type WatchApplicationsResponse struct {
 
 func (x *WatchApplicationsResponse) Reset() {
 	*x = WatchApplicationsResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[13]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1395,7 +1618,7 @@ func (x *WatchApplicationsResponse) String() string {
 func (*WatchApplicationsResponse) ProtoMessage() {}
 
 func (x *WatchApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[13]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1408,7 +1631,7 @@ func (x *WatchApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*WatchApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{13}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchApplicationsResponse) GetEvent() isWatchApplicationsResponse_Event {
@@ -1553,7 +1776,7 @@ type MultiplexWatchesRequest struct {
 
 func (x *MultiplexWatchesRequest) Reset() {
 	*x = MultiplexWatchesRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[14]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1788,7 @@ func (x *MultiplexWatchesRequest) String() string {
 func (*MultiplexWatchesRequest) ProtoMessage() {}
 
 func (x *MultiplexWatchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[14]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1801,7 @@ func (x *MultiplexWatchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MultiplexWatchesRequest.ProtoReflect.Descriptor instead.
 func (*MultiplexWatchesRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{14}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MultiplexWatchesRequest) GetRequest() isMultiplexWatchesRequest_Request {
@@ -1640,7 +1863,7 @@ type CreateWatch struct {
 
 func (x *CreateWatch) Reset() {
 	*x = CreateWatch{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[15]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +1875,7 @@ func (x *CreateWatch) String() string {
 func (*CreateWatch) ProtoMessage() {}
 
 func (x *CreateWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[15]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +1888,7 @@ func (x *CreateWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateWatch.ProtoReflect.Descriptor instead.
 func (*CreateWatch) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{15}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateWatch) GetWatchId() uint64 {
@@ -1693,7 +1916,7 @@ type CancelWatch struct {
 
 func (x *CancelWatch) Reset() {
 	*x = CancelWatch{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[16]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1928,7 @@ func (x *CancelWatch) String() string {
 func (*CancelWatch) ProtoMessage() {}
 
 func (x *CancelWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[16]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1941,7 @@ func (x *CancelWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelWatch.ProtoReflect.Descriptor instead.
 func (*CancelWatch) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{16}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelWatch) GetWatchId() uint64 {
@@ -1746,7 +1969,7 @@ type MultiplexWatchesResponse struct {
 
 func (x *MultiplexWatchesResponse) Reset() {
 	*x = MultiplexWatchesResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[17]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1981,7 @@ func (x *MultiplexWatchesResponse) String() string {
 func (*MultiplexWatchesResponse) ProtoMessage() {}
 
 func (x *MultiplexWatchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[17]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1994,7 @@ func (x *MultiplexWatchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MultiplexWatchesResponse.ProtoReflect.Descriptor instead.
 func (*MultiplexWatchesResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{17}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MultiplexWatchesResponse) GetWatchIds() []uint64 {
@@ -1839,7 +2062,7 @@ type ApplicationRemoved struct {
 
 func (x *ApplicationRemoved) Reset() {
 	*x = ApplicationRemoved{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[18]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +2074,7 @@ func (x *ApplicationRemoved) String() string {
 func (*ApplicationRemoved) ProtoMessage() {}
 
 func (x *ApplicationRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[18]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +2087,7 @@ func (x *ApplicationRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationRemoved.ProtoReflect.Descriptor instead.
 func (*ApplicationRemoved) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{18}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ApplicationRemoved) GetNamespace() string {
@@ -1892,7 +2115,7 @@ type SnapshotComplete struct {
 
 func (x *SnapshotComplete) Reset() {
 	*x = SnapshotComplete{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[19]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +2127,7 @@ func (x *SnapshotComplete) String() string {
 func (*SnapshotComplete) ProtoMessage() {}
 
 func (x *SnapshotComplete) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[19]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +2140,7 @@ func (x *SnapshotComplete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotComplete.ProtoReflect.Descriptor instead.
 func (*SnapshotComplete) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{19}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SnapshotComplete) GetApplicationCount() int32 {
@@ -1941,7 +2164,7 @@ type Bookmark struct {
 
 func (x *Bookmark) Reset() {
 	*x = Bookmark{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[20]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2176,7 @@ func (x *Bookmark) String() string {
 func (*Bookmark) ProtoMessage() {}
 
 func (x *Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[20]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2189,7 @@ func (x *Bookmark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bookmark.ProtoReflect.Descriptor instead.
 func (*Bookmark) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{20}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Bookmark) GetDigest() string {
@@ -1994,7 +2217,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[21]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2229,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[21]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2242,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{21}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Drain) GetReconnectAfter() *durationpb.Duration {
@@ -2048,7 +2271,7 @@ type CollectApplicationRequest struct {
 
 func (x *CollectApplicationRequest) Reset() {
 	*x = CollectApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[22]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2283,7 @@ func (x *CollectApplicationRequest) String() string {
 func (*CollectApplicationRequest) ProtoMessage() {}
 
 func (x *CollectApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[22]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2296,7 @@ func (x *CollectApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectApplicationRequest.ProtoReflect.Descriptor instead.
 func (*CollectApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{22}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CollectApplicationRequest) GetNamespace() string {
@@ -2129,7 +2352,7 @@ type UnitAnswer struct {
 
 func (x *UnitAnswer) Reset() {
 	*x = UnitAnswer{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[23]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2364,7 @@ func (x *UnitAnswer) String() string {
 func (*UnitAnswer) ProtoMessage() {}
 
 func (x *UnitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[23]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2377,7 @@ func (x *UnitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnitAnswer.ProtoReflect.Descriptor instead.
 func (*UnitAnswer) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{23}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UnitAnswer) GetUnit() *Unit {
@@ -2204,7 +2427,7 @@ type CollectApplicationResponse struct {
 
 func (x *CollectApplicationResponse) Reset() {
 	*x = CollectApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[24]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2439,7 @@ func (x *CollectApplicationResponse) String() string {
 func (*CollectApplicationResponse) ProtoMessage() {}
 
 func (x *CollectApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[24]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2452,7 @@ func (x *CollectApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectApplicationResponse.ProtoReflect.Descriptor instead.
 func (*CollectApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{24}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CollectApplicationResponse) GetAnswers() []*UnitAnswer {
@@ -2288,7 +2511,7 @@ type ListStatusEventsRequest struct {
 
 func (x *ListStatusEventsRequest) Reset() {
 	*x = ListStatusEventsRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[25]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +2523,7 @@ func (x *ListStatusEventsRequest) String() string {
 func (*ListStatusEventsRequest) ProtoMessage() {}
 
 func (x *ListStatusEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[25]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +2536,7 @@ func (x *ListStatusEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListStatusEventsRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{25}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListStatusEventsRequest) GetNamespace() string {
@@ -2371,7 +2594,7 @@ type ListStatusEventsResponse struct {
 
 func (x *ListStatusEventsResponse) Reset() {
 	*x = ListStatusEventsResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[26]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2606,7 @@ func (x *ListStatusEventsResponse) String() string {
 func (*ListStatusEventsResponse) ProtoMessage() {}
 
 func (x *ListStatusEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[26]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2619,7 @@ func (x *ListStatusEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListStatusEventsResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{26}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListStatusEventsResponse) GetEvents() []*StatusEvent {
@@ -2436,7 +2659,7 @@ type ConfigureApplicationRequest struct {
 
 func (x *ConfigureApplicationRequest) Reset() {
 	*x = ConfigureApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[27]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +2671,7 @@ func (x *ConfigureApplicationRequest) String() string {
 func (*ConfigureApplicationRequest) ProtoMessage() {}
 
 func (x *ConfigureApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[27]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +2684,7 @@ func (x *ConfigureApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{27}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConfigureApplicationRequest) GetNamespace() string {
@@ -2512,7 +2735,7 @@ type ConfigureApplicationResponse struct {
 
 func (x *ConfigureApplicationResponse) Reset() {
 	*x = ConfigureApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[28]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2747,7 @@ func (x *ConfigureApplicationResponse) String() string {
 func (*ConfigureApplicationResponse) ProtoMessage() {}
 
 func (x *ConfigureApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[28]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2760,7 @@ func (x *ConfigureApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{28}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ConfigureApplicationResponse) GetRevision() uint64 {
@@ -2596,7 +2819,7 @@ type SetApplicationStatusRequest struct {
 
 func (x *SetApplicationStatusRequest) Reset() {
 	*x = SetApplicationStatusRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[29]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2608,7 +2831,7 @@ func (x *SetApplicationStatusRequest) String() string {
 func (*SetApplicationStatusRequest) ProtoMessage() {}
 
 func (x *SetApplicationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[29]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2621,7 +2844,7 @@ func (x *SetApplicationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetApplicationStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetApplicationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{29}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetApplicationStatusRequest) GetNamespace() string {
@@ -2737,7 +2960,7 @@ type SetApplicationStatusResponse struct {
 
 func (x *SetApplicationStatusResponse) Reset() {
 	*x = SetApplicationStatusResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2749,7 +2972,7 @@ func (x *SetApplicationStatusResponse) String() string {
 func (*SetApplicationStatusResponse) ProtoMessage() {}
 
 func (x *SetApplicationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2762,7 +2985,7 @@ func (x *SetApplicationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetApplicationStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetApplicationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{30}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetApplicationStatusResponse) GetRevision() uint64 {
@@ -2820,7 +3043,7 @@ type ReplaceApplicationStatusesRequest struct {
 
 func (x *ReplaceApplicationStatusesRequest) Reset() {
 	*x = ReplaceApplicationStatusesRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2832,7 +3055,7 @@ func (x *ReplaceApplicationStatusesRequest) String() string {
 func (*ReplaceApplicationStatusesRequest) ProtoMessage() {}
 
 func (x *ReplaceApplicationStatusesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2845,7 +3068,7 @@ func (x *ReplaceApplicationStatusesRequest) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use ReplaceApplicationStatusesRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceApplicationStatusesRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{31}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReplaceApplicationStatusesRequest) GetNamespace() string {
@@ -2928,7 +3151,7 @@ type ReplaceApplicationStatusesResponse struct {
 
 func (x *ReplaceApplicationStatusesResponse) Reset() {
 	*x = ReplaceApplicationStatusesResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2940,7 +3163,7 @@ func (x *ReplaceApplicationStatusesResponse) String() string {
 func (*ReplaceApplicationStatusesResponse) ProtoMessage() {}
 
 func (x *ReplaceApplicationStatusesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2953,7 +3176,7 @@ func (x *ReplaceApplicationStatusesResponse) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use ReplaceApplicationStatusesResponse.ProtoReflect.Descriptor instead.
 func (*ReplaceApplicationStatusesResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{32}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReplaceApplicationStatusesResponse) GetRevision() uint64 {
@@ -3009,7 +3232,7 @@ type ClearApplicationStatusRequest struct {
 
 func (x *ClearApplicationStatusRequest) Reset() {
 	*x = ClearApplicationStatusRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3244,7 @@ func (x *ClearApplicationStatusRequest) String() string {
 func (*ClearApplicationStatusRequest) ProtoMessage() {}
 
 func (x *ClearApplicationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3257,7 @@ func (x *ClearApplicationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearApplicationStatusRequest.ProtoReflect.Descriptor instead.
 func (*ClearApplicationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{33}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ClearApplicationStatusRequest) GetNamespace() string {
@@ -3092,7 +3315,7 @@ type ClearApplicationStatusResponse struct {
 
 func (x *ClearApplicationStatusResponse) Reset() {
 	*x = ClearApplicationStatusResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3327,7 @@ func (x *ClearApplicationStatusResponse) String() string {
 func (*ClearApplicationStatusResponse) ProtoMessage() {}
 
 func (x *ClearApplicationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3340,7 @@ func (x *ClearApplicationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearApplicationStatusResponse.ProtoReflect.Descriptor instead.
 func (*ClearApplicationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{34}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ClearApplicationStatusResponse) GetRevision() uint64 {
@@ -3152,7 +3375,7 @@ type RemoveUnitRequest struct {
 
 func (x *RemoveUnitRequest) Reset() {
 	*x = RemoveUnitRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3387,7 @@ func (x *RemoveUnitRequest) String() string {
 func (*RemoveUnitRequest) ProtoMessage() {}
 
 func (x *RemoveUnitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3400,7 @@ func (x *RemoveUnitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnitRequest.ProtoReflect.Descriptor instead.
 func (*RemoveUnitRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{35}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RemoveUnitRequest) GetNamespace() string {
@@ -3221,7 +3444,7 @@ type RemoveUnitResponse struct {
 
 func (x *RemoveUnitResponse) Reset() {
 	*x = RemoveUnitResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3233,7 +3456,7 @@ func (x *RemoveUnitResponse) String() string {
 func (*RemoveUnitResponse) ProtoMessage() {}
 
 func (x *RemoveUnitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3246,7 +3469,7 @@ func (x *RemoveUnitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnitResponse.ProtoReflect.Descriptor instead.
 func (*RemoveUnitResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{36}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RemoveUnitResponse) GetRevision() uint64 {
@@ -3279,7 +3502,7 @@ type DeleteApplicationRequest struct {
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3291,7 +3514,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3304,7 +3527,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{37}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DeleteApplicationRequest) GetNamespace() string {
@@ -3339,7 +3562,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3351,7 +3574,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3364,7 +3587,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{38}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DeleteApplicationResponse) GetRevision() uint64 {
@@ -3398,7 +3621,7 @@ type ListFaultsRequest struct {
 
 func (x *ListFaultsRequest) Reset() {
 	*x = ListFaultsRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3633,7 @@ func (x *ListFaultsRequest) String() string {
 func (*ListFaultsRequest) ProtoMessage() {}
 
 func (x *ListFaultsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +3646,7 @@ func (x *ListFaultsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFaultsRequest.ProtoReflect.Descriptor instead.
 func (*ListFaultsRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{39}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListFaultsRequest) GetNamespace() string {
@@ -3488,7 +3711,7 @@ type ListFaultsResponse struct {
 
 func (x *ListFaultsResponse) Reset() {
 	*x = ListFaultsResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +3723,7 @@ func (x *ListFaultsResponse) String() string {
 func (*ListFaultsResponse) ProtoMessage() {}
 
 func (x *ListFaultsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +3736,7 @@ func (x *ListFaultsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFaultsResponse.ProtoReflect.Descriptor instead.
 func (*ListFaultsResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{40}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListFaultsResponse) GetFaults() []*Fault {
@@ -3554,7 +3777,7 @@ type ResolveHoldRequest struct {
 
 func (x *ResolveHoldRequest) Reset() {
 	*x = ResolveHoldRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3566,7 +3789,7 @@ func (x *ResolveHoldRequest) String() string {
 func (*ResolveHoldRequest) ProtoMessage() {}
 
 func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3579,7 +3802,7 @@ func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldRequest.ProtoReflect.Descriptor instead.
 func (*ResolveHoldRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{41}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ResolveHoldRequest) GetNamespace() string {
@@ -3644,7 +3867,7 @@ type ResolveHoldResponse struct {
 
 func (x *ResolveHoldResponse) Reset() {
 	*x = ResolveHoldResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3656,7 +3879,7 @@ func (x *ResolveHoldResponse) String() string {
 func (*ResolveHoldResponse) ProtoMessage() {}
 
 func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3669,7 +3892,7 @@ func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldResponse.ProtoReflect.Descriptor instead.
 func (*ResolveHoldResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{42}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ResolveHoldResponse) GetRevision() uint64 {
@@ -3703,7 +3926,7 @@ type ListBlockersRequest struct {
 
 func (x *ListBlockersRequest) Reset() {
 	*x = ListBlockersRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3715,7 +3938,7 @@ func (x *ListBlockersRequest) String() string {
 func (*ListBlockersRequest) ProtoMessage() {}
 
 func (x *ListBlockersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3728,7 +3951,7 @@ func (x *ListBlockersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockersRequest.ProtoReflect.Descriptor instead.
 func (*ListBlockersRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{43}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListBlockersRequest) GetNamespace() string {
@@ -3788,7 +4011,7 @@ type Blocker struct {
 
 func (x *Blocker) Reset() {
 	*x = Blocker{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3800,7 +4023,7 @@ func (x *Blocker) String() string {
 func (*Blocker) ProtoMessage() {}
 
 func (x *Blocker) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3813,7 +4036,7 @@ func (x *Blocker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blocker.ProtoReflect.Descriptor instead.
 func (*Blocker) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{44}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Blocker) GetState() CauseState {
@@ -3908,7 +4131,7 @@ type ListBlockersResponse struct {
 
 func (x *ListBlockersResponse) Reset() {
 	*x = ListBlockersResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3920,7 +4143,7 @@ func (x *ListBlockersResponse) String() string {
 func (*ListBlockersResponse) ProtoMessage() {}
 
 func (x *ListBlockersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3933,7 +4156,7 @@ func (x *ListBlockersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockersResponse.ProtoReflect.Descriptor instead.
 func (*ListBlockersResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{45}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListBlockersResponse) GetBlockers() []*Blocker {
@@ -3976,6 +4199,24 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x06levels\x18\x04 \x03(\x0e2\x14.bellwether.v1.LevelR\x06levels\"\x82\x01\n" +
 	"\x18ListApplicationsResponse\x12>\n" +
 	"\fapplications\x18\x01 \x03(\v2\x1a.bellwether.v1.ApplicationR\fapplications\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"S\n" +
+	"\x15ListNamespacesRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\x8f\x03\n" +
+	"\tNamespace\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
+	"\x11application_count\x18\x02 \x01(\x05R\x10applicationCount\x12M\n" +
+	"\x15applications_by_level\x18\x03 \x03(\v2\x19.bellwether.v1.LevelCountR\x13applicationsByLevel\x12-\n" +
+	"\x12fresh_applications\x18\x04 \x01(\x05R\x11freshApplications\x12-\n" +
+	"\x12stale_applications\x18\x05 \x01(\x05R\x11staleApplications\x12+\n" +
+	"\x11lost_applications\x18\x06 \x01(\x05R\x10lostApplications\x125\n" +
+	"\x16uncertain_applications\x18\a \x01(\x05R\x15uncertainApplications\x120\n" +
+	"\x05worst\x18\b \x01(\v2\x1a.bellwether.v1.ApplicationR\x05worst\"z\n" +
+	"\x16ListNamespacesResponse\x128\n" +
+	"\n" +
+	"namespaces\x18\x01 \x03(\v2\x18.bellwether.v1.NamespaceR\n" +
+	"namespaces\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9b\x01\n" +
 	"\x19ExplainApplicationRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
@@ -4287,10 +4528,11 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x0eHoldResolution\x12\x1f\n" +
 	"\x1bHOLD_RESOLUTION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15HOLD_RESOLUTION_RETRY\x10\x01\x12\x18\n" +
-	"\x14HOLD_RESOLUTION_SKIP\x10\x022\xd6\x0e\n" +
+	"\x14HOLD_RESOLUTION_SKIP\x10\x022\xba\x0f\n" +
 	"\x12ApplicationService\x12b\n" +
 	"\x0eGetApplication\x12$.bellwether.v1.GetApplicationRequest\x1a%.bellwether.v1.GetApplicationResponse\"\x03\x90\x02\x01\x12h\n" +
-	"\x10ListApplications\x12&.bellwether.v1.ListApplicationsRequest\x1a'.bellwether.v1.ListApplicationsResponse\"\x03\x90\x02\x01\x12n\n" +
+	"\x10ListApplications\x12&.bellwether.v1.ListApplicationsRequest\x1a'.bellwether.v1.ListApplicationsResponse\"\x03\x90\x02\x01\x12b\n" +
+	"\x0eListNamespaces\x12$.bellwether.v1.ListNamespacesRequest\x1a%.bellwether.v1.ListNamespacesResponse\"\x03\x90\x02\x01\x12n\n" +
 	"\x12ExplainApplication\x12(.bellwether.v1.ExplainApplicationRequest\x1a).bellwether.v1.ExplainApplicationResponse\"\x03\x90\x02\x01\x12\\\n" +
 	"\fListStatuses\x12\".bellwether.v1.ListStatusesRequest\x1a#.bellwether.v1.ListStatusesResponse\"\x03\x90\x02\x01\x12S\n" +
 	"\tListUnits\x12\x1f.bellwether.v1.ListUnitsRequest\x1a .bellwether.v1.ListUnitsResponse\"\x03\x90\x02\x01\x12V\n" +
@@ -4324,7 +4566,7 @@ func file_bellwether_v1_application_service_proto_rawDescGZIP() []byte {
 }
 
 var file_bellwether_v1_application_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_bellwether_v1_application_service_proto_goTypes = []any{
 	(CauseState)(0),                            // 0: bellwether.v1.CauseState
 	(HoldResolution)(0),                        // 1: bellwether.v1.HoldResolution
@@ -4332,168 +4574,177 @@ var file_bellwether_v1_application_service_proto_goTypes = []any{
 	(*GetApplicationResponse)(nil),             // 3: bellwether.v1.GetApplicationResponse
 	(*ListApplicationsRequest)(nil),            // 4: bellwether.v1.ListApplicationsRequest
 	(*ListApplicationsResponse)(nil),           // 5: bellwether.v1.ListApplicationsResponse
-	(*ExplainApplicationRequest)(nil),          // 6: bellwether.v1.ExplainApplicationRequest
-	(*Contribution)(nil),                       // 7: bellwether.v1.Contribution
-	(*ExplainApplicationResponse)(nil),         // 8: bellwether.v1.ExplainApplicationResponse
-	(*Cause)(nil),                              // 9: bellwether.v1.Cause
-	(*ListStatusesRequest)(nil),                // 10: bellwether.v1.ListStatusesRequest
-	(*ListStatusesResponse)(nil),               // 11: bellwether.v1.ListStatusesResponse
-	(*ListUnitsRequest)(nil),                   // 12: bellwether.v1.ListUnitsRequest
-	(*ListUnitsResponse)(nil),                  // 13: bellwether.v1.ListUnitsResponse
-	(*WatchApplicationsRequest)(nil),           // 14: bellwether.v1.WatchApplicationsRequest
-	(*WatchApplicationsResponse)(nil),          // 15: bellwether.v1.WatchApplicationsResponse
-	(*MultiplexWatchesRequest)(nil),            // 16: bellwether.v1.MultiplexWatchesRequest
-	(*CreateWatch)(nil),                        // 17: bellwether.v1.CreateWatch
-	(*CancelWatch)(nil),                        // 18: bellwether.v1.CancelWatch
-	(*MultiplexWatchesResponse)(nil),           // 19: bellwether.v1.MultiplexWatchesResponse
-	(*ApplicationRemoved)(nil),                 // 20: bellwether.v1.ApplicationRemoved
-	(*SnapshotComplete)(nil),                   // 21: bellwether.v1.SnapshotComplete
-	(*Bookmark)(nil),                           // 22: bellwether.v1.Bookmark
-	(*Drain)(nil),                              // 23: bellwether.v1.Drain
-	(*CollectApplicationRequest)(nil),          // 24: bellwether.v1.CollectApplicationRequest
-	(*UnitAnswer)(nil),                         // 25: bellwether.v1.UnitAnswer
-	(*CollectApplicationResponse)(nil),         // 26: bellwether.v1.CollectApplicationResponse
-	(*ListStatusEventsRequest)(nil),            // 27: bellwether.v1.ListStatusEventsRequest
-	(*ListStatusEventsResponse)(nil),           // 28: bellwether.v1.ListStatusEventsResponse
-	(*ConfigureApplicationRequest)(nil),        // 29: bellwether.v1.ConfigureApplicationRequest
-	(*ConfigureApplicationResponse)(nil),       // 30: bellwether.v1.ConfigureApplicationResponse
-	(*SetApplicationStatusRequest)(nil),        // 31: bellwether.v1.SetApplicationStatusRequest
-	(*SetApplicationStatusResponse)(nil),       // 32: bellwether.v1.SetApplicationStatusResponse
-	(*ReplaceApplicationStatusesRequest)(nil),  // 33: bellwether.v1.ReplaceApplicationStatusesRequest
-	(*ReplaceApplicationStatusesResponse)(nil), // 34: bellwether.v1.ReplaceApplicationStatusesResponse
-	(*ClearApplicationStatusRequest)(nil),      // 35: bellwether.v1.ClearApplicationStatusRequest
-	(*ClearApplicationStatusResponse)(nil),     // 36: bellwether.v1.ClearApplicationStatusResponse
-	(*RemoveUnitRequest)(nil),                  // 37: bellwether.v1.RemoveUnitRequest
-	(*RemoveUnitResponse)(nil),                 // 38: bellwether.v1.RemoveUnitResponse
-	(*DeleteApplicationRequest)(nil),           // 39: bellwether.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil),          // 40: bellwether.v1.DeleteApplicationResponse
-	(*ListFaultsRequest)(nil),                  // 41: bellwether.v1.ListFaultsRequest
-	(*ListFaultsResponse)(nil),                 // 42: bellwether.v1.ListFaultsResponse
-	(*ResolveHoldRequest)(nil),                 // 43: bellwether.v1.ResolveHoldRequest
-	(*ResolveHoldResponse)(nil),                // 44: bellwether.v1.ResolveHoldResponse
-	(*ListBlockersRequest)(nil),                // 45: bellwether.v1.ListBlockersRequest
-	(*Blocker)(nil),                            // 46: bellwether.v1.Blocker
-	(*ListBlockersResponse)(nil),               // 47: bellwether.v1.ListBlockersResponse
-	(*Application)(nil),                        // 48: bellwether.v1.Application
-	(Level)(0),                                 // 49: bellwether.v1.Level
-	(*StatusRef)(nil),                          // 50: bellwether.v1.StatusRef
-	(*timestamppb.Timestamp)(nil),              // 51: google.protobuf.Timestamp
-	(Freshness)(0),                             // 52: bellwether.v1.Freshness
-	(*Fault)(nil),                              // 53: bellwether.v1.Fault
-	(*Hold)(nil),                               // 54: bellwether.v1.Hold
-	(*Operation)(nil),                          // 55: bellwether.v1.Operation
-	(*Need)(nil),                               // 56: bellwether.v1.Need
-	(*StatusRecord)(nil),                       // 57: bellwether.v1.StatusRecord
-	(*Unit)(nil),                               // 58: bellwether.v1.Unit
-	(*durationpb.Duration)(nil),                // 59: google.protobuf.Duration
-	(*status.Status)(nil),                      // 60: google.rpc.Status
-	(*StatusEvent)(nil),                        // 61: bellwether.v1.StatusEvent
-	(*ApplicationConfig)(nil),                  // 62: bellwether.v1.ApplicationConfig
-	(*fieldmaskpb.FieldMask)(nil),              // 63: google.protobuf.FieldMask
-	(ApplicationStatusMode)(0),                 // 64: bellwether.v1.ApplicationStatusMode
-	(*StatusReport)(nil),                       // 65: bellwether.v1.StatusReport
+	(*ListNamespacesRequest)(nil),              // 6: bellwether.v1.ListNamespacesRequest
+	(*Namespace)(nil),                          // 7: bellwether.v1.Namespace
+	(*ListNamespacesResponse)(nil),             // 8: bellwether.v1.ListNamespacesResponse
+	(*ExplainApplicationRequest)(nil),          // 9: bellwether.v1.ExplainApplicationRequest
+	(*Contribution)(nil),                       // 10: bellwether.v1.Contribution
+	(*ExplainApplicationResponse)(nil),         // 11: bellwether.v1.ExplainApplicationResponse
+	(*Cause)(nil),                              // 12: bellwether.v1.Cause
+	(*ListStatusesRequest)(nil),                // 13: bellwether.v1.ListStatusesRequest
+	(*ListStatusesResponse)(nil),               // 14: bellwether.v1.ListStatusesResponse
+	(*ListUnitsRequest)(nil),                   // 15: bellwether.v1.ListUnitsRequest
+	(*ListUnitsResponse)(nil),                  // 16: bellwether.v1.ListUnitsResponse
+	(*WatchApplicationsRequest)(nil),           // 17: bellwether.v1.WatchApplicationsRequest
+	(*WatchApplicationsResponse)(nil),          // 18: bellwether.v1.WatchApplicationsResponse
+	(*MultiplexWatchesRequest)(nil),            // 19: bellwether.v1.MultiplexWatchesRequest
+	(*CreateWatch)(nil),                        // 20: bellwether.v1.CreateWatch
+	(*CancelWatch)(nil),                        // 21: bellwether.v1.CancelWatch
+	(*MultiplexWatchesResponse)(nil),           // 22: bellwether.v1.MultiplexWatchesResponse
+	(*ApplicationRemoved)(nil),                 // 23: bellwether.v1.ApplicationRemoved
+	(*SnapshotComplete)(nil),                   // 24: bellwether.v1.SnapshotComplete
+	(*Bookmark)(nil),                           // 25: bellwether.v1.Bookmark
+	(*Drain)(nil),                              // 26: bellwether.v1.Drain
+	(*CollectApplicationRequest)(nil),          // 27: bellwether.v1.CollectApplicationRequest
+	(*UnitAnswer)(nil),                         // 28: bellwether.v1.UnitAnswer
+	(*CollectApplicationResponse)(nil),         // 29: bellwether.v1.CollectApplicationResponse
+	(*ListStatusEventsRequest)(nil),            // 30: bellwether.v1.ListStatusEventsRequest
+	(*ListStatusEventsResponse)(nil),           // 31: bellwether.v1.ListStatusEventsResponse
+	(*ConfigureApplicationRequest)(nil),        // 32: bellwether.v1.ConfigureApplicationRequest
+	(*ConfigureApplicationResponse)(nil),       // 33: bellwether.v1.ConfigureApplicationResponse
+	(*SetApplicationStatusRequest)(nil),        // 34: bellwether.v1.SetApplicationStatusRequest
+	(*SetApplicationStatusResponse)(nil),       // 35: bellwether.v1.SetApplicationStatusResponse
+	(*ReplaceApplicationStatusesRequest)(nil),  // 36: bellwether.v1.ReplaceApplicationStatusesRequest
+	(*ReplaceApplicationStatusesResponse)(nil), // 37: bellwether.v1.ReplaceApplicationStatusesResponse
+	(*ClearApplicationStatusRequest)(nil),      // 38: bellwether.v1.ClearApplicationStatusRequest
+	(*ClearApplicationStatusResponse)(nil),     // 39: bellwether.v1.ClearApplicationStatusResponse
+	(*RemoveUnitRequest)(nil),                  // 40: bellwether.v1.RemoveUnitRequest
+	(*RemoveUnitResponse)(nil),                 // 41: bellwether.v1.RemoveUnitResponse
+	(*DeleteApplicationRequest)(nil),           // 42: bellwether.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil),          // 43: bellwether.v1.DeleteApplicationResponse
+	(*ListFaultsRequest)(nil),                  // 44: bellwether.v1.ListFaultsRequest
+	(*ListFaultsResponse)(nil),                 // 45: bellwether.v1.ListFaultsResponse
+	(*ResolveHoldRequest)(nil),                 // 46: bellwether.v1.ResolveHoldRequest
+	(*ResolveHoldResponse)(nil),                // 47: bellwether.v1.ResolveHoldResponse
+	(*ListBlockersRequest)(nil),                // 48: bellwether.v1.ListBlockersRequest
+	(*Blocker)(nil),                            // 49: bellwether.v1.Blocker
+	(*ListBlockersResponse)(nil),               // 50: bellwether.v1.ListBlockersResponse
+	(*Application)(nil),                        // 51: bellwether.v1.Application
+	(Level)(0),                                 // 52: bellwether.v1.Level
+	(*LevelCount)(nil),                         // 53: bellwether.v1.LevelCount
+	(*StatusRef)(nil),                          // 54: bellwether.v1.StatusRef
+	(*timestamppb.Timestamp)(nil),              // 55: google.protobuf.Timestamp
+	(Freshness)(0),                             // 56: bellwether.v1.Freshness
+	(*Fault)(nil),                              // 57: bellwether.v1.Fault
+	(*Hold)(nil),                               // 58: bellwether.v1.Hold
+	(*Operation)(nil),                          // 59: bellwether.v1.Operation
+	(*Need)(nil),                               // 60: bellwether.v1.Need
+	(*StatusRecord)(nil),                       // 61: bellwether.v1.StatusRecord
+	(*Unit)(nil),                               // 62: bellwether.v1.Unit
+	(*durationpb.Duration)(nil),                // 63: google.protobuf.Duration
+	(*status.Status)(nil),                      // 64: google.rpc.Status
+	(*StatusEvent)(nil),                        // 65: bellwether.v1.StatusEvent
+	(*ApplicationConfig)(nil),                  // 66: bellwether.v1.ApplicationConfig
+	(*fieldmaskpb.FieldMask)(nil),              // 67: google.protobuf.FieldMask
+	(ApplicationStatusMode)(0),                 // 68: bellwether.v1.ApplicationStatusMode
+	(*StatusReport)(nil),                       // 69: bellwether.v1.StatusReport
 }
 var file_bellwether_v1_application_service_proto_depIdxs = []int32{
-	48, // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
-	49, // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	48, // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
-	50, // 3: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
-	49, // 4: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
-	51, // 5: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
-	52, // 6: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
-	51, // 7: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
-	48, // 8: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
-	7,  // 9: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
-	7,  // 10: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
-	53, // 11: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
-	54, // 12: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
-	55, // 13: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
-	9,  // 14: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
-	56, // 15: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
-	50, // 16: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
-	0,  // 17: bellwether.v1.Cause.state:type_name -> bellwether.v1.CauseState
-	49, // 18: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
-	51, // 19: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
-	57, // 20: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
-	58, // 21: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
-	49, // 22: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
-	49, // 23: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	59, // 24: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
-	48, // 25: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
-	20, // 26: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
-	21, // 27: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
-	22, // 28: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
-	23, // 29: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
-	58, // 30: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
-	17, // 31: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
-	18, // 32: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
-	14, // 33: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
-	15, // 34: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
-	60, // 35: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
-	59, // 36: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	59, // 37: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
-	58, // 38: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
-	59, // 39: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
-	57, // 40: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
-	25, // 41: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
-	51, // 42: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
-	61, // 43: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
-	62, // 44: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
-	63, // 45: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
-	62, // 46: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
-	49, // 47: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
-	64, // 48: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
-	59, // 49: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
-	51, // 50: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
-	65, // 51: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
-	53, // 52: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
-	1,  // 53: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
-	0,  // 54: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
-	56, // 55: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
-	49, // 56: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
-	51, // 57: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
-	46, // 58: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
-	2,  // 59: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
-	4,  // 60: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
-	6,  // 61: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
-	10, // 62: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
-	12, // 63: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
-	41, // 64: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
-	45, // 65: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
-	43, // 66: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
-	14, // 67: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
-	16, // 68: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
-	24, // 69: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
-	27, // 70: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
-	29, // 71: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
-	31, // 72: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
-	33, // 73: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
-	35, // 74: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
-	37, // 75: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
-	39, // 76: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
-	3,  // 77: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
-	5,  // 78: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
-	8,  // 79: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
-	11, // 80: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
-	13, // 81: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
-	42, // 82: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
-	47, // 83: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
-	44, // 84: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
-	15, // 85: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
-	19, // 86: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
-	26, // 87: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
-	28, // 88: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
-	30, // 89: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
-	32, // 90: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
-	34, // 91: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
-	36, // 92: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
-	38, // 93: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
-	40, // 94: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
-	77, // [77:95] is the sub-list for method output_type
-	59, // [59:77] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	51, // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
+	52, // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	51, // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
+	53, // 3: bellwether.v1.Namespace.applications_by_level:type_name -> bellwether.v1.LevelCount
+	51, // 4: bellwether.v1.Namespace.worst:type_name -> bellwether.v1.Application
+	7,  // 5: bellwether.v1.ListNamespacesResponse.namespaces:type_name -> bellwether.v1.Namespace
+	54, // 6: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
+	52, // 7: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
+	55, // 8: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
+	56, // 9: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
+	55, // 10: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
+	51, // 11: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
+	10, // 12: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
+	10, // 13: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
+	57, // 14: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
+	58, // 15: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
+	59, // 16: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
+	12, // 17: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
+	60, // 18: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
+	54, // 19: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
+	0,  // 20: bellwether.v1.Cause.state:type_name -> bellwether.v1.CauseState
+	52, // 21: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
+	55, // 22: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
+	61, // 23: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
+	62, // 24: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
+	52, // 25: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
+	52, // 26: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	63, // 27: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
+	51, // 28: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
+	23, // 29: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
+	24, // 30: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
+	25, // 31: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
+	26, // 32: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
+	62, // 33: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
+	20, // 34: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
+	21, // 35: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
+	17, // 36: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
+	18, // 37: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
+	64, // 38: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
+	63, // 39: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	63, // 40: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
+	62, // 41: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
+	63, // 42: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
+	61, // 43: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
+	28, // 44: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
+	55, // 45: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
+	65, // 46: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
+	66, // 47: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
+	67, // 48: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
+	66, // 49: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
+	52, // 50: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
+	68, // 51: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
+	63, // 52: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
+	55, // 53: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
+	69, // 54: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
+	57, // 55: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
+	1,  // 56: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
+	0,  // 57: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
+	60, // 58: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
+	52, // 59: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
+	55, // 60: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
+	49, // 61: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
+	2,  // 62: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
+	4,  // 63: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
+	6,  // 64: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
+	9,  // 65: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
+	13, // 66: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
+	15, // 67: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
+	44, // 68: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
+	48, // 69: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
+	46, // 70: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
+	17, // 71: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
+	19, // 72: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
+	27, // 73: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
+	30, // 74: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
+	32, // 75: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
+	34, // 76: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
+	36, // 77: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
+	38, // 78: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
+	40, // 79: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
+	42, // 80: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
+	3,  // 81: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
+	5,  // 82: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
+	8,  // 83: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
+	11, // 84: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
+	14, // 85: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
+	16, // 86: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
+	45, // 87: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
+	50, // 88: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
+	47, // 89: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
+	18, // 90: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
+	22, // 91: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
+	29, // 92: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
+	31, // 93: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
+	33, // 94: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
+	35, // 95: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
+	37, // 96: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
+	39, // 97: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
+	41, // 98: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
+	43, // 99: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
+	81, // [81:100] is the sub-list for method output_type
+	62, // [62:81] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_application_service_proto_init() }
@@ -4504,30 +4755,30 @@ func file_bellwether_v1_application_service_proto_init() {
 	file_bellwether_v1_error_proto_init()
 	file_bellwether_v1_operation_proto_init()
 	file_bellwether_v1_status_proto_init()
-	file_bellwether_v1_application_service_proto_msgTypes[13].OneofWrappers = []any{
+	file_bellwether_v1_application_service_proto_msgTypes[16].OneofWrappers = []any{
 		(*WatchApplicationsResponse_Upserted)(nil),
 		(*WatchApplicationsResponse_Removed)(nil),
 		(*WatchApplicationsResponse_SnapshotComplete)(nil),
 		(*WatchApplicationsResponse_Bookmark)(nil),
 		(*WatchApplicationsResponse_Drain)(nil),
 	}
-	file_bellwether_v1_application_service_proto_msgTypes[14].OneofWrappers = []any{
+	file_bellwether_v1_application_service_proto_msgTypes[17].OneofWrappers = []any{
 		(*MultiplexWatchesRequest_Create)(nil),
 		(*MultiplexWatchesRequest_Cancel)(nil),
 	}
-	file_bellwether_v1_application_service_proto_msgTypes[17].OneofWrappers = []any{
+	file_bellwether_v1_application_service_proto_msgTypes[20].OneofWrappers = []any{
 		(*MultiplexWatchesResponse_Event)(nil),
 		(*MultiplexWatchesResponse_Ended)(nil),
 	}
-	file_bellwether_v1_application_service_proto_msgTypes[22].OneofWrappers = []any{}
-	file_bellwether_v1_application_service_proto_msgTypes[31].OneofWrappers = []any{}
+	file_bellwether_v1_application_service_proto_msgTypes[25].OneofWrappers = []any{}
+	file_bellwether_v1_application_service_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_application_service_proto_rawDesc), len(file_bellwether_v1_application_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   46,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

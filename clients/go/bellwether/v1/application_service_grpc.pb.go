@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ApplicationService_GetApplication_FullMethodName             = "/bellwether.v1.ApplicationService/GetApplication"
 	ApplicationService_ListApplications_FullMethodName           = "/bellwether.v1.ApplicationService/ListApplications"
+	ApplicationService_ListNamespaces_FullMethodName             = "/bellwether.v1.ApplicationService/ListNamespaces"
 	ApplicationService_ExplainApplication_FullMethodName         = "/bellwether.v1.ApplicationService/ExplainApplication"
 	ApplicationService_ListStatuses_FullMethodName               = "/bellwether.v1.ApplicationService/ListStatuses"
 	ApplicationService_ListUnits_FullMethodName                  = "/bellwether.v1.ApplicationService/ListUnits"
@@ -56,6 +57,9 @@ type ApplicationServiceClient interface {
 	GetApplication(ctx context.Context, in *GetApplicationRequest, opts ...grpc.CallOption) (*GetApplicationResponse, error)
 	// Lists applications by name.
 	ListApplications(ctx context.Context, in *ListApplicationsRequest, opts ...grpc.CallOption) (*ListApplicationsResponse, error)
+	// Lists the namespaces that have applications, by name: how many applications each has, at which levels, and its worst
+	// one. Only namespaces whose applications the caller may list; none of these is an empty list. Answered from memory.
+	ListNamespaces(ctx context.Context, in *ListNamespacesRequest, opts ...grpc.CallOption) (*ListNamespacesResponse, error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(ctx context.Context, in *ExplainApplicationRequest, opts ...grpc.CallOption) (*ExplainApplicationResponse, error)
 	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
@@ -128,6 +132,16 @@ func (c *applicationServiceClient) ListApplications(ctx context.Context, in *Lis
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListApplicationsResponse)
 	err := c.cc.Invoke(ctx, ApplicationService_ListApplications_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *applicationServiceClient) ListNamespaces(ctx context.Context, in *ListNamespacesRequest, opts ...grpc.CallOption) (*ListNamespacesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListNamespacesResponse)
+	err := c.cc.Invoke(ctx, ApplicationService_ListNamespaces_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -323,6 +337,9 @@ type ApplicationServiceServer interface {
 	GetApplication(context.Context, *GetApplicationRequest) (*GetApplicationResponse, error)
 	// Lists applications by name.
 	ListApplications(context.Context, *ListApplicationsRequest) (*ListApplicationsResponse, error)
+	// Lists the namespaces that have applications, by name: how many applications each has, at which levels, and its worst
+	// one. Only namespaces whose applications the caller may list; none of these is an empty list. Answered from memory.
+	ListNamespaces(context.Context, *ListNamespacesRequest) (*ListNamespacesResponse, error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(context.Context, *ExplainApplicationRequest) (*ExplainApplicationResponse, error)
 	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
@@ -386,6 +403,9 @@ func (UnimplementedApplicationServiceServer) GetApplication(context.Context, *Ge
 }
 func (UnimplementedApplicationServiceServer) ListApplications(context.Context, *ListApplicationsRequest) (*ListApplicationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListApplications not implemented")
+}
+func (UnimplementedApplicationServiceServer) ListNamespaces(context.Context, *ListNamespacesRequest) (*ListNamespacesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListNamespaces not implemented")
 }
 func (UnimplementedApplicationServiceServer) ExplainApplication(context.Context, *ExplainApplicationRequest) (*ExplainApplicationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainApplication not implemented")
@@ -488,6 +508,24 @@ func _ApplicationService_ListApplications_Handler(srv interface{}, ctx context.C
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ApplicationServiceServer).ListApplications(ctx, req.(*ListApplicationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ApplicationService_ListNamespaces_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListNamespacesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApplicationServiceServer).ListNamespaces(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApplicationService_ListNamespaces_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApplicationServiceServer).ListNamespaces(ctx, req.(*ListNamespacesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -776,6 +814,10 @@ var ApplicationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListApplications",
 			Handler:    _ApplicationService_ListApplications_Handler,
+		},
+		{
+			MethodName: "ListNamespaces",
+			Handler:    _ApplicationService_ListNamespaces_Handler,
 		},
 		{
 			MethodName: "ExplainApplication",

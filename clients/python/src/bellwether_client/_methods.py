@@ -110,6 +110,24 @@ class Methods:
         )
         return answer
 
+    def list_namespaces(
+        self,
+        *,
+        page_size: int = 0,
+        page_token: str = "",
+        timeout: Optional[float] = None,
+    ) -> messages.ListNamespacesResponse:
+        """Lists the namespaces that have applications, by name: how many applications each has, at
+        which levels, and its worst one. Only namespaces whose applications the caller may list;
+        none of these is an empty list. Answered from memory.
+        """
+        request = {
+            "page_size": page_size,
+            "page_token": page_token,
+        }
+        answer: messages.ListNamespacesResponse = self._call("list_namespaces", request, timeout)
+        return answer
+
     def explain_application(
         self,
         *,

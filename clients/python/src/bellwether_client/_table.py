@@ -28,6 +28,12 @@ METHODS = {
         "ListApplicationsResponse",
         True,
     ),
+    "list_namespaces": (
+        "/bellwether.v1.ApplicationService/ListNamespaces",
+        "ListNamespacesRequest",
+        "ListNamespacesResponse",
+        True,
+    ),
     "explain_application": (
         "/bellwether.v1.ApplicationService/ExplainApplication",
         "ExplainApplicationRequest",
@@ -299,6 +305,16 @@ MESSAGES = {
     ),
     "ListApplicationsResponse": (
         "applications:*m=Application next_page_token:s"
+    ),
+    "ListNamespacesRequest": (
+        "page_size:i page_token:s"
+    ),
+    "Namespace": (
+        "name:s application_count:i applications_by_level:*m=LevelCount fresh_applications:i "
+        "stale_applications:i lost_applications:i uncertain_applications:i worst:m=Application"
+    ),
+    "ListNamespacesResponse": (
+        "namespaces:*m=Namespace next_page_token:s"
     ),
     "ExplainApplicationRequest": (
         "namespace:s application:s page_size:i min_revision:l"

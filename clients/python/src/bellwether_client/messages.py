@@ -334,6 +334,26 @@ class ListApplicationsResponse(TypedDict):
     next_page_token: str
 
 
+class Namespace(TypedDict):
+    """The message `Namespace`."""
+
+    name: str
+    application_count: int
+    applications_by_level: List[LevelCount]
+    fresh_applications: int
+    stale_applications: int
+    lost_applications: int
+    uncertain_applications: int
+    worst: Optional[Application]
+
+
+class ListNamespacesResponse(TypedDict):
+    """The message `ListNamespacesResponse`."""
+
+    namespaces: List[Namespace]
+    next_page_token: str
+
+
 class Contribution(TypedDict):
     """The message `Contribution`."""
 

@@ -1527,6 +1527,58 @@ pub struct ListApplicationsResponse {
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
 }
+/// Request of ListNamespaces.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListNamespacesRequest {
+    /// Results per page: 1 to 1,000 (larger values mean 1,000); 0: 100. A page also ends at 1 MiB.
+    #[prost(int32, tag = "1")]
+    pub page_size: i32,
+    /// `next_page_token` of the last answer to the same request; empty: the first page.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// A namespace, and how its applications are.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Namespace {
+    /// Name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Number of applications, at least 1.
+    #[prost(int32, tag = "2")]
+    pub application_count: i32,
+    /// Number of applications by level, in the order error, blocked, maintenance, waiting, active, terminated, unknown;
+    /// levels without an application are left out.
+    #[prost(message, repeated, tag = "3")]
+    pub applications_by_level: ::prost::alloc::vec::Vec<LevelCount>,
+    /// Number of applications whose units are all fresh. An application counts in exactly one of this field and the next
+    /// three: in the last one that applies.
+    #[prost(int32, tag = "4")]
+    pub fresh_applications: i32,
+    /// Number of applications with stale units.
+    #[prost(int32, tag = "5")]
+    pub stale_applications: i32,
+    /// Number of applications with lost units, except those whose configuration ignores lost units.
+    #[prost(int32, tag = "6")]
+    pub lost_applications: i32,
+    /// Number of applications with uncertain units.
+    #[prost(int32, tag = "7")]
+    pub uncertain_applications: i32,
+    /// The application that needs attention most, in the order error, blocked, unknown or with units that are not fresh,
+    /// maintenance, waiting, active with open errors or flapping, active, terminated. Of equal ones, the one whose level
+    /// changed last; of those that need nothing, the first by name.
+    #[prost(message, optional, tag = "8")]
+    pub worst: ::core::option::Option<Application>,
+}
+/// A page of namespaces.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListNamespacesResponse {
+    /// Namespaces, ordered by name.
+    #[prost(message, repeated, tag = "1")]
+    pub namespaces: ::prost::alloc::vec::Vec<Namespace>,
+    /// Token of the next page; empty at the end.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
 /// Request of ExplainApplication.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExplainApplicationRequest {
@@ -2628,6 +2680,34 @@ pub mod application_service_client {
                         "bellwether.v1.ApplicationService",
                         "ListApplications",
                     ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists the namespaces that have applications, by name: how many applications each has, at which levels, and its worst
+        /// one. Only namespaces whose applications the caller may list; none of these is an empty list. Answered from memory.
+        pub async fn list_namespaces(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListNamespacesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListNamespacesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/bellwether.v1.ApplicationService/ListNamespaces",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("bellwether.v1.ApplicationService", "ListNamespaces"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -6154,6 +6234,11 @@ impl super::Unary for ListApplicationsRequest {
     type Answer = ListApplicationsResponse;
     const PATH: &'static str = "/bellwether.v1.ApplicationService/ListApplications";
     const ANSWER: &'static str = "ListApplicationsResponse";
+}
+impl super::Unary for ListNamespacesRequest {
+    type Answer = ListNamespacesResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ListNamespaces";
+    const ANSWER: &'static str = "ListNamespacesResponse";
 }
 impl super::Unary for ExplainApplicationRequest {
     type Answer = ExplainApplicationResponse;

@@ -60,6 +60,14 @@ impl Reader {
             Reader::Granted(grants) => grants.allow(Need::Read(app.namespace(), app.application())),
         }
     }
+
+    /// Returns whether all applications of a namespace may be read.
+    pub fn may_list(&self, namespace: &str) -> bool {
+        match self {
+            Reader::Everything => true,
+            Reader::Granted(grants) => grants.allow(Need::List(Some(namespace))),
+        }
+    }
 }
 
 impl Access {

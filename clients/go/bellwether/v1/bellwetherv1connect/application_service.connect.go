@@ -39,6 +39,9 @@ const (
 	// ApplicationServiceListApplicationsProcedure is the fully-qualified name of the
 	// ApplicationService's ListApplications RPC.
 	ApplicationServiceListApplicationsProcedure = "/bellwether.v1.ApplicationService/ListApplications"
+	// ApplicationServiceListNamespacesProcedure is the fully-qualified name of the ApplicationService's
+	// ListNamespaces RPC.
+	ApplicationServiceListNamespacesProcedure = "/bellwether.v1.ApplicationService/ListNamespaces"
 	// ApplicationServiceExplainApplicationProcedure is the fully-qualified name of the
 	// ApplicationService's ExplainApplication RPC.
 	ApplicationServiceExplainApplicationProcedure = "/bellwether.v1.ApplicationService/ExplainApplication"
@@ -95,6 +98,9 @@ type ApplicationServiceClient interface {
 	GetApplication(context.Context, *connect.Request[v1.GetApplicationRequest]) (*connect.Response[v1.GetApplicationResponse], error)
 	// Lists applications by name.
 	ListApplications(context.Context, *connect.Request[v1.ListApplicationsRequest]) (*connect.Response[v1.ListApplicationsResponse], error)
+	// Lists the namespaces that have applications, by name: how many applications each has, at which levels, and its worst
+	// one. Only namespaces whose applications the caller may list; none of these is an empty list. Answered from memory.
+	ListNamespaces(context.Context, *connect.Request[v1.ListNamespacesRequest]) (*connect.Response[v1.ListNamespacesResponse], error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(context.Context, *connect.Request[v1.ExplainApplicationRequest]) (*connect.Response[v1.ExplainApplicationResponse], error)
 	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
@@ -167,6 +173,13 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			httpClient,
 			baseURL+ApplicationServiceListApplicationsProcedure,
 			connect.WithSchema(applicationServiceMethods.ByName("ListApplications")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listNamespaces: connect.NewClient[v1.ListNamespacesRequest, v1.ListNamespacesResponse](
+			httpClient,
+			baseURL+ApplicationServiceListNamespacesProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("ListNamespaces")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
@@ -280,6 +293,7 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 type applicationServiceClient struct {
 	getApplication             *connect.Client[v1.GetApplicationRequest, v1.GetApplicationResponse]
 	listApplications           *connect.Client[v1.ListApplicationsRequest, v1.ListApplicationsResponse]
+	listNamespaces             *connect.Client[v1.ListNamespacesRequest, v1.ListNamespacesResponse]
 	explainApplication         *connect.Client[v1.ExplainApplicationRequest, v1.ExplainApplicationResponse]
 	listStatuses               *connect.Client[v1.ListStatusesRequest, v1.ListStatusesResponse]
 	listUnits                  *connect.Client[v1.ListUnitsRequest, v1.ListUnitsResponse]
@@ -306,6 +320,11 @@ func (c *applicationServiceClient) GetApplication(ctx context.Context, req *conn
 // ListApplications calls bellwether.v1.ApplicationService.ListApplications.
 func (c *applicationServiceClient) ListApplications(ctx context.Context, req *connect.Request[v1.ListApplicationsRequest]) (*connect.Response[v1.ListApplicationsResponse], error) {
 	return c.listApplications.CallUnary(ctx, req)
+}
+
+// ListNamespaces calls bellwether.v1.ApplicationService.ListNamespaces.
+func (c *applicationServiceClient) ListNamespaces(ctx context.Context, req *connect.Request[v1.ListNamespacesRequest]) (*connect.Response[v1.ListNamespacesResponse], error) {
+	return c.listNamespaces.CallUnary(ctx, req)
 }
 
 // ExplainApplication calls bellwether.v1.ApplicationService.ExplainApplication.
@@ -394,6 +413,9 @@ type ApplicationServiceHandler interface {
 	GetApplication(context.Context, *connect.Request[v1.GetApplicationRequest]) (*connect.Response[v1.GetApplicationResponse], error)
 	// Lists applications by name.
 	ListApplications(context.Context, *connect.Request[v1.ListApplicationsRequest]) (*connect.Response[v1.ListApplicationsResponse], error)
+	// Lists the namespaces that have applications, by name: how many applications each has, at which levels, and its worst
+	// one. Only namespaces whose applications the caller may list; none of these is an empty list. Answered from memory.
+	ListNamespaces(context.Context, *connect.Request[v1.ListNamespacesRequest]) (*connect.Response[v1.ListNamespacesResponse], error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(context.Context, *connect.Request[v1.ExplainApplicationRequest]) (*connect.Response[v1.ExplainApplicationResponse], error)
 	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
@@ -462,6 +484,13 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 		ApplicationServiceListApplicationsProcedure,
 		svc.ListApplications,
 		connect.WithSchema(applicationServiceMethods.ByName("ListApplications")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	applicationServiceListNamespacesHandler := connect.NewUnaryHandler(
+		ApplicationServiceListNamespacesProcedure,
+		svc.ListNamespaces,
+		connect.WithSchema(applicationServiceMethods.ByName("ListNamespaces")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -574,6 +603,8 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 			applicationServiceGetApplicationHandler.ServeHTTP(w, r)
 		case ApplicationServiceListApplicationsProcedure:
 			applicationServiceListApplicationsHandler.ServeHTTP(w, r)
+		case ApplicationServiceListNamespacesProcedure:
+			applicationServiceListNamespacesHandler.ServeHTTP(w, r)
 		case ApplicationServiceExplainApplicationProcedure:
 			applicationServiceExplainApplicationHandler.ServeHTTP(w, r)
 		case ApplicationServiceListStatusesProcedure:
@@ -621,6 +652,10 @@ func (UnimplementedApplicationServiceHandler) GetApplication(context.Context, *c
 
 func (UnimplementedApplicationServiceHandler) ListApplications(context.Context, *connect.Request[v1.ListApplicationsRequest]) (*connect.Response[v1.ListApplicationsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.ListApplications is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) ListNamespaces(context.Context, *connect.Request[v1.ListNamespacesRequest]) (*connect.Response[v1.ListNamespacesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.ListNamespaces is not implemented"))
 }
 
 func (UnimplementedApplicationServiceHandler) ExplainApplication(context.Context, *connect.Request[v1.ExplainApplicationRequest]) (*connect.Response[v1.ExplainApplicationResponse], error) {

@@ -1,8 +1,9 @@
 //! `grpc.health.v1` by its specification: the server under `""` and under the names of its
-//! services, every application under `namespace/application`.
+//! services, every application under `namespace/application`, all applications of a namespace under
+//! `namespace/`.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use futures_util::stream::{self, BoxStream};
 use prost_types::ServiceDescriptorProto;
@@ -10,9 +11,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use crate::domain::app::Head;
-use crate::domain::met::is_silent;
-use crate::domain::name::AppName;
-use crate::domain::severity::is_doubtful;
+use crate::domain::health::serves;
+use crate::domain::name::{AppName, namespace_name};
 use crate::proto::health::health_check_response::ServingStatus;
 use crate::proto::health::health_server::Health;
 use crate::proto::health::{
@@ -24,7 +24,9 @@ use crate::service::code::{ApiError, Reason, quoted};
 use crate::service::descriptor;
 use crate::service::grpc::handlers::Handlers;
 use crate::service::grpc::watch::StreamPlace;
-use crate::watch::{Event, Filter, ResumeError, Scope, Start, WatchError, Watcher};
+use crate::watch::{
+    Entry, Event, Filter, Hub, ResumeError, Scope, Serving, Start, WatchError, Watcher,
+};
 
 /// Maximum applications in an answer of `List`. The specification allows a server to refuse more.
 const LIST_MAX: usize = 10_000;
@@ -52,12 +54,13 @@ impl Handlers {
     }
 }
 
-/// Returns SERVING if the level is one of the application's serving levels, and no silent unit
-/// makes it doubtful.
 fn serving(head: &Head) -> ServingStatus {
-    let level = head.summary.level;
-    let is_silent = is_silent(head);
-    serving_if(head.config.serving_levels.contains(&level) && !is_doubtful(level, is_silent))
+    serving_if(serves(head))
+}
+
+/// Returns SERVING if every application of a namespace serves.
+fn serving_of(counts: Serving) -> ServingStatus {
+    serving_if(counts.is_every())
 }
 
 fn serving_if(is_serving: bool) -> ServingStatus {
@@ -76,23 +79,54 @@ fn is_server(service: &str) -> bool {
 fn not_found(service: &str) -> ApiError {
     let text = format!(
         "no service {}; the server is the empty name, applications are services named \
-         namespace/application",
+         namespace/application, namespaces are services named namespace/",
         quoted(service)
     );
     ApiError::new(Reason::ServiceNotFound, text)
+}
+
+/// Returns the status of each of these applications and of their namespaces, by service name.
+fn statuses(entries: &[Arc<Entry>]) -> HashMap<String, ServingStatus> {
+    let mut is_serving = HashMap::new();
+    for entry in entries {
+        let serves = serves(&entry.head);
+        *is_serving.entry(format!("{}/", entry.app.namespace())).or_insert(true) &= serves;
+        is_serving.insert(entry.app.to_string(), serves);
+    }
+    is_serving.into_iter().map(|(name, serves)| (name, serving_if(serves))).collect()
 }
 
 fn list_refused(text: String, limit: &str, max: usize) -> Status {
     ApiError::of_limit(Reason::LimitExceeded, text, limit, max).into()
 }
 
-/// Returns the application that a service name means, if it has that form. The caller needs the
-/// right to read it.
-fn app_of(access: &Access, service: &str) -> Result<Option<AppName>, ApiError> {
-    let names = service.split_once('/');
-    let app = names.and_then(|(namespace, name)| AppName::new(namespace, name).ok());
-    app.as_ref().map_or(Ok(()), |app| access.check(app, "", false))?;
-    Ok(app)
+/// What a service name means.
+enum Subject {
+    Server,
+    Application(AppName),
+    /// All applications of a namespace.
+    Namespace(Arc<str>),
+    /// A name that nothing can have.
+    Nothing,
+}
+
+impl Subject {
+    /// Reads a service name. The caller needs the right to read the application, or to list the
+    /// namespace, whether it exists or not.
+    fn read(access: &Access, service: &str) -> Result<Subject, ApiError> {
+        if is_server(service) {
+            return Ok(Subject::Server);
+        }
+        let Some((namespace, name)) = service.split_once('/') else { return Ok(Subject::Nothing) };
+        if name.is_empty() {
+            let Ok(namespace) = namespace_name(namespace) else { return Ok(Subject::Nothing) };
+            access.check_list(Some(&namespace))?;
+            return Ok(Subject::Namespace(namespace));
+        }
+        let Ok(app) = AppName::new(namespace, name) else { return Ok(Subject::Nothing) };
+        access.check(&app, "", false)?;
+        Ok(Subject::Application(app))
+    }
 }
 
 #[tonic::async_trait]
@@ -104,13 +138,15 @@ impl Health for Handlers {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         let (access, HealthCheckRequest { service }) = Access::open(request);
-        if is_server(&service) {
-            return Ok(Response::new(response(self.own_health())));
-        }
-        match app_of(&access, &service)?.and_then(|app| self.parts.hub.get(&app)) {
-            Some(entry) => Ok(Response::new(response(serving(&entry.head)))),
-            None => Err(not_found(&service).into()),
-        }
+        let hub = &self.parts.hub;
+        let status = match Subject::read(&access, &service)? {
+            Subject::Server => Some(self.own_health()),
+            Subject::Application(app) => hub.get(&app).map(|entry| serving(&entry.head)),
+            Subject::Namespace(name) => hub.serving(&name).map(serving_of),
+            Subject::Nothing => None,
+        };
+        let status = status.ok_or_else(|| not_found(&service))?;
+        Ok(Response::new(response(status)))
     }
 
     async fn list(
@@ -124,7 +160,8 @@ impl Health for Handlers {
             let text = format!("there are more than {LIST_MAX} applications; ask for one by name");
             return Err(list_refused(text, "health_list_max", LIST_MAX));
         }
-        let bytes: usize = entries.iter().map(|e| e.app.to_string().len() + ENTRY_BYTES).sum();
+        let all = statuses(&entries);
+        let bytes: usize = all.keys().map(|name| name.len() + ENTRY_BYTES).sum();
         if LIST_BYTES_MAX < bytes {
             let text = format!(
                 "the names of the applications have more than {LIST_BYTES_MAX} bytes; ask for \
@@ -132,9 +169,9 @@ impl Health for Handlers {
             );
             return Err(list_refused(text, "health_list_bytes_max", LIST_BYTES_MAX));
         }
-        let applications = entries.iter().map(|e| (e.app.to_string(), response(serving(&e.head))));
-        let server = (String::new(), response(self.own_health()));
-        let statuses: HashMap<_, _> = applications.chain([server]).collect();
+        let server = (String::new(), self.own_health());
+        let all = all.into_iter().chain([server]);
+        let statuses = all.map(|(name, status)| (name, response(status))).collect();
         Ok(Response::new(HealthListResponse { statuses }))
     }
 
@@ -144,14 +181,20 @@ impl Health for Handlers {
     ) -> Result<Response<StatusStream>, Status> {
         let place = self.watches.health_place(request.extensions().get::<Caller>())?;
         let (access, HealthCheckRequest { service }) = Access::open(request);
-        let follow = match app_of(&access, &service)? {
-            _ if is_server(&service) => Follow::Server,
-            None => Follow::Nothing,
-            Some(app) => {
-                let filter = Filter::of(Scope::Applications(BTreeSet::from([app])));
-                let watcher = self.parts.hub.watch(filter, Start::Snapshot);
-                let watcher = watcher.map_err(ApiError::from)?;
-                Follow::Application(Box::new(watcher))
+        let hub = &self.parts.hub;
+        let watch = |scope| {
+            let watcher = hub.watch(Filter::of(scope), Start::Snapshot);
+            watcher.map(Box::new).map_err(ApiError::from)
+        };
+        let follow = match Subject::read(&access, &service)? {
+            Subject::Server => Follow::Server,
+            Subject::Nothing => Follow::Nothing,
+            Subject::Application(app) => {
+                Follow::Application(watch(Scope::Applications(BTreeSet::from([app])))?)
+            }
+            Subject::Namespace(name) => {
+                let watcher = watch(Scope::Namespace(name.clone()))?;
+                Follow::Namespace { name, hub: hub.clone(), watcher }
             }
         };
         let draining = self.parts.draining.clone();
@@ -165,6 +208,12 @@ impl Health for Handlers {
 enum Follow {
     Server,
     Application(Box<Watcher>),
+    /// The counts of the hub decide; the watcher notices when they may have changed.
+    Namespace {
+        name: Arc<str>,
+        hub: Arc<Hub>,
+        watcher: Box<Watcher>,
+    },
     /// A name that no application can have.
     Nothing,
 }
@@ -192,7 +241,7 @@ impl Reader {
                     }
                     ServingStatus::NotServing
                 }
-                status = self.step() => status.map_err(WatchError::from)?,
+                status = self.follow.step(self.sent) => status.map_err(WatchError::from)?,
             };
             if self.sent != Some(status) {
                 self.sent = Some(status);
@@ -200,10 +249,13 @@ impl Reader {
             }
         }
     }
+}
 
-    async fn step(&mut self) -> Result<ServingStatus, ResumeError> {
-        Ok(match &mut self.follow {
-            Follow::Server | Follow::Nothing if self.sent.is_some() => std::future::pending().await,
+impl Follow {
+    /// Waits for a status that may differ from the one that was sent last.
+    async fn step(&mut self, sent: Option<ServingStatus>) -> Result<ServingStatus, ResumeError> {
+        Ok(match self {
+            Follow::Server | Follow::Nothing if sent.is_some() => std::future::pending().await,
             Follow::Server => ServingStatus::Serving,
             Follow::Nothing => ServingStatus::ServiceUnknown,
             Follow::Application(watcher) => loop {
@@ -215,6 +267,16 @@ impl Reader {
                     Event::SnapshotComplete { .. } | Event::Bookmark { .. } => {}
                 }
             },
+            Follow::Namespace { name, hub, watcher } => loop {
+                let status = hub.serving(name).map_or(ServingStatus::ServiceUnknown, serving_of);
+                if sent != Some(status) {
+                    break status;
+                }
+                watcher.next().await?;
+            },
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
