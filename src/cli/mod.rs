@@ -51,8 +51,8 @@ use crate::cli::hook::Hooked;
 use crate::cli::output::Output;
 use command::{
     app_status, attend, blockers, callback, check, clear, configure, data, delete, error, explain,
-    explain_error, health, juju, leader, log, man, namespaces, ops, register, remove, replace,
-    report, resolve, status, stopping, version, wait, watch, why,
+    explain_error, faults, health, juju, leader, log, man, namespaces, ops, register, remove,
+    replace, report, resolve, status, stopping, version, wait, watch, why,
 };
 use serve::{config, doctor, token};
 
@@ -129,6 +129,7 @@ enum ClientCommand {
     Why(why::Args),
     Blockers(blockers::Args),
     Namespaces(namespaces::Args),
+    Faults(faults::Args),
     Report(Hooked<report::Args>),
     Replace(Hooked<replace::Args>),
     Clear(Hooked<clear::Args>),
@@ -290,6 +291,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Status(args) => status::run(args, context).await,
         ClientCommand::Why(args) => why::run(args, context).await.map(Exit::from),
         ClientCommand::Blockers(args) => blockers::run(args, context).await,
+        ClientCommand::Faults(args) => faults::run(args, context).await.map(Exit::from),
         ClientCommand::Namespaces(args) => namespaces::run(args, context).await.map(Exit::from),
         ClientCommand::Report(args) => args.run(report::run, context).await,
         ClientCommand::Replace(args) => args.run(replace::run, context).await,
@@ -340,6 +342,8 @@ mod tests {
             "bellwether blockers -A -o json",
             "bellwether -n prod blockers",
             "bellwether namespaces -o json",
+            "bellwether faults web",
+            "bellwether faults -A --by-target -o json",
             "bellwether report web/0 --level waiting --needs db --needs infra/dns=active,waiting",
             "bellwether replace web/0 --needs-outside quota",
             "bellwether report web/0 --level blocked -m busy --action act --ttl 90s --label a=b",
@@ -437,6 +441,7 @@ mod tests {
             "bellwether status --watch --exit-status",
             "bellwether check web",
             "bellwether health web --all",
+            "bellwether faults web -A",
             "bellwether watch web --exec",
             "bellwether watch web -- cat",
             "bellwether resolve web/0 --retry --skip",

@@ -116,7 +116,18 @@ impl Hub {
         levels: &BTreeSet<Level>,
         count_max: usize,
     ) -> Vec<Arc<Entry>> {
-        let matches = |e: &Entry| levels.is_empty() || levels.contains(&e.level());
+        let wanted = |e: &Entry| levels.is_empty() || levels.contains(&e.level());
+        self.list_where(namespace, after, &wanted, count_max)
+    }
+
+    /// Returns the same of the applications that `wanted` accepts.
+    pub fn list_where(
+        &self,
+        namespace: Option<&str>,
+        after: Option<&AppName>,
+        wanted: &dyn Fn(&Entry) -> bool,
+        count_max: usize,
+    ) -> Vec<Arc<Entry>> {
         let mut found = Vec::new();
         let mut last = after.cloned();
         loop {
@@ -126,7 +137,7 @@ impl Hub {
                 if found.len() == count_max {
                     return found;
                 }
-                if !entry.head.deleted && matches(entry) {
+                if !entry.head.deleted && wanted(entry) {
                     found.push(entry.clone());
                 }
                 seen = Some(entry);

@@ -197,6 +197,8 @@ call ReportService/ResolveError "{$app, \"unit\": \"web/0\", \"component\": \"db
 call ReportService/ReportError "{$app, \"unit\": \"web/0\", \"error\": {$error, \"code\": \"DATA_LOSS\"}}" \
   ERROR_CLASS_FATAL '"held": true'
 call ApplicationService/ListFaults "{$app}" ERROR_CLASS_FATAL LEVEL_ERROR '"target": "pg"'
+call ApplicationService/ListFaults "{\"namespace\": \"$namespace\", \"group_by_target\": true}" '"targets"' \
+  '"unitCount": 1' '"target": "pg"' "\"$namespace/web\""
 call ApplicationService/ResolveHold "{$app, \"unit\": \"web/0\", \"component\": \"db\",
   \"resolution\": \"HOLD_RESOLUTION_SKIP\"}" '"releasedCount": 1'
 refuse ReportService/ReportError "{$app, \"unit\": \"web/0\", \"error\": {$error, \"reason\": \"Not So\"}}" \

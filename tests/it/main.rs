@@ -53,6 +53,7 @@ mod events;
 mod failover;
 mod faults;
 mod first_calls;
+mod fleet_faults;
 mod grpc_web;
 mod health;
 mod health_http;

@@ -112,6 +112,7 @@ STEPS = [
     ("report_error", dict(UNIT, error=ERROR), {}),
     ("resolve_error", dict(UNIT, component="db"), {"resolved_count": 1}),
     ("report_error", dict(UNIT, error=FATAL), {}),
+    ("list_faults", {"namespace": APP["namespace"], "group_by_target": True}, {"faults": []}),
     ("list_faults", APP, {}),
     (
         "resolve_hold",

@@ -5,9 +5,10 @@ use std::future::Future;
 use crate::connection::Client;
 use crate::error::Error;
 use crate::proto::v1::{
-    Application, ListApplicationsRequest, ListBlockersRequest, ListBlockersResponse,
-    ListNamespacesRequest, ListOperationsRequest, ListStatusEventsRequest, ListStatusesRequest,
-    ListUnitsRequest, Namespace, Operation, StatusEvent, StatusRecord, Unit,
+    Application, Fault, FaultTarget, ListApplicationsRequest, ListBlockersRequest,
+    ListBlockersResponse, ListFaultsRequest, ListNamespacesRequest, ListOperationsRequest,
+    ListStatusEventsRequest, ListStatusesRequest, ListUnitsRequest, Namespace, Operation,
+    StatusEvent, StatusRecord, Unit,
 };
 use crate::proto::{OfApplication, OfUnit};
 
@@ -111,6 +112,50 @@ impl Client {
             whole.blockers.extend(page.blockers);
         }
         Ok(whole)
+    }
+
+    /// Returns every open error of an application; with an empty name, of all applications of a
+    /// namespace (`-` for all) that the caller may read.
+    ///
+    /// # Errors
+    /// The error of the server or the transport.
+    pub async fn list_faults(
+        &self,
+        namespace: &str,
+        application: &str,
+    ) -> Result<Vec<Fault>, Error> {
+        pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
+            let request = ListFaultsRequest {
+                page_size,
+                page_token,
+                ..OfApplication::of_application(namespace, application)
+            };
+            let page = self.call(request).await?;
+            Ok((page.faults, page.next_page_token))
+        })
+        .await
+    }
+
+    /// Returns the targets of the same errors, with who has them: those that most units meet first.
+    ///
+    /// # Errors
+    /// The error of the server or the transport.
+    pub async fn list_fault_targets(
+        &self,
+        namespace: &str,
+        application: &str,
+    ) -> Result<Vec<FaultTarget>, Error> {
+        pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
+            let request = ListFaultsRequest {
+                page_size,
+                page_token,
+                group_by_target: true,
+                ..OfApplication::of_application(namespace, application)
+            };
+            let page = self.call(request).await?;
+            Ok((page.targets, page.next_page_token))
+        })
+        .await
     }
 
     /// Returns every status of an application, by unit, not older than `min_revision`.

@@ -13,6 +13,7 @@ pub mod delete;
 pub mod error;
 pub mod explain;
 pub mod explain_error;
+pub mod faults;
 pub mod health;
 pub mod juju;
 pub mod leader;

@@ -14,7 +14,7 @@ pub fn lines(
     hint: &dyn Fn(&str) -> String,
 ) -> Vec<(&'static str, String)> {
     let application = why.application.as_ref().map_or("", |a| a.name.as_str());
-    let mut errors: Vec<String> = why.faults.iter().map(|given| fault(given, now)).collect();
+    let mut errors: Vec<String> = why.faults.iter().map(|given| line(given, now)).collect();
     let listed = i32::try_from(why.faults.len()).unwrap_or(i32::MAX);
     if listed < why.fault_count {
         errors.push(format!("and {} more", why.fault_count - listed));
@@ -34,7 +34,7 @@ pub fn beneath<T>(
 }
 
 /// Formats `api/1 database pg:5432  TRANSIENT 4x in 12s, next try in 2s: connection refused`.
-fn fault(fault: &Fault, now: Timestamp) -> String {
+pub fn line(fault: &Fault, now: Timestamp) -> String {
     let class = class_word(fault.class);
     let since = time::from_wire(fault.first_time.as_ref());
     let since = since.map_or_else(String::new, |from| span::short(time::age(from, now)));

@@ -3,6 +3,7 @@
 pub mod blockers;
 pub mod causes;
 pub mod doctor;
+pub mod fault_list;
 pub mod faults;
 pub mod log;
 pub mod namespaces;

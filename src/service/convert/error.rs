@@ -205,7 +205,8 @@ pub fn resolve_hold(fields: &mut Fields, wire: v1::ResolveHoldRequest) -> Option
     Some(Request { id, command: Command::ResolveHold { unit, component, resolution, why } })
 }
 
-pub(super) fn class(class: Class) -> v1::ErrorClass {
+/// Converts a class.
+pub fn class(class: Class) -> v1::ErrorClass {
     match class {
         Class::Unclassified => v1::ErrorClass::Unclassified,
         Class::Transient => v1::ErrorClass::Transient,
@@ -272,6 +273,7 @@ pub fn fault(key: &FaultKey, fault: &Fault, with_internal_detail: bool) -> v1::F
         verdict: Some(verdict(fault)),
         level: shown.map_or(v1::Level::Unspecified, level) as i32,
         since_time: shown.map(|_| timestamp(fault.since)),
+        ..v1::Fault::default()
     }
 }
 

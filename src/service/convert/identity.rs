@@ -14,7 +14,7 @@ use crate::domain::name::AppName;
 use crate::domain::request::{Fingerprint, RequestId};
 use crate::proto::v1;
 use crate::service::call::Access;
-use crate::service::code::ApiError;
+use crate::service::code::{ApiError, Reason};
 
 /// A request about one application.
 pub trait Scoped {
@@ -189,6 +189,22 @@ pub fn list_blockers(
     let namespace = fields.namespace(&wire.namespace);
     if let Some(namespace) = &namespace {
         access.check_list(namespace.as_deref())?;
+    }
+    fields.finish(namespace)
+}
+
+/// Reads a `ListFaults` about several applications: the namespace, or `None` for all.
+pub fn faults_of_many(wire: &v1::ListFaultsRequest) -> Result<Option<Arc<str>>, ApiError> {
+    let mut fields = Fields::default();
+    let namespace = fields.namespace(&wire.namespace);
+    for (field, is_given) in [
+        ("unit", !wire.unit.is_empty()),
+        ("min_revision", wire.min_revision != 0),
+        ("include_internal_detail", wire.include_internal_detail),
+    ] {
+        if is_given {
+            fields.note(field, Reason::InvalidValue, "is about one application; name it");
+        }
     }
     fields.finish(namespace)
 }

@@ -23,12 +23,15 @@ mod value;
 
 pub use crate::service::protobuf::timestamp;
 pub use configure::{configure_application, remove_unit};
-pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict};
+pub use error::{
+    class, fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict,
+};
 pub use event::event;
 pub use fields::Fields;
 pub use filter::filter;
 pub use identity::{
-    OnOperation, Scoped, app, list_applications, list_blockers, open, read, request_id,
+    OnOperation, Scoped, app, faults_of_many, list_applications, list_blockers, open, read,
+    request_id,
 };
 pub use leader::{
     app_data, candidates, claim_leadership, clear_application_status, lease, release_leadership,

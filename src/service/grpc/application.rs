@@ -124,16 +124,7 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ListFaultsRequest>,
     ) -> Result<Response<v1::ListFaultsResponse>, Status> {
-        let (app, wire, unit) = convert::open(request, |fields, wire| {
-            Some(fields.unit_or_application("unit", &wire.unit))
-        })?;
-        let asked = [&app.to_string(), unit.as_str()];
-        let page = Page::open("ListFaults", &asked, wire.page_size, &wire.page_token)?;
-        let detail = wire.include_internal_detail;
-        let list =
-            |state: &AppState| page.fill(faults::of(state, &unit, page.after.as_ref(), detail));
-        let (faults, next_page_token) = self.reads.read(&app, wire.min_revision, list).await?;
-        Ok(self.as_of(v1::ListFaultsResponse { faults, next_page_token }))
+        Ok(self.as_of(self.list_of_faults(request).await?))
     }
 
     async fn list_blockers(

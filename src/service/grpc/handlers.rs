@@ -29,6 +29,8 @@ pub(super) struct Handlers {
     pub(super) watches: Watches,
     pub(super) offload: Offload,
     pub(super) blockers: Blockers,
+    /// Held while errors of several applications are grouped: one answer at a time.
+    pub(super) grouping: tokio::sync::Mutex<()>,
     pub(super) has_reflection: bool,
     /// Sessions of one address, and of one principal.
     pub(super) share_max: (usize, usize),

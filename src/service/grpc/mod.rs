@@ -5,6 +5,7 @@ mod blockers;
 mod collect;
 mod data;
 mod faults;
+mod fleet_faults;
 pub mod handlers;
 mod health;
 mod leader;
@@ -46,6 +47,7 @@ pub(super) fn routes(parts: Parts, options: &Options, offload: &Offload) -> Rout
         watches: watches.clone(),
         offload: offload.clone(),
         blockers: blockers::Blockers::new(),
+        grouping: tokio::sync::Mutex::new(()),
         has_reflection: options.reflection,
         share_max: (options.sessions_per_peer_max, options.sessions_per_principal_max),
     });

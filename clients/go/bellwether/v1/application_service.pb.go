@@ -3600,9 +3600,10 @@ func (x *DeleteApplicationResponse) GetRevision() uint64 {
 // Request of ListFaults.
 type ListFaultsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Namespace of the application. Empty means `default`.
+	// Namespace of the application. Empty means `default`. `-`, without an application: all namespaces.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Name of the application. Required.
+	// Name of the application. Empty: all applications of the namespace that the caller may read. `unit`, `min_revision`
+	// and `include_internal_detail` need an application, INVALID_VALUE otherwise.
 	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
 	// Only errors of this unit; empty: all.
 	Unit string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
@@ -3615,8 +3616,10 @@ type ListFaultsRequest struct {
 	MinRevision uint64 `protobuf:"varint,6,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
 	// Whether the response includes `internal_detail`, which is for operators only.
 	IncludeInternalDetail bool `protobuf:"varint,7,opt,name=include_internal_detail,json=includeInternalDetail,proto3" json:"include_internal_detail,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// Whether the response has `targets` instead of `faults`.
+	GroupByTarget bool `protobuf:"varint,8,opt,name=group_by_target,json=groupByTarget,proto3" json:"group_by_target,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListFaultsRequest) Reset() {
@@ -3698,13 +3701,23 @@ func (x *ListFaultsRequest) GetIncludeInternalDetail() bool {
 	return false
 }
 
+func (x *ListFaultsRequest) GetGroupByTarget() bool {
+	if x != nil {
+		return x.GroupByTarget
+	}
+	return false
+}
+
 // A page of open errors.
 type ListFaultsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Errors, ordered by unit, component and target.
+	// Errors, ordered by namespace, application, unit, component and target.
 	Faults []*Fault `protobuf:"bytes,1,rep,name=faults,proto3" json:"faults,omitempty"`
 	// Token of the next page; empty at the end.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Targets, if the request groups by target: first those with errors of most units, then those of most applications,
+	// then by name. Each page groups again: a target whose counts change between two pages may come twice or be left out.
+	Targets       []*FaultTarget `protobuf:"bytes,3,rep,name=targets,proto3" json:"targets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3753,6 +3766,123 @@ func (x *ListFaultsResponse) GetNextPageToken() string {
 	return ""
 }
 
+func (x *ListFaultsResponse) GetTargets() []*FaultTarget {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+// A target with open errors, and who has them. It is no verdict on the target: the cause may be on the way to it, or on
+// the side of those who call it.
+type FaultTarget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The target, as reported. Empty: errors without a target, which need not have anything in common.
+	Target string `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	// Number of open errors.
+	FaultCount int32 `protobuf:"varint,2,opt,name=fault_count,json=faultCount,proto3" json:"fault_count,omitempty"`
+	// Number of units with such an error, over all applications.
+	UnitCount int32 `protobuf:"varint,3,opt,name=unit_count,json=unitCount,proto3" json:"unit_count,omitempty"`
+	// Number of applications with such an error.
+	ApplicationCount int32 `protobuf:"varint,4,opt,name=application_count,json=applicationCount,proto3" json:"application_count,omitempty"`
+	// The first of these by name: at most 8, as `namespace/application`.
+	Applications []string `protobuf:"bytes,5,rep,name=applications,proto3" json:"applications,omitempty"`
+	// Classes of the errors, each once, in the order of their numbers.
+	Classes []ErrorClass `protobuf:"varint,6,rep,packed,name=classes,proto3,enum=bellwether.v1.ErrorClass" json:"classes,omitempty"`
+	// Time of the first report of the oldest error, by the store's clock.
+	FirstTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`
+	// Time of the last report of any of the errors, by the store's clock.
+	LastTime      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_time,json=lastTime,proto3" json:"last_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FaultTarget) Reset() {
+	*x = FaultTarget{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FaultTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FaultTarget) ProtoMessage() {}
+
+func (x *FaultTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FaultTarget.ProtoReflect.Descriptor instead.
+func (*FaultTarget) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *FaultTarget) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *FaultTarget) GetFaultCount() int32 {
+	if x != nil {
+		return x.FaultCount
+	}
+	return 0
+}
+
+func (x *FaultTarget) GetUnitCount() int32 {
+	if x != nil {
+		return x.UnitCount
+	}
+	return 0
+}
+
+func (x *FaultTarget) GetApplicationCount() int32 {
+	if x != nil {
+		return x.ApplicationCount
+	}
+	return 0
+}
+
+func (x *FaultTarget) GetApplications() []string {
+	if x != nil {
+		return x.Applications
+	}
+	return nil
+}
+
+func (x *FaultTarget) GetClasses() []ErrorClass {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *FaultTarget) GetFirstTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstTime
+	}
+	return nil
+}
+
+func (x *FaultTarget) GetLastTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastTime
+	}
+	return nil
+}
+
 // Request of ResolveHold.
 type ResolveHoldRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3777,7 +3907,7 @@ type ResolveHoldRequest struct {
 
 func (x *ResolveHoldRequest) Reset() {
 	*x = ResolveHoldRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3789,7 +3919,7 @@ func (x *ResolveHoldRequest) String() string {
 func (*ResolveHoldRequest) ProtoMessage() {}
 
 func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3802,7 +3932,7 @@ func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldRequest.ProtoReflect.Descriptor instead.
 func (*ResolveHoldRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{44}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ResolveHoldRequest) GetNamespace() string {
@@ -3867,7 +3997,7 @@ type ResolveHoldResponse struct {
 
 func (x *ResolveHoldResponse) Reset() {
 	*x = ResolveHoldResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3879,7 +4009,7 @@ func (x *ResolveHoldResponse) String() string {
 func (*ResolveHoldResponse) ProtoMessage() {}
 
 func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3892,7 +4022,7 @@ func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldResponse.ProtoReflect.Descriptor instead.
 func (*ResolveHoldResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{45}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ResolveHoldResponse) GetRevision() uint64 {
@@ -3926,7 +4056,7 @@ type ListBlockersRequest struct {
 
 func (x *ListBlockersRequest) Reset() {
 	*x = ListBlockersRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3938,7 +4068,7 @@ func (x *ListBlockersRequest) String() string {
 func (*ListBlockersRequest) ProtoMessage() {}
 
 func (x *ListBlockersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3951,7 +4081,7 @@ func (x *ListBlockersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockersRequest.ProtoReflect.Descriptor instead.
 func (*ListBlockersRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{46}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListBlockersRequest) GetNamespace() string {
@@ -4011,7 +4141,7 @@ type Blocker struct {
 
 func (x *Blocker) Reset() {
 	*x = Blocker{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4023,7 +4153,7 @@ func (x *Blocker) String() string {
 func (*Blocker) ProtoMessage() {}
 
 func (x *Blocker) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4036,7 +4166,7 @@ func (x *Blocker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blocker.ProtoReflect.Descriptor instead.
 func (*Blocker) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{47}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Blocker) GetState() CauseState {
@@ -4131,7 +4261,7 @@ type ListBlockersResponse struct {
 
 func (x *ListBlockersResponse) Reset() {
 	*x = ListBlockersResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4143,7 +4273,7 @@ func (x *ListBlockersResponse) String() string {
 func (*ListBlockersResponse) ProtoMessage() {}
 
 func (x *ListBlockersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4156,7 +4286,7 @@ func (x *ListBlockersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockersResponse.ProtoReflect.Descriptor instead.
 func (*ListBlockersResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{48}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListBlockersResponse) GetBlockers() []*Blocker {
@@ -4460,7 +4590,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\"7\n" +
 	"\x19DeleteApplicationResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x04R\brevision\"\xfe\x01\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\"\xa6\x02\n" +
 	"\x11ListFaultsRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -4469,10 +4599,24 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12!\n" +
 	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\x126\n" +
-	"\x17include_internal_detail\x18\a \x01(\bR\x15includeInternalDetail\"j\n" +
+	"\x17include_internal_detail\x18\a \x01(\bR\x15includeInternalDetail\x12&\n" +
+	"\x0fgroup_by_target\x18\b \x01(\bR\rgroupByTarget\"\xa0\x01\n" +
 	"\x12ListFaultsResponse\x12,\n" +
 	"\x06faults\x18\x01 \x03(\v2\x14.bellwether.v1.FaultR\x06faults\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfc\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x124\n" +
+	"\atargets\x18\x03 \x03(\v2\x1a.bellwether.v1.FaultTargetR\atargets\"\xdf\x02\n" +
+	"\vFaultTarget\x12\x16\n" +
+	"\x06target\x18\x01 \x01(\tR\x06target\x12\x1f\n" +
+	"\vfault_count\x18\x02 \x01(\x05R\n" +
+	"faultCount\x12\x1d\n" +
+	"\n" +
+	"unit_count\x18\x03 \x01(\x05R\tunitCount\x12+\n" +
+	"\x11application_count\x18\x04 \x01(\x05R\x10applicationCount\x12\"\n" +
+	"\fapplications\x18\x05 \x03(\tR\fapplications\x123\n" +
+	"\aclasses\x18\x06 \x03(\x0e2\x19.bellwether.v1.ErrorClassR\aclasses\x129\n" +
+	"\n" +
+	"first_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tfirstTime\x127\n" +
+	"\tlast_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\blastTime\"\xfc\x01\n" +
 	"\x12ResolveHoldRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
@@ -4566,7 +4710,7 @@ func file_bellwether_v1_application_service_proto_rawDescGZIP() []byte {
 }
 
 var file_bellwether_v1_application_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_bellwether_v1_application_service_proto_goTypes = []any{
 	(CauseState)(0),                            // 0: bellwether.v1.CauseState
 	(HoldResolution)(0),                        // 1: bellwether.v1.HoldResolution
@@ -4614,137 +4758,143 @@ var file_bellwether_v1_application_service_proto_goTypes = []any{
 	(*DeleteApplicationResponse)(nil),          // 43: bellwether.v1.DeleteApplicationResponse
 	(*ListFaultsRequest)(nil),                  // 44: bellwether.v1.ListFaultsRequest
 	(*ListFaultsResponse)(nil),                 // 45: bellwether.v1.ListFaultsResponse
-	(*ResolveHoldRequest)(nil),                 // 46: bellwether.v1.ResolveHoldRequest
-	(*ResolveHoldResponse)(nil),                // 47: bellwether.v1.ResolveHoldResponse
-	(*ListBlockersRequest)(nil),                // 48: bellwether.v1.ListBlockersRequest
-	(*Blocker)(nil),                            // 49: bellwether.v1.Blocker
-	(*ListBlockersResponse)(nil),               // 50: bellwether.v1.ListBlockersResponse
-	(*Application)(nil),                        // 51: bellwether.v1.Application
-	(Level)(0),                                 // 52: bellwether.v1.Level
-	(*LevelCount)(nil),                         // 53: bellwether.v1.LevelCount
-	(*StatusRef)(nil),                          // 54: bellwether.v1.StatusRef
-	(*timestamppb.Timestamp)(nil),              // 55: google.protobuf.Timestamp
-	(Freshness)(0),                             // 56: bellwether.v1.Freshness
-	(*Fault)(nil),                              // 57: bellwether.v1.Fault
-	(*Hold)(nil),                               // 58: bellwether.v1.Hold
-	(*Operation)(nil),                          // 59: bellwether.v1.Operation
-	(*Need)(nil),                               // 60: bellwether.v1.Need
-	(*StatusRecord)(nil),                       // 61: bellwether.v1.StatusRecord
-	(*Unit)(nil),                               // 62: bellwether.v1.Unit
-	(*durationpb.Duration)(nil),                // 63: google.protobuf.Duration
-	(*status.Status)(nil),                      // 64: google.rpc.Status
-	(*StatusEvent)(nil),                        // 65: bellwether.v1.StatusEvent
-	(*ApplicationConfig)(nil),                  // 66: bellwether.v1.ApplicationConfig
-	(*fieldmaskpb.FieldMask)(nil),              // 67: google.protobuf.FieldMask
-	(ApplicationStatusMode)(0),                 // 68: bellwether.v1.ApplicationStatusMode
-	(*StatusReport)(nil),                       // 69: bellwether.v1.StatusReport
+	(*FaultTarget)(nil),                        // 46: bellwether.v1.FaultTarget
+	(*ResolveHoldRequest)(nil),                 // 47: bellwether.v1.ResolveHoldRequest
+	(*ResolveHoldResponse)(nil),                // 48: bellwether.v1.ResolveHoldResponse
+	(*ListBlockersRequest)(nil),                // 49: bellwether.v1.ListBlockersRequest
+	(*Blocker)(nil),                            // 50: bellwether.v1.Blocker
+	(*ListBlockersResponse)(nil),               // 51: bellwether.v1.ListBlockersResponse
+	(*Application)(nil),                        // 52: bellwether.v1.Application
+	(Level)(0),                                 // 53: bellwether.v1.Level
+	(*LevelCount)(nil),                         // 54: bellwether.v1.LevelCount
+	(*StatusRef)(nil),                          // 55: bellwether.v1.StatusRef
+	(*timestamppb.Timestamp)(nil),              // 56: google.protobuf.Timestamp
+	(Freshness)(0),                             // 57: bellwether.v1.Freshness
+	(*Fault)(nil),                              // 58: bellwether.v1.Fault
+	(*Hold)(nil),                               // 59: bellwether.v1.Hold
+	(*Operation)(nil),                          // 60: bellwether.v1.Operation
+	(*Need)(nil),                               // 61: bellwether.v1.Need
+	(*StatusRecord)(nil),                       // 62: bellwether.v1.StatusRecord
+	(*Unit)(nil),                               // 63: bellwether.v1.Unit
+	(*durationpb.Duration)(nil),                // 64: google.protobuf.Duration
+	(*status.Status)(nil),                      // 65: google.rpc.Status
+	(*StatusEvent)(nil),                        // 66: bellwether.v1.StatusEvent
+	(*ApplicationConfig)(nil),                  // 67: bellwether.v1.ApplicationConfig
+	(*fieldmaskpb.FieldMask)(nil),              // 68: google.protobuf.FieldMask
+	(ApplicationStatusMode)(0),                 // 69: bellwether.v1.ApplicationStatusMode
+	(*StatusReport)(nil),                       // 70: bellwether.v1.StatusReport
+	(ErrorClass)(0),                            // 71: bellwether.v1.ErrorClass
 }
 var file_bellwether_v1_application_service_proto_depIdxs = []int32{
-	51, // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
-	52, // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	51, // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
-	53, // 3: bellwether.v1.Namespace.applications_by_level:type_name -> bellwether.v1.LevelCount
-	51, // 4: bellwether.v1.Namespace.worst:type_name -> bellwether.v1.Application
+	52, // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
+	53, // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	52, // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
+	54, // 3: bellwether.v1.Namespace.applications_by_level:type_name -> bellwether.v1.LevelCount
+	52, // 4: bellwether.v1.Namespace.worst:type_name -> bellwether.v1.Application
 	7,  // 5: bellwether.v1.ListNamespacesResponse.namespaces:type_name -> bellwether.v1.Namespace
-	54, // 6: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
-	52, // 7: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
-	55, // 8: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
-	56, // 9: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
-	55, // 10: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
-	51, // 11: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
+	55, // 6: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
+	53, // 7: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
+	56, // 8: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
+	57, // 9: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
+	56, // 10: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
+	52, // 11: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
 	10, // 12: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
 	10, // 13: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
-	57, // 14: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
-	58, // 15: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
-	59, // 16: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
+	58, // 14: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
+	59, // 15: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
+	60, // 16: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
 	12, // 17: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
-	60, // 18: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
-	54, // 19: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
+	61, // 18: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
+	55, // 19: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
 	0,  // 20: bellwether.v1.Cause.state:type_name -> bellwether.v1.CauseState
-	52, // 21: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
-	55, // 22: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
-	61, // 23: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
-	62, // 24: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
-	52, // 25: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
-	52, // 26: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	63, // 27: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
-	51, // 28: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
+	53, // 21: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
+	56, // 22: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
+	62, // 23: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
+	63, // 24: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
+	53, // 25: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
+	53, // 26: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	64, // 27: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
+	52, // 28: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
 	23, // 29: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
 	24, // 30: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
 	25, // 31: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
 	26, // 32: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
-	62, // 33: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
+	63, // 33: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
 	20, // 34: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
 	21, // 35: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
 	17, // 36: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
 	18, // 37: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
-	64, // 38: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
-	63, // 39: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	63, // 40: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
-	62, // 41: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
-	63, // 42: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
-	61, // 43: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
+	65, // 38: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
+	64, // 39: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	64, // 40: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
+	63, // 41: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
+	64, // 42: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
+	62, // 43: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
 	28, // 44: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
-	55, // 45: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
-	65, // 46: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
-	66, // 47: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
-	67, // 48: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
-	66, // 49: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
-	52, // 50: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
-	68, // 51: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
-	63, // 52: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
-	55, // 53: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
-	69, // 54: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
-	57, // 55: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
-	1,  // 56: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
-	0,  // 57: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
-	60, // 58: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
-	52, // 59: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
-	55, // 60: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
-	49, // 61: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
-	2,  // 62: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
-	4,  // 63: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
-	6,  // 64: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
-	9,  // 65: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
-	13, // 66: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
-	15, // 67: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
-	44, // 68: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
-	48, // 69: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
-	46, // 70: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
-	17, // 71: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
-	19, // 72: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
-	27, // 73: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
-	30, // 74: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
-	32, // 75: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
-	34, // 76: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
-	36, // 77: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
-	38, // 78: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
-	40, // 79: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
-	42, // 80: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
-	3,  // 81: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
-	5,  // 82: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
-	8,  // 83: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
-	11, // 84: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
-	14, // 85: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
-	16, // 86: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
-	45, // 87: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
-	50, // 88: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
-	47, // 89: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
-	18, // 90: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
-	22, // 91: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
-	29, // 92: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
-	31, // 93: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
-	33, // 94: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
-	35, // 95: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
-	37, // 96: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
-	39, // 97: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
-	41, // 98: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
-	43, // 99: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
-	81, // [81:100] is the sub-list for method output_type
-	62, // [62:81] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	56, // 45: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
+	66, // 46: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
+	67, // 47: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
+	68, // 48: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
+	67, // 49: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
+	53, // 50: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
+	69, // 51: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
+	64, // 52: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
+	56, // 53: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
+	70, // 54: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
+	58, // 55: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
+	46, // 56: bellwether.v1.ListFaultsResponse.targets:type_name -> bellwether.v1.FaultTarget
+	71, // 57: bellwether.v1.FaultTarget.classes:type_name -> bellwether.v1.ErrorClass
+	56, // 58: bellwether.v1.FaultTarget.first_time:type_name -> google.protobuf.Timestamp
+	56, // 59: bellwether.v1.FaultTarget.last_time:type_name -> google.protobuf.Timestamp
+	1,  // 60: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
+	0,  // 61: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
+	61, // 62: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
+	53, // 63: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
+	56, // 64: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
+	50, // 65: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
+	2,  // 66: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
+	4,  // 67: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
+	6,  // 68: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
+	9,  // 69: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
+	13, // 70: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
+	15, // 71: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
+	44, // 72: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
+	49, // 73: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
+	47, // 74: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
+	17, // 75: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
+	19, // 76: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
+	27, // 77: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
+	30, // 78: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
+	32, // 79: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
+	34, // 80: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
+	36, // 81: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
+	38, // 82: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
+	40, // 83: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
+	42, // 84: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
+	3,  // 85: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
+	5,  // 86: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
+	8,  // 87: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
+	11, // 88: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
+	14, // 89: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
+	16, // 90: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
+	45, // 91: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
+	51, // 92: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
+	48, // 93: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
+	18, // 94: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
+	22, // 95: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
+	29, // 96: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
+	31, // 97: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
+	33, // 98: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
+	35, // 99: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
+	37, // 100: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
+	39, // 101: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
+	41, // 102: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
+	43, // 103: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
+	85, // [85:104] is the sub-list for method output_type
+	66, // [66:85] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_application_service_proto_init() }
@@ -4778,7 +4928,7 @@ func file_bellwether_v1_application_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_application_service_proto_rawDesc), len(file_bellwether_v1_application_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   49,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -67,7 +67,10 @@ type ApplicationServiceClient interface {
 	ListStatuses(ctx context.Context, in *ListStatusesRequest, opts ...grpc.CallOption) (*ListStatusesResponse, error)
 	// Lists the units of an application in natural order.
 	ListUnits(ctx context.Context, in *ListUnitsRequest, opts ...grpc.CallOption) (*ListUnitsResponse, error)
-	// Lists open errors by unit, component and target.
+	// Lists open errors by unit, component and target: of one application, or of all applications of one or all namespaces
+	// that the caller may read. With `group_by_target`, lists their targets instead: which of them is met by many. Further
+	// errors: LIMIT_EXCEEDED (RESOURCE_EXHAUSTED) if it would group the errors of more than 10,000 applications, more than
+	// 1,000,000 errors, or more than 65,536 targets.
 	ListFaults(ctx context.Context, in *ListFaultsRequest, opts ...grpc.CallOption) (*ListFaultsResponse, error)
 	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
 	// Needs are followed at the call: the answer has every change that this server acknowledged before it.
@@ -347,7 +350,10 @@ type ApplicationServiceServer interface {
 	ListStatuses(context.Context, *ListStatusesRequest) (*ListStatusesResponse, error)
 	// Lists the units of an application in natural order.
 	ListUnits(context.Context, *ListUnitsRequest) (*ListUnitsResponse, error)
-	// Lists open errors by unit, component and target.
+	// Lists open errors by unit, component and target: of one application, or of all applications of one or all namespaces
+	// that the caller may read. With `group_by_target`, lists their targets instead: which of them is met by many. Further
+	// errors: LIMIT_EXCEEDED (RESOURCE_EXHAUSTED) if it would group the errors of more than 10,000 applications, more than
+	// 1,000,000 errors, or more than 65,536 targets.
 	ListFaults(context.Context, *ListFaultsRequest) (*ListFaultsResponse, error)
 	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
 	// Needs are followed at the call: the answer has every change that this server acknowledged before it.

@@ -708,7 +708,11 @@ type Fault struct {
 	// Level that the fault contributes to the status of its application; UNSPECIFIED: the fault does not contribute.
 	Level Level `protobuf:"varint,11,opt,name=level,proto3,enum=bellwether.v1.Level" json:"level,omitempty"`
 	// Start of that level; absent if the fault does not contribute.
-	SinceTime     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=since_time,json=sinceTime,proto3" json:"since_time,omitempty"`
+	SinceTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=since_time,json=sinceTime,proto3" json:"since_time,omitempty"`
+	// Namespace of the application. Only in a list of errors of several applications; empty otherwise.
+	Namespace string `protobuf:"bytes,13,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the application. Only in a list of errors of several applications; empty otherwise.
+	Application   string `protobuf:"bytes,14,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -827,6 +831,20 @@ func (x *Fault) GetSinceTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Fault) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Fault) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
 var File_bellwether_v1_error_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_error_proto_rawDesc = "" +
@@ -880,7 +898,7 @@ const file_bellwether_v1_error_proto_rawDesc = "" +
 	"\rattempts_left\x18\x06 \x01(\x05R\fattemptsLeft\x12\x12\n" +
 	"\x04rule\x18\a \x01(\tR\x04rule\x12 \n" +
 	"\vexplanation\x18\b \x01(\tR\vexplanation\x12\x12\n" +
-	"\x04held\x18\t \x01(\bR\x04held\"\x99\x04\n" +
+	"\x04held\x18\t \x01(\bR\x04held\"\xd9\x04\n" +
 	"\x05Fault\x12\x12\n" +
 	"\x04unit\x18\x01 \x01(\tR\x04unit\x12\x1c\n" +
 	"\tcomponent\x18\x02 \x01(\tR\tcomponent\x12\x16\n" +
@@ -896,7 +914,9 @@ const file_bellwether_v1_error_proto_rawDesc = "" +
 	" \x01(\v2\x16.bellwether.v1.VerdictR\averdict\x12*\n" +
 	"\x05level\x18\v \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x129\n" +
 	"\n" +
-	"since_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tsinceTime*\x96\x02\n" +
+	"since_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tsinceTime\x12\x1c\n" +
+	"\tnamespace\x18\r \x01(\tR\tnamespace\x12 \n" +
+	"\vapplication\x18\x0e \x01(\tR\vapplication*\x96\x02\n" +
 	"\n" +
 	"ErrorClass\x12\x1b\n" +
 	"\x17ERROR_CLASS_UNSPECIFIED\x10\x00\x12\x1c\n" +

@@ -8,10 +8,10 @@
 // use.
 //
 // Names: `namespace` and `application` match `[A-Za-z0-9][A-Za-z0-9._-]{0,252}`. An empty `namespace` means `default`.
-// `-` means all namespaces in ListApplications, WatchApplications and ListBlockers, and is INVALID_NAME elsewhere.
-// `unit`, `component` and `key` may also contain `/`. A unit is named as in Juju (`web/0`) or after its pod. Every error
-// carries google.rpc.ErrorInfo with domain `bellwether`, a reason in UPPER_SNAKE and the facts of its message as
-// metadata.
+// `-` means all namespaces in ListApplications, WatchApplications, ListBlockers and ListFaults, and is INVALID_NAME
+// elsewhere. `unit`, `component` and `key` may also contain `/`. A unit is named as in Juju (`web/0`) or after its pod.
+// Every error carries google.rpc.ErrorInfo with domain `bellwether`, a reason in UPPER_SNAKE and the facts of its
+// message as metadata.
 
 package bellwetherv1
 

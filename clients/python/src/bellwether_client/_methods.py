@@ -199,24 +199,31 @@ class Methods:
     def list_faults(
         self,
         *,
-        application: str,
         namespace: str = "",
+        application: str = "",
         unit: str = "",
         page_size: int = 0,
         page_token: str = "",
         min_revision: int = 0,
         include_internal_detail: bool = False,
+        group_by_target: bool = False,
         timeout: Optional[float] = None,
     ) -> messages.ListFaultsResponse:
-        """Lists open errors by unit, component and target."""
+        """Lists open errors by unit, component and target: of one application, or of all
+        applications of one or all namespaces that the caller may read. With `group_by_target`,
+        lists their targets instead: which of them is met by many. Further errors: LIMIT_EXCEEDED
+        (RESOURCE_EXHAUSTED) if it would group the errors of more than 10,000 applications, more
+        than 1,000,000 errors, or more than 65,536 targets.
+        """
         request = {
-            "application": application,
             "namespace": namespace,
+            "application": application,
             "unit": unit,
             "page_size": page_size,
             "page_token": page_token,
             "min_revision": min_revision,
             "include_internal_detail": include_internal_detail,
+            "group_by_target": group_by_target,
         }
         answer: messages.ListFaultsResponse = self._call("list_faults", request, timeout)
         return answer

@@ -424,10 +424,14 @@ MESSAGES = {
     ),
     "ListFaultsRequest": (
         "namespace:s application:s unit:s page_size:i page_token:s min_revision:l "
-        "include_internal_detail:b"
+        "include_internal_detail:b group_by_target:b"
     ),
     "ListFaultsResponse": (
-        "faults:*m=Fault next_page_token:s"
+        "faults:*m=Fault next_page_token:s targets:*m=FaultTarget"
+    ),
+    "FaultTarget": (
+        "target:s fault_count:i unit_count:i application_count:i applications:*s "
+        "classes:*e=ERROR_CLASS_UNSPECIFIED first_time:t last_time:t"
     ),
     "ResolveHoldRequest": (
         "namespace:s application:s unit:s component:s resolution:e=HOLD_RESOLUTION_UNSPECIFIED "
@@ -461,7 +465,7 @@ MESSAGES = {
     "Fault": (
         "unit:s component:s target:s class:e=ERROR_CLASS_UNSPECIFIED count:i first_time:t "
         "last_time:t next_retry_time:t last:m=ErrorReport verdict:m=Verdict "
-        "level:e=LEVEL_UNSPECIFIED since_time:t"
+        "level:e=LEVEL_UNSPECIFIED since_time:t namespace:s application:s"
     ),
     "Lease": (
         "unit:s incarnation:l lease_epoch:l duration:d acquire_time:t expire_time:t"

@@ -540,6 +540,20 @@ class ListFaultsResponse(TypedDict):
 
     faults: List[Fault]
     next_page_token: str
+    targets: List[FaultTarget]
+
+
+class FaultTarget(TypedDict):
+    """The message `FaultTarget`."""
+
+    target: str
+    fault_count: int
+    unit_count: int
+    application_count: int
+    applications: List[str]
+    classes: List[ErrorClass]
+    first_time: Optional[datetime]
+    last_time: Optional[datetime]
 
 
 class ResolveHoldResponse(TypedDict):
@@ -635,6 +649,8 @@ Fault = TypedDict(
         "verdict": "Optional[Verdict]",
         "level": "Level",
         "since_time": "Optional[datetime]",
+        "namespace": "str",
+        "application": "str",
     },
 )
 

@@ -1042,6 +1042,12 @@ pub struct Fault {
     /// Start of that level; absent if the fault does not contribute.
     #[prost(message, optional, tag = "12")]
     pub since_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Namespace of the application. Only in a list of errors of several applications; empty otherwise.
+    #[prost(string, tag = "13")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name of the application. Only in a list of errors of several applications; empty otherwise.
+    #[prost(string, tag = "14")]
+    pub application: ::prost::alloc::string::String,
 }
 /// Meaning of an error for the unit that met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -2301,10 +2307,11 @@ pub struct DeleteApplicationResponse {
 /// Request of ListFaults.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListFaultsRequest {
-    /// Namespace of the application. Empty means `default`.
+    /// Namespace of the application. Empty means `default`. `-`, without an application: all namespaces.
     #[prost(string, tag = "1")]
     pub namespace: ::prost::alloc::string::String,
-    /// Name of the application. Required.
+    /// Name of the application. Empty: all applications of the namespace that the caller may read. `unit`, `min_revision`
+    /// and `include_internal_detail` need an application, INVALID_VALUE otherwise.
     #[prost(string, tag = "2")]
     pub application: ::prost::alloc::string::String,
     /// Only errors of this unit; empty: all.
@@ -2323,16 +2330,52 @@ pub struct ListFaultsRequest {
     /// Whether the response includes `internal_detail`, which is for operators only.
     #[prost(bool, tag = "7")]
     pub include_internal_detail: bool,
+    /// Whether the response has `targets` instead of `faults`.
+    #[prost(bool, tag = "8")]
+    pub group_by_target: bool,
 }
 /// A page of open errors.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListFaultsResponse {
-    /// Errors, ordered by unit, component and target.
+    /// Errors, ordered by namespace, application, unit, component and target.
     #[prost(message, repeated, tag = "1")]
     pub faults: ::prost::alloc::vec::Vec<Fault>,
     /// Token of the next page; empty at the end.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
+    /// Targets, if the request groups by target: first those with errors of most units, then those of most applications,
+    /// then by name. Each page groups again: a target whose counts change between two pages may come twice or be left out.
+    #[prost(message, repeated, tag = "3")]
+    pub targets: ::prost::alloc::vec::Vec<FaultTarget>,
+}
+/// A target with open errors, and who has them. It is no verdict on the target: the cause may be on the way to it, or on
+/// the side of those who call it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FaultTarget {
+    /// The target, as reported. Empty: errors without a target, which need not have anything in common.
+    #[prost(string, tag = "1")]
+    pub target: ::prost::alloc::string::String,
+    /// Number of open errors.
+    #[prost(int32, tag = "2")]
+    pub fault_count: i32,
+    /// Number of units with such an error, over all applications.
+    #[prost(int32, tag = "3")]
+    pub unit_count: i32,
+    /// Number of applications with such an error.
+    #[prost(int32, tag = "4")]
+    pub application_count: i32,
+    /// The first of these by name: at most 8, as `namespace/application`.
+    #[prost(string, repeated, tag = "5")]
+    pub applications: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Classes of the errors, each once, in the order of their numbers.
+    #[prost(enumeration = "ErrorClass", repeated, tag = "6")]
+    pub classes: ::prost::alloc::vec::Vec<i32>,
+    /// Time of the first report of the oldest error, by the store's clock.
+    #[prost(message, optional, tag = "7")]
+    pub first_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Time of the last report of any of the errors, by the store's clock.
+    #[prost(message, optional, tag = "8")]
+    pub last_time: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// Request of ResolveHold.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2796,7 +2839,10 @@ pub mod application_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Lists open errors by unit, component and target.
+        /// Lists open errors by unit, component and target: of one application, or of all applications of one or all namespaces
+        /// that the caller may read. With `group_by_target`, lists their targets instead: which of them is met by many. Further
+        /// errors: LIMIT_EXCEEDED (RESOURCE_EXHAUSTED) if it would group the errors of more than 10,000 applications, more than
+        /// 1,000,000 errors, or more than 65,536 targets.
         pub async fn list_faults(
             &mut self,
             request: impl tonic::IntoRequest<super::ListFaultsRequest>,

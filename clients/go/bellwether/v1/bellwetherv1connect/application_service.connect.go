@@ -108,7 +108,10 @@ type ApplicationServiceClient interface {
 	ListStatuses(context.Context, *connect.Request[v1.ListStatusesRequest]) (*connect.Response[v1.ListStatusesResponse], error)
 	// Lists the units of an application in natural order.
 	ListUnits(context.Context, *connect.Request[v1.ListUnitsRequest]) (*connect.Response[v1.ListUnitsResponse], error)
-	// Lists open errors by unit, component and target.
+	// Lists open errors by unit, component and target: of one application, or of all applications of one or all namespaces
+	// that the caller may read. With `group_by_target`, lists their targets instead: which of them is met by many. Further
+	// errors: LIMIT_EXCEEDED (RESOURCE_EXHAUSTED) if it would group the errors of more than 10,000 applications, more than
+	// 1,000,000 errors, or more than 65,536 targets.
 	ListFaults(context.Context, *connect.Request[v1.ListFaultsRequest]) (*connect.Response[v1.ListFaultsResponse], error)
 	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
 	// Needs are followed at the call: the answer has every change that this server acknowledged before it.
@@ -423,7 +426,10 @@ type ApplicationServiceHandler interface {
 	ListStatuses(context.Context, *connect.Request[v1.ListStatusesRequest]) (*connect.Response[v1.ListStatusesResponse], error)
 	// Lists the units of an application in natural order.
 	ListUnits(context.Context, *connect.Request[v1.ListUnitsRequest]) (*connect.Response[v1.ListUnitsResponse], error)
-	// Lists open errors by unit, component and target.
+	// Lists open errors by unit, component and target: of one application, or of all applications of one or all namespaces
+	// that the caller may read. With `group_by_target`, lists their targets instead: which of them is met by many. Further
+	// errors: LIMIT_EXCEEDED (RESOURCE_EXHAUSTED) if it would group the errors of more than 10,000 applications, more than
+	// 1,000,000 errors, or more than 65,536 targets.
 	ListFaults(context.Context, *connect.Request[v1.ListFaultsRequest]) (*connect.Response[v1.ListFaultsResponse], error)
 	// Lists what keeps applications from getting well: each first cause once, the one that frees most applications first.
 	// Needs are followed at the call: the answer has every change that this server acknowledged before it.
