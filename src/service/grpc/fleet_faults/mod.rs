@@ -159,14 +159,7 @@ impl Handlers {
         let page = Page::<Place>::open("ListFaults by target", &many.asked(), size, token)?;
         let _alone = self.grouping.lock().await;
         let entries = many.after(&self.parts.hub, None, GROUPED_MAX + 1);
-        let faults = entries.iter().map(|entry| u64::from(entry.head.fault_count)).sum();
-        if GROUPED_MAX < entries.len() {
-            let what = "applications with open errors";
-            return Err(too_many(what, "fault_applications_max", GROUPED_MAX as u64).into());
-        }
-        if FAULTS_MAX < faults {
-            return Err(too_many("open errors", "faults_grouped_max", FAULTS_MAX).into());
-        }
+        check_size(&entries)?;
         let read = |entry: Arc<Entry>| {
             let reads = self.reads.clone();
             async move {
@@ -184,6 +177,19 @@ impl Handlers {
             targets.add(&entry.app, seen).map_err(too_many_targets)?;
         }
         Ok(answer_by_target(targets, &page))
+    }
+}
+
+/// Checks that the errors of these applications may be grouped by one answer.
+fn check_size(entries: &[Arc<Entry>]) -> Result<(), ApiError> {
+    if GROUPED_MAX < entries.len() {
+        let what = "applications with open errors";
+        return Err(too_many(what, "fault_applications_max", GROUPED_MAX as u64));
+    }
+    let faults: u64 = entries.iter().map(|entry| u64::from(entry.head.fault_count)).sum();
+    match faults {
+        ..=FAULTS_MAX => Ok(()),
+        _ => Err(too_many("open errors", "faults_grouped_max", FAULTS_MAX)),
     }
 }
 

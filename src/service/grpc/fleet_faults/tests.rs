@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tonic_types::StatusExt;
 
 use super::targets::Seen;
 use super::*;
+use crate::domain::app::Head;
 use crate::domain::apply::apply;
 use crate::domain::classify::finding::{ErrorOrigin, Evidence, Hints};
 use crate::domain::classify::{Rules, classify};
@@ -228,4 +230,31 @@ fn targets_beyond_the_limit_are_refused() {
     // A known one is no further one.
     targets.add(&app, many(10)).unwrap();
     assert_eq!(targets.add(&app, BTreeMap::from([("pg".into(), mk_seen())])), Err(TooManyTargets));
+}
+
+#[test]
+fn a_grouping_of_too_many_applications_or_errors_is_refused_by_its_limit() {
+    let limit_of = |count: usize, faults: u32| {
+        let mut feed = Feed::new();
+        for n in 0..count {
+            let app = AppName::new("prod", &format!("a{n}")).unwrap();
+            feed.put(app, Head { fault_count: faults, ..Head::default() });
+        }
+        let many = Many { namespace: None, reader: Reader::Everything };
+        let checked = check_size(&many.after(&feed.hub, None, GROUPED_MAX + 1));
+        let status = checked.err().map(Status::from)?;
+        assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+        status.get_details_error_info()?.metadata.get("limit").cloned()
+    };
+    let (applications, errors) = ("fault_applications_max", "faults_grouped_max");
+    for (count, faults, expected) in [
+        (GROUPED_MAX, 100, None),
+        (GROUPED_MAX + 1, 1, Some(applications)),
+        (GROUPED_MAX, 101, Some(errors)),
+        (1, u32::MAX, Some(errors)),
+        // Applications without open errors do not count.
+        (GROUPED_MAX + 1, 0, None),
+    ] {
+        assert_eq!(limit_of(count, faults).as_deref(), expected, "{count} with {faults}");
+    }
 }
