@@ -10,7 +10,7 @@
 //! replace web/0 ; db active "ok" ; cache waiting "warming up"
 //! clear web/0 component=db kind=push
 //! configure policy=openstack leader=web/0 lost_units=blocked lost_after=60s default_ttl=90s
-//! configure replaced_after=600s
+//! configure replaced_after=600s quorum=5        (or quorum=60%, quorum=none)
 //! configure latch=db:3,*:2 damp=- calm_after=60s          (none: take it away)
 //! set-application web/0 override blocked "frozen" ttl=60s        clear-application web/0
 //! replace-application web/0 ; db blocked "no database" ; cache waiting "warming up"

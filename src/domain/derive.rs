@@ -1,8 +1,10 @@
 //! Derivation of the status of an application: the winning contribution, the deciding rule, and the
 //! beaten contributions.
 
+use std::cmp::Reverse;
+
 use crate::domain::model::app::AppState;
-use crate::domain::model::contribution::{Words, override_status, words};
+use crate::domain::model::contribution::{Words, lacking_rank, override_status, words};
 use crate::domain::model::leadership::status::{ApplicationStatus, Mode};
 use crate::domain::model::name::UnitName;
 use crate::domain::model::operation::words::SUCCESS_PRECEDENCE;
@@ -13,7 +15,15 @@ use crate::domain::model::time::Timestamp;
 
 /// Returns the reason why `other` lost against `winner`, as text.
 pub fn beaten_by(winner: &Rank, other: &Rank) -> String {
-    match compare(winner, other).1 {
+    let (ordering, criterion) = compare(winner, other);
+    if winner.origin == Origin::Quorum {
+        return "the quorum is not met".to_string();
+    }
+    if ordering.is_gt() {
+        // Only a quorum puts a weaker contribution first.
+        return "within the quorum".to_string();
+    }
+    match criterion {
         Some(Criterion::Precedence) if other.precedence == SUCCESS_PRECEDENCE => "done",
         Some(Criterion::Precedence) => "lower precedence",
         Some(Criterion::Level) => "lower level",
@@ -73,8 +83,10 @@ pub struct Derived {
 /// with the size of the result.
 pub fn derive(state: &AppState, others_max: usize) -> Derived {
     let overrides = override_status(&state.head).is_some();
-    let mut ranked = state.ranked();
-    let winner = if overrides { None } else { ranked.next() };
+    let lacking = lacking(state).filter(|_| !overrides);
+    let mut ranked = ordered(state);
+    let first = if overrides || lacking.is_some() { None } else { ranked.next() };
+    let winner = lacking.as_ref().or(first);
     let others = ranked.take(others_max).map(|rank| {
         let why =
             winner.map_or_else(|| "overridden by the leader".to_string(), |w| beaten_by(w, rank));
@@ -85,9 +97,28 @@ pub fn derive(state: &AppState, others_max: usize) -> Derived {
     Derived {
         winner: winner.map(|rank| contribution(state, rank, String::new())),
         others: others.collect(),
-        others_count: count as usize - usize::from(winner.is_some()),
+        others_count: count as usize - usize::from(first.is_some()),
         silent_count: state.status_count().saturating_sub(reported),
     }
+}
+
+/// Returns every contribution, the strongest first: by the quorum, if one is met.
+fn ordered(state: &AppState) -> Box<dyn Iterator<Item = &Rank> + '_> {
+    if !state.head.turnout().is_some_and(|turnout| turnout.is_met()) {
+        return Box::new(state.ranked());
+    }
+    let mut ranked: Vec<&Rank> = state.ranked().collect();
+    // Stable: the order within the two parts stays.
+    ranked.sort_by_key(|rank| (Reverse(rank.precedence), !state.is_within_quorum(rank)));
+    Box::new(ranked.into_iter())
+}
+
+/// Returns the lack of a quorum as the winner, if the application waits for its quorum.
+fn lacking(state: &AppState) -> Option<Rank> {
+    let (head, strongest) = (&state.head, state.ranked().next());
+    let level = strongest.map(|rank| rank.level);
+    let waits = head.turnout()?.outdoes(&head.config.policy, level);
+    waits.then(|| lacking_rank(head, head.summary.since))
 }
 
 /// Returns the strongest contribution of one unit, which gives the unit's own level.
@@ -99,9 +130,7 @@ pub fn strongest_of(state: &AppState, unit: &UnitName) -> Option<Contribution> {
 fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contribution {
     let status = match rank.origin {
         Origin::Reported(_) => state.status(&rank.key).map(|s| &**s),
-        Origin::Leader | Origin::Lost | Origin::Uncertain | Origin::Fault | Origin::Operation => {
-            None
-        }
+        _ => None,
     };
     let fault = rank.fault.as_ref().and_then(|key| state.faults().get(key));
     let has_outlived = |status: &Status| {

@@ -11,6 +11,7 @@ use bellwether::domain::level::Level;
 use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::need::{Need, Needs};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
+use bellwether::domain::quorum::Quorum;
 use bellwether::domain::request::RequestId;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::Kind;
@@ -300,6 +301,7 @@ pub fn patch() -> impl Strategy<Value = ConfigPatch> {
         option::of(select(vec![None, Some(""), Some("line")])),
         option::of(latches()),
         option::of(damping()),
+        option::of(quorum()),
     )
         .prop_map(
             |(
@@ -311,6 +313,7 @@ pub fn patch() -> impl Strategy<Value = ConfigPatch> {
                 hand_over,
                 latches,
                 damping,
+                quorum,
             )| {
                 ConfigPatch {
                     hand_over: hand_over.map(|label| label.map(Box::from)),
@@ -321,10 +324,16 @@ pub fn patch() -> impl Strategy<Value = ConfigPatch> {
                     external_leader,
                     latches,
                     damping,
+                    quorum,
                     ..ConfigPatch::default()
                 }
             },
         )
+}
+
+fn quorum() -> impl Strategy<Value = Option<Quorum>> {
+    let percent = select(vec![1, 25, 26, 50, 100]).prop_map(Quorum::Percent);
+    option::weighted(0.8, prop_oneof![(1..4u32).prop_map(Quorum::Units), percent])
 }
 
 fn scope() -> impl Strategy<Value = Scope> {

@@ -196,6 +196,7 @@ pub struct Contribution {
 /// The counts of an application.
 #[derive(Debug, Default, PartialEq)]
 pub struct Counts {
+    pub active_units: u32,
     pub units: u32,
     pub units_by_level: [u32; LEVELS],
     pub stale_units: u32,
@@ -326,7 +327,10 @@ impl Model {
         if let Some(says) = self.leader_says.as_ref().filter(|s| s.overrides) {
             return (says.level, says.message.clone());
         }
-        match self.contributions().first() {
+        if let Some(missed) = self.missed_quorum() {
+            return (Level::Waiting, missed);
+        }
+        match self.ordered().first() {
             Some(winner) => (winner.level, winner.message.clone()),
             None => (Level::Unknown, String::new()),
         }
@@ -335,7 +339,8 @@ impl Model {
     /// Returns all counts.
     pub fn counts(&self) -> Counts {
         let all = self.contributions();
-        let mut counts = Counts::default();
+        let active_units = self.quorum().map_or(0, |quorum| quorum.active);
+        let mut counts = Counts { active_units, ..Counts::default() };
         for contribution in &all {
             counts.contributions[contribution.level as usize] += 1;
             counts.asking += u32::from(contribution.asks);

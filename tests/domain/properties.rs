@@ -9,6 +9,7 @@ use bellwether::domain::apply::apply;
 use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::derive::derive;
 use bellwether::domain::draft::Draft;
+use bellwether::domain::level::Level;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::UnitName;
 use bellwether::domain::policy::ConfigPatch;
@@ -145,7 +146,7 @@ pub fn check(world: &World) {
     check_rule(world, &expected);
     check_units(world);
     check_statuses(world);
-    check_derived(world, &expected);
+    check_derived(world, &model.ordered());
     check_deadlines(world);
     check_loaded(world);
 }
@@ -161,6 +162,7 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
         }
         Origin::Operation => panic!("nobody began one"),
         Origin::Fault => panic!("no command of this model opens one"),
+        Origin::Quorum => panic!("no unit contributes it"),
         Origin::Reported(Kind::Pull) => ("pull", status.unwrap().report.message.to_string()),
         Origin::Reported(Kind::Push) => ("push", status.unwrap().report.message.to_string()),
     };
@@ -190,6 +192,7 @@ fn words(state: &AppState, rank: &Rank) -> String {
 fn counts(head: &Head) -> Counts {
     let totals = &head.summary.totals;
     Counts {
+        active_units: totals.active_units,
         units: totals.units,
         units_by_level: totals.units_by_level,
         stale_units: totals.stale_units,
@@ -205,6 +208,12 @@ fn check_rule(world: &World, expected: &[Contribution]) {
     let overrides = world.model.leader_says.as_ref().is_some_and(|s| s.overrides);
     match (&world.state.head().summary.rule, expected) {
         (Rule::Override, _) => assert!(overrides),
+        (Rule::Quorum(turnout), _) => {
+            assert!(!overrides && world.model.is_decided_by_quorum());
+            let quorum = world.model.quorum().unwrap();
+            assert_eq!(turnout.words(), quorum.words());
+        }
+        (rule, _) if world.model.is_decided_by_quorum() => assert_eq!(*rule, Rule::Override),
         (Rule::Nothing, []) | (Rule::Only, [_]) => assert!(!overrides),
         (Rule::Beat { by, .. }, [first, second, ..]) => {
             assert!(!overrides);
@@ -302,16 +311,25 @@ fn check_derived(world: &World, expected: &[Contribution]) {
     let overrides = world.state.head().summary.rule == Rule::Override;
     for others_max in [0, 1, 3, 1000] {
         let derived = derive(&world.state, others_max);
-        let winners = usize::from(derived.winner.is_some());
-        assert_eq!(derived.winner.is_some(), !overrides && !expected.is_empty());
+        let missed = world.model.missed_quorum().filter(|_| !overrides);
+        let winner = derived.winner.as_ref().filter(|_| missed.is_none());
+        if let Some(missed) = &missed {
+            let lack = derived.winner.as_ref().unwrap();
+            assert_eq!((lack.rank.level, &*lack.words.message), (Level::Waiting, &**missed));
+            assert_eq!(lack.rank.origin, Origin::Quorum);
+        }
+        let winners = usize::from(winner.is_some());
+        assert_eq!(winner.is_some(), !overrides && missed.is_none() && !expected.is_empty());
         assert_eq!(derived.others_count, expected.len() - winners);
         assert_eq!(derived.others.len(), others_max.min(derived.others_count));
-        let listed = derived.winner.iter().chain(&derived.others);
+        let listed = winner.into_iter().chain(&derived.others);
         for (found, expected) in listed.zip(expected) {
             assert_eq!(contribution(&world.state, &found.rank), *expected);
             assert!(found.words.message.starts_with(&expected.message));
             let wins = found.beaten_by.is_empty();
-            assert_eq!(wins, winners == 1 && *expected == world.model.contributions()[0]);
+            assert_eq!(wins, winners == 1 && *expected == world.model.ordered()[0]);
+            let is_within = found.beaten_by == "within the quorum";
+            assert_eq!(is_within, winners == 1 && world.model.loses_by_quorum(expected));
             let lost = expected.origin == "lost";
             assert_eq!(found.freshness == Freshness::Lost, lost);
             let uncertain = expected.origin == "uncertain";
@@ -361,7 +379,7 @@ pub fn check_since(before: &Head, world: &World) {
     }
     let leader = world.model.leader_says.as_ref().filter(|s| s.overrides);
     let said = leader.map(|s| s.since);
-    let contributions = world.model.contributions();
+    let contributions = world.model.ordered();
     let said = said.or(contributions.first().map(|c| c.since));
     assert!(new.since.millis() == world.now || Some(new.since.millis()) == said);
     assert!(new.since.millis() <= world.now);

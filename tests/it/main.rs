@@ -84,6 +84,7 @@ mod operations_vectors;
 mod ops;
 mod packaging;
 mod pictures;
+mod quorum;
 mod reloads;
 mod replaced;
 mod replicas;

@@ -12,6 +12,7 @@ use bellwether::domain::level::Level;
 use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::need::{Need, Needs};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
+use bellwether::domain::quorum::Quorum;
 use bellwether::domain::status::Kind;
 use bellwether::domain::status::report::{Details, Report};
 use bellwether::domain::time::Timestamp;
@@ -269,6 +270,7 @@ impl Line {
             drop_leader_status: self.option("drop").map(|word| word == "true"),
             lost_after: self.duration("lost_after"),
             replaced_after: self.duration("replaced_after"),
+            quorum: self.option("quorum").map(quorum),
             default_ttl: self.duration("default_ttl").map(Some),
             hand_over: self.option("hand_over").map(|label| match label {
                 "none" => None,
@@ -284,6 +286,12 @@ impl Line {
             ..ConfigPatch::default()
         }
     }
+}
+
+/// `none`, a number of units, or a share of them: `60%`.
+fn quorum(text: &str) -> Option<Quorum> {
+    let percent = text.strip_suffix('%').map(|percent| Quorum::Percent(percent.parse().unwrap()));
+    (text != "none").then(|| percent.unwrap_or_else(|| Quorum::Units(text.parse().unwrap())))
 }
 
 fn part(text: &str) -> PartName {

@@ -61,6 +61,8 @@ pub struct Counts {
     pub needs_met: u64,
     /// Needs that heads state at the end of the run.
     pub stated: u64,
+    /// Applications with a quorum whose status was counted again at the end.
+    pub quorums: u64,
     /// Units that the server declared lost.
     pub losts: u64,
     /// Units that were silent for so long that the server had to declare them lost.

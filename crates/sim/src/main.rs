@@ -15,6 +15,7 @@ mod host;
 mod judge;
 mod network;
 mod process;
+mod quorum;
 mod randomness;
 mod server;
 mod store;
@@ -104,7 +105,7 @@ fn line(seed: u64, seconds: f64, summary: &Summary) -> String {
     format!(
         "seed={seed} simulated_s={} took_s={seconds:.2} times_real_time={speed:.0} faults={faults} \
          events={events} lost={lost} commits={} reports={} leader_writes={} operations={} \
-         watch_events={} bookmarks={} reads={} needs_met={} stated={} losts={} \
+         watch_events={} bookmarks={} reads={} needs_met={} stated={} quorums={} losts={} \
          silences={} tasks_most={} queued_most={} lines={} trace={:016x} violations={}",
         simulated / 1000,
         counts.commits,
@@ -116,6 +117,7 @@ fn line(seed: u64, seconds: f64, summary: &Summary) -> String {
         counts.reads,
         counts.needs_met,
         counts.stated,
+        counts.quorums,
         counts.losts,
         counts.silences,
         most.0,

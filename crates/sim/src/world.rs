@@ -24,6 +24,7 @@ use crate::judge::{Counts, Judge};
 use crate::lock;
 use crate::network::Network;
 use crate::process::{Process, Processes};
+use crate::quorum;
 use crate::randomness::Dice;
 use crate::server::{Server, Shape};
 use crate::trace::Trace;
@@ -158,6 +159,8 @@ impl World {
         for _ in 0..3 {
             handle.spawn(Watcher::new(mk_client()).run());
         }
+        let name = AppName::new("", "b").map_err(|(_, error)| error)?;
+        handle.spawn(quorum::configure(mk_client(), name));
         let size = (replicas, number + 1);
         let faults = Faults::new(Dice::new(plan.seed, 3), network.clone(), is_shared, size);
         let places = (0..replicas).map(|_| Place {
@@ -315,6 +318,12 @@ impl World {
             let expected = needs_of(&state);
             if stated != expected.len() {
                 judge.accuse(format!("{name} states {stated} needs, not {expected:?}"));
+            }
+            if !app.head.deleted {
+                judge.counts.quorums += u64::from(state.head().turnout().is_some());
+                if let Some(wrong) = quorum::wrong(&state) {
+                    judge.accuse(format!("{name} {wrong}"));
+                }
             }
             for (unit, record) in &app.units {
                 let freshness = record.freshness();

@@ -10,10 +10,14 @@ use crate::cli::context::{Context, print_plain, say};
 use crate::cli::level::LevelWord;
 use crate::cli::target::Target;
 use crate::cli::{level, span};
+use crate::proto::v1::quorum::Enough;
 use crate::proto::v1::{
     ApplicationConfig, ConfigureApplicationRequest, ExternalLeader, HandOver, Level, LostUnits,
-    Policy, Ttls,
+    Policy, Quorum, Ttls,
 };
+
+/// Units that a quorum may need.
+const QUORUM_UNITS_MAX: i32 = 1_000_000;
 
 /// The word for no unit as the external leader.
 const NOBODY: &str = "nobody";
@@ -35,6 +39,10 @@ enum LostUnitsWord {
 /// A span of time; nothing for the default again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Setting(Option<Duration>);
+
+/// A quorum; nothing for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct QuorumSetting(Option<Quorum>);
 
 /// Configure an application, creating it if need be; without options, show its configuration
 #[derive(clap::Args)]
@@ -78,6 +86,10 @@ pub struct Args {
     /// Whether the application status that a leader set ends with its lease
     #[arg(long, value_name = "true|false")]
     drop_leader_status: Option<bool>,
+    /// How many active units are enough, so that the others do not decide the status: 5, 60% of the
+    /// known units, or none
+    #[arg(long, value_name = "UNITS|PERCENT%|none", value_parser = quorum)]
+    quorum: Option<QuorumSetting>,
     #[command(flatten)]
     damping: DampingArgs,
 }
@@ -94,6 +106,28 @@ fn policy(text: &str) -> Result<Policy, String> {
         name: "custom".to_string(),
         order: text.split(',').map(level).collect::<Result<_, String>>()?,
     })
+}
+
+fn quorum(text: &str) -> Result<QuorumSetting, String> {
+    if text == "none" {
+        return Ok(QuorumSetting(None));
+    }
+    let (number, max, enough): (_, _, fn(i32) -> Enough) = match text.strip_suffix('%') {
+        Some(percent) => (percent, 100, Enough::MinPercent),
+        None => (text, QUORUM_UNITS_MAX, Enough::MinUnits),
+    };
+    let number = number.parse::<i32>().ok().filter(|n| (1..=max).contains(n));
+    let number = number.ok_or("give a number of units, a share such as 60%, or none")?;
+    Ok(QuorumSetting(Some(Quorum { enough: Some(enough(number)) })))
+}
+
+/// Returns a quorum as it is typed.
+fn quorum_as_typed(quorum: Option<&Quorum>) -> String {
+    match quorum.and_then(|quorum| quorum.enough) {
+        Some(Enough::MinUnits(units)) => units.to_string(),
+        Some(Enough::MinPercent(percent)) => format!("{percent}%"),
+        None => "none".to_string(),
+    }
 }
 
 fn setting(text: &str) -> Result<Setting, String> {
@@ -133,6 +167,7 @@ fn request(args: Args, namespace: &str) -> ConfigureApplicationRequest {
         (args.external_leader.is_some(), "external_leader"),
         (args.lease_duration.is_some(), "lease_duration"),
         (args.drop_leader_status.is_some(), "drop_leader_status"),
+        (args.quorum.is_some(), "quorum"),
         (!args.damping.latch.is_empty(), "latches"),
         (!args.damping.damp.is_empty(), "damping"),
     ];
@@ -156,6 +191,7 @@ fn request(args: Args, namespace: &str) -> ConfigureApplicationRequest {
         damping: args.damping.damping(),
         lease_duration: duration(args.lease_duration),
         drop_leader_status: args.drop_leader_status,
+        quorum: args.quorum.and_then(|QuorumSetting(quorum)| quorum),
     };
     ConfigureApplicationRequest {
         config: Some(config),
@@ -212,6 +248,7 @@ fn render(config: &ApplicationConfig) -> String {
         ("external-leader", leader.to_string()),
         ("lease-duration", span(config.lease_duration, "default")),
         ("drop-leader-status", config.drop_leader_status().to_string()),
+        ("quorum", quorum_as_typed(config.quorum.as_ref())),
         ("latch", configure_damping::latches_as_typed(config)),
         ("damp", configure_damping::damping_as_typed(config)),
     ]
@@ -282,6 +319,21 @@ mod tests {
     }
 
     #[test]
+    fn a_quorum_is_a_number_or_a_share() {
+        let quorum = |line: &str| {
+            let request = mk_request(line);
+            assert_eq!(request.update_mask.expect("a mask").paths, ["quorum"]);
+            quorum_as_typed(request.config.and_then(|c| c.quorum).as_ref())
+        };
+        for typed in ["5", "60%", "none", "1000000"] {
+            assert_eq!(quorum(&format!("web --quorum {typed}")), typed);
+        }
+        for typed in ["0", "0%", "101%", "-1", "1000001", "5 units", "%", ""] {
+            assert!(super::quorum(typed).is_err(), "{typed}");
+        }
+    }
+
+    #[test]
     fn a_list_of_levels_is_a_custom_policy() {
         let custom = policy("error,unknown").expect("a policy");
         let order = vec![Level::Error.into(), Level::Unknown.into()];
@@ -316,6 +368,7 @@ mod tests {
             }),
             lease_duration: Some(prost_types::Duration { seconds: 15, nanos: 0 }),
             drop_leader_status: Some(true),
+            quorum: Some(Quorum { enough: Some(Enough::MinPercent(60)) }),
         };
         let expected = "\
 policy              custom (error,blocked)
@@ -329,6 +382,7 @@ hand-over           slot
 external-leader     web/0
 lease-duration      15s
 drop-leader-status  true
+quorum              60%
 latch               db=3,-=2
 damp                * (above 30 %, until 25 % or 5m without a swing)
 ";

@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::render::paint::Paint;
-use crate::cli::render::status::{freshness_word, part_of};
+use crate::cli::render::status::{freshness_word, part_of, quorum_words};
 use crate::cli::render::text::{with_notes, wrap};
 use crate::cli::render::{Screen, causes, counted, faults, one_line, text, time};
 use crate::cli::{level, span};
-use crate::proto::v1::{Contribution, ExplainApplicationResponse};
+use crate::proto::v1::{Contribution, ExplainApplicationResponse, QuorumTurnout};
 use crate::service::severity;
 use crate::service::severity::Silence;
 
@@ -34,6 +34,10 @@ pub fn render(
     if !why.rule.is_empty() {
         text.push_str(&labelled("", &format!("rule: {}", why.rule), screen));
     }
+    let application = why.application.as_ref();
+    if let Some(line) = application.and_then(|app| quorum(app.quorum.as_ref()?, &why.rule)) {
+        text.push_str(&labelled("", &line, screen));
+    }
     text.push_str(&causes::render(why, now, screen));
     for (label, beaten) in faults::beneath("beaten", &why.beaten) {
         text.push_str(&columns.line(label, beaten, now));
@@ -46,6 +50,11 @@ pub fn render(
         text.push_str(&labelled(label, &fact, Screen::PLAIN));
     }
     text
+}
+
+/// Returns where the quorum stands, unless the rule says it.
+fn quorum(turnout: &QuorumTurnout, rule: &str) -> Option<String> {
+    (!rule.starts_with("quorum: ")).then(|| quorum_words(turnout))
 }
 
 /// Returns the facts beside the contributions: the number of further ones, the silent units, the
@@ -276,6 +285,21 @@ api is blocked since 12:41:02Z (4m)
         let text = render(&why, Timestamp::default(), Screen::PLAIN, &|_| String::new());
         let expected = "unit number\n  because  db is error  (frees api)\n  beaten   api/2";
         assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn the_turnout_of_a_quorum_follows_a_rule_that_is_another_one() {
+        let mut why = mk_why();
+        let turnout =
+            QuorumTurnout { active_count: 3, known_count: 9, needed_count: 5, met: false };
+        why.application.as_mut().expect("an application").quorum = Some(turnout);
+        let render = |why: &ExplainApplicationResponse| {
+            render(why, Timestamp::default(), Screen::PLAIN, &|_| String::new())
+        };
+        let line = "           quorum: 3 of 9 active, 5 needed !\n";
+        assert!(render(&why).contains(line), "{}", render(&why));
+        why.rule = "quorum: 3 of 9 units are active, 5 are needed".into();
+        assert_eq!(render(&why).matches("quorum").count(), 1, "{}", render(&why));
     }
 
     #[test]

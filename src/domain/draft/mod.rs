@@ -13,6 +13,7 @@ mod head;
 mod key_counts;
 mod need;
 mod operation;
+mod quorum;
 mod request;
 mod status;
 mod statuses;

@@ -14,6 +14,7 @@ use crate::domain::model::contribution::{
 };
 use crate::domain::model::fault::FaultKey;
 use crate::domain::model::name::UnitName;
+use crate::domain::model::quorum::Turnout;
 use crate::domain::model::rank::{Origin, Rank};
 use crate::domain::model::status::{ByKey, Status, StatusKey};
 use crate::domain::model::summary::{Rule, Summary, Totals, Winner};
@@ -22,8 +23,8 @@ use crate::domain::model::unit::Unit;
 
 /// The ranks of one unit before and after a draft: those of all its statuses if the unit as a whole
 /// is affected, else those of the drafted statuses whose rank changed.
-struct Reranked {
-    unit: UnitName,
+pub(super) struct Reranked {
+    pub(super) unit: UnitName,
     keys: IndexSet<Arc<StatusKey>, ByKey>,
     faults: BTreeSet<Arc<FaultKey>>,
     /// Whether the unit as a whole is affected, including contributions without a status: of a lost
@@ -63,7 +64,7 @@ impl Draft<'_> {
     pub(in crate::domain) fn summary(&self) -> Summary {
         let old = &self.head.base().summary;
         let reranks = self.head.reranks();
-        let touched = self.touched(reranks).into_iter();
+        let touched = self.touched(reranks || self.recounts_quorum()).into_iter();
         let reranked: Vec<Reranked> = touched.map(|unit| self.rerank(unit, reranks)).collect();
         let mut totals = old.totals.clone();
         for unit in &reranked {
@@ -85,9 +86,24 @@ impl Draft<'_> {
                 short_message: Box::default(),
             };
         }
-        let Some(winner) = winner else {
+        let turnout = self.head.config.quorum.map(|quorum| quorum.turnout(&totals));
+        let level = winner.as_ref().map(|winner| winner.level);
+        let lacks = |turnout: &Turnout| turnout.outdoes(&self.head.config.policy, level);
+        if let Some(turnout) = turnout.filter(lacks) {
+            return self.lacking(turnout, old, totals);
+        }
+        let Some(first) = winner else {
             let since = self.level_began(old, Level::Unknown, self.now, None);
             return Summary { since, totals, ..Summary::default() };
+        };
+        let met = turnout.filter(Turnout::is_met);
+        let within = met.and_then(|met| Some((self.within_quorum(&first, &reranked)?, met)));
+        let (winner, rule) = match within {
+            Some((winner, turnout)) => (winner, Rule::Quorum(turnout)),
+            None => {
+                let rule = Rule::between(&first, second.as_ref());
+                (first, rule)
+            }
         };
         let (unit, status) = (self.unit(&winner.key.unit), self.status(&winner.key));
         let fault = winner.fault.as_ref().and_then(|key| self.faults.get(key));
@@ -100,7 +116,7 @@ impl Draft<'_> {
             action: says.action,
             short_message: says.short_message,
             since: self.level_began(old, winner.level, winner.since, self.level_before(&winner)),
-            rule: Rule::between(&winner, second.as_ref()),
+            rule,
             winner: Some(Winner::of(&winner)),
             totals,
         }
@@ -108,7 +124,7 @@ impl Draft<'_> {
 
     /// Returns when the level of the application began. If the deciding contribution had another
     /// level `before`, or is new, that is its own start; if it only decides now, that is now.
-    fn level_began(
+    pub(super) fn level_began(
         &self,
         old: &Summary,
         level: Level,
@@ -132,6 +148,8 @@ impl Draft<'_> {
             Origin::Uncertain => unit?.uncertain_since.map(|_| rank.level),
             Origin::Fault => self.base.faults.get(rank.fault.as_ref()?)?.level(),
             Origin::Leader => self.leaders_level_before(),
+            // No contribution of a draft has it.
+            Origin::Quorum => None,
             Origin::Operation => {
                 let of_application = rank.key.unit.is_application();
                 let status =
@@ -145,12 +163,12 @@ impl Draft<'_> {
         self.base.head.application_status.as_ref().map(|s| s.level)
     }
 
-    fn touched(&self, reranks: bool) -> BTreeSet<UnitName> {
+    fn touched(&self, all: bool) -> BTreeSet<UnitName> {
         let mut touched: BTreeSet<UnitName> = self.units.names().cloned().collect();
         touched.extend(self.statuses.units().cloned());
         touched.extend(self.faults.units().cloned());
         touched.insert(UnitName::application());
-        if reranks {
+        if all {
             touched.extend(self.base.units.keys().cloned());
         }
         touched
@@ -212,10 +230,13 @@ impl Draft<'_> {
 
     /// Returns the strongest contribution of one unit after the draft.
     pub(in crate::domain) fn strongest_of(&self, unit: &UnitName) -> Option<Rank> {
-        let reranked = self.rerank(unit.clone(), self.head.reranks());
-        let drafted = reranked.after.strongest();
-        let strongest = drafted.into_iter().chain(self.untouched(&reranked).next());
-        strongest.min().cloned()
+        self.strongest_in(&self.rerank(unit.clone(), self.head.reranks())).cloned()
+    }
+
+    /// Does the same for a unit whose drafted ranks are known.
+    pub(super) fn strongest_in<'b>(&'b self, unit: &'b Reranked) -> Option<&'b Rank> {
+        let drafted = unit.after.strongest();
+        drafted.into_iter().chain(self.untouched(unit).next()).min()
     }
 
     /// Returns the ranks of a unit that the draft does not affect, the strongest first.
@@ -246,14 +267,16 @@ impl Draft<'_> {
         if unit.unit.is_application() {
             return;
         }
-        if let Some(old) = self.base.unit(&unit.unit) {
-            let strongest = self.base.strongest_of(&unit.unit);
-            totals.count_unit(old, strongest, subtract);
+        let (old, new) = (self.base.unit(&unit.unit), self.unit(&unit.unit));
+        let old_strongest = old.and_then(|_| self.base.strongest_of(&unit.unit));
+        let new_strongest = new.and_then(|_| self.strongest_in(unit));
+        if let Some(old) = old {
+            totals.count_unit(old, old_strongest, subtract);
         }
-        if let Some(new) = self.unit(&unit.unit) {
-            let strongest = unit.after.strongest().into_iter().chain(self.untouched(unit).next());
-            totals.count_unit(new, strongest.min(), add);
+        if let Some(new) = new {
+            totals.count_unit(new, new_strongest, add);
         }
+        self.count_for_quorum(totals, (old, old_strongest), (new, new_strongest));
     }
 
     /// Returns the strongest contribution after the draft, and the next one.
@@ -263,12 +286,9 @@ impl Draft<'_> {
             candidates.extend(unit.after.strongest_two().into_iter().flatten());
             candidates.extend(self.untouched(unit).take(2));
         }
-        let is_touched = |rank: &Rank| {
-            let unit = &rank.key.unit;
-            reranked.binary_search_by(|r| r.unit.cmp(unit)).is_ok()
-        };
         let strongest = self.base.index.strongest();
-        let others: Vec<&Rank> = strongest.filter(|r| !is_touched(r)).take(2).collect();
+        let others = strongest.filter(|rank| !is_touched(reranked, &rank.key.unit));
+        let others: Vec<&Rank> = others.take(2).collect();
         if let Some(first) = others.first() {
             candidates.extend(self.base.index.of_unit(&first.key.unit).take(2));
         }
@@ -277,4 +297,9 @@ impl Draft<'_> {
         let mut candidates = candidates.into_iter().cloned();
         (candidates.next(), candidates.next())
     }
+}
+
+/// Returns whether the draft affects contributions of a unit.
+pub(super) fn is_touched(reranked: &[Reranked], unit: &UnitName) -> bool {
+    reranked.binary_search_by(|r| r.unit.cmp(unit)).is_ok()
 }

@@ -79,6 +79,12 @@ fn application_rank(head: &Head) -> Option<Rank> {
     })
 }
 
+/// Returns the lack of a quorum as a contribution of the application itself, since a time.
+pub(in crate::domain) fn lacking_rank(head: &Head, since: Timestamp) -> Rank {
+    let key = pushed(&UnitName::application(), PartName::default(), PartName::default());
+    rank(head, key, Origin::Quorum, Level::Waiting, since)
+}
+
 /// Returns the key of a contribution that is not a status, as if it was pushed.
 fn pushed(unit: &UnitName, component: PartName, key: PartName) -> Arc<StatusKey> {
     Arc::new(StatusKey::new(unit.clone(), component, key, Kind::Push))
@@ -193,6 +199,10 @@ pub(in crate::domain) fn words(
         Origin::Operation => {
             let status = unit.map_or(&head.operation, |unit| &unit.operation).as_ref();
             status.map(|s| Words::derived(&s.message, &s.reason, &s.action))
+        }
+        Origin::Quorum => {
+            let turnout = head.turnout();
+            turnout.map(|s| Words::derived(&s.words(), s.reason(), ""))
         }
         Origin::Fault => fault.map(|f| Words::derived(&f.shown, f.reason(), f.action())),
         Origin::Reported(_) => status.map(|s| {

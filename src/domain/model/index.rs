@@ -70,6 +70,13 @@ impl Index {
         self.strongest.iter()
     }
 
+    /// Returns the strongest contribution of each unit, in order, from the first that is at most as
+    /// strong as this precedence and severity.
+    pub fn strongest_from(&self, precedence: i32, severity: u8) -> impl Iterator<Item = &Rank> {
+        let place = (Reverse(precedence), severity);
+        self.strongest.skip_before(move |rank| (Reverse(rank.precedence), rank.severity) < place)
+    }
+
     /// Returns every contribution, the strongest first. The cost grows with the number of items
     /// taken: a unit's second contribution is read only after its first was taken.
     pub fn ranked(&self) -> Ranked<'_> {

@@ -87,6 +87,10 @@ pub const COLLECT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// a person waits for.
 pub const GOOD_COUNT: std::ops::RangeInclusive<u32> = 2..=100;
 
+/// Units that a quorum may need: more than an application has by default, so that the limit of
+/// units is the only one that counts.
+pub const QUORUM_UNITS_MAX: u32 = 1_000_000;
+
 /// Latches of an application, and damped components: every report searches both lists.
 pub const DAMPENERS_MAX: usize = 64;
 

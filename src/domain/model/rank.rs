@@ -31,6 +31,8 @@ pub enum Origin {
     Reported(Kind),
     /// The operation of the application, or of the unit.
     Operation,
+    /// The quorum that the application lacks. No unit contributes it.
+    Quorum,
 }
 
 /// The criterion that decided.

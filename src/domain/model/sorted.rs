@@ -136,6 +136,16 @@ impl<T: Ord> Sorted<T> {
         chunks[chunk][at..].iter().chain(chunks[chunk + 1..].iter().flatten())
     }
 
+    /// Returns the elements after those that are before a place, in order. `is_before` is true for
+    /// none or for the first elements, and false for all others.
+    pub fn skip_before(&self, is_before: impl Fn(&T) -> bool) -> impl Iterator<Item = &T> {
+        let chunks = self.chunks();
+        let last = chunks.len() - 1;
+        let chunk = chunks[..last].partition_point(|chunk| chunk.last().is_some_and(&is_before));
+        let at = chunks[chunk].partition_point(is_before);
+        chunks[chunk][at..].iter().chain(chunks[chunk + 1..].iter().flatten())
+    }
+
     /// Returns the place of an element, or else the place to insert it.
     fn search<Q: Ord>(&self, element: &Q) -> Result<Slot, Slot>
     where
@@ -184,6 +194,7 @@ mod tests {
                 check(&sorted);
                 assert_eq!((sorted.first(), sorted.is_empty()), (tree.first(), tree.is_empty()));
                 assert!(sorted.from(&number).eq(tree.range(number..)));
+                assert!(sorted.skip_before(|one| *one < number).eq(tree.range(number..)));
             }
             assert!(sorted.iter().eq(&tree));
             for number in tree {

@@ -8,6 +8,7 @@ use crate::domain::level::{LEVELS, Level};
 use crate::domain::model::name::{PartName, UnitName};
 use crate::domain::model::operation::words::SUCCESS_PRECEDENCE;
 use crate::domain::model::policy::Policy;
+use crate::domain::model::quorum::Turnout;
 use crate::domain::model::rank::{Criterion, Origin, Rank, compare};
 use crate::domain::model::status::Freshness;
 use crate::domain::model::time::Timestamp;
@@ -76,6 +77,8 @@ pub enum Rule {
         /// The values of the beaten contribution.
         other: Side,
     },
+    /// The quorum: stronger contributions are not within it, or it is not met.
+    Quorum(Turnout),
 }
 
 /// The values of one contribution that the text of a rule needs.
@@ -132,6 +135,13 @@ pub struct Totals {
     /// Contributions of operations of units.
     #[serde(default)]
     pub operations: u32,
+    /// With a quorum: units that are fresh and active. Not written if 0, as without a quorum.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub active_units: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Reads counts in wire order. A record from before a level has no count for it.
@@ -166,6 +176,7 @@ impl Rule {
             Rule::Nothing => "nothing contributes".to_string(),
             Rule::Override => "set by the leader with mode override".to_string(),
             Rule::Only => "the only contribution".to_string(),
+            Rule::Quorum(turnout) => format!("quorum: {}", turnout.words()),
             Rule::Beat { by, winner, other } => decided(*by, winner, other, policy),
         }
     }
@@ -240,6 +251,11 @@ impl Winner {
             flaps: false,
             target: "".into(),
         }
+    }
+
+    /// Returns the lack of a quorum as the winner.
+    pub(in crate::domain) fn quorum() -> Winner {
+        Winner { origin: Origin::Quorum, ..Winner::application() }
     }
 
     pub(in crate::domain) fn of(rank: &Rank) -> Winner {

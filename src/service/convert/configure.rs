@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::damping::{damping, latches};
 use super::fields::{Fields, Within};
 use super::identity::request_id;
+use super::quorum::quorum;
 use crate::domain::command::{Command, Request};
 use crate::domain::level::{LEVELS, Level};
 use crate::domain::limits::{
@@ -52,6 +53,7 @@ fn config_patch(
         ("damping", config.damping.is_some()),
         ("lease_duration", config.lease_duration.is_some()),
         ("drop_leader_status", config.drop_leader_status.is_some()),
+        ("quorum", config.quorum.is_some()),
     ];
     let paths: Vec<&str> = match mask {
         Some(mask) => mask.paths.iter().map(String::as_str).collect(),
@@ -122,6 +124,7 @@ fn config_fields(
     let collect_interval = collect_interval.unwrap_or(default.collect_interval);
     let lease_duration = lease_duration.unwrap_or(default.lease_duration);
     let drop_leader_status = config.drop_leader_status.unwrap_or_default();
+    let quorum = config.quorum.as_ref().and_then(|given| quorum(fields, given));
     Some(ConfigPatch {
         lost_units: named("lost_units").then_some(lost_units),
         default_ttl: named("ttls.default_ttl").then_some(default_ttl),
@@ -135,6 +138,7 @@ fn config_fields(
         damping: named("damping").then_some(damping(fields, config.damping.as_ref())),
         lease_duration: named("lease_duration").then_some(lease_duration),
         drop_leader_status: named("drop_leader_status").then_some(drop_leader_status),
+        quorum: named("quorum").then_some(quorum),
         // Last, so that the error has every violation.
         policy: named("policy").then_some(policy?),
     })

@@ -15,6 +15,7 @@ mod one_pass;
 mod operation;
 mod output;
 mod page;
+mod quorum;
 mod report;
 pub mod rules;
 mod session;

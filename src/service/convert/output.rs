@@ -3,7 +3,7 @@
 use super::need::{given as given_needs, stated};
 use super::page::first_of;
 use super::value::{count, duration, freshness, kind, level};
-use super::{damping, error};
+use super::{damping, error, quorum};
 use crate::domain::app::{AppState, Head};
 use crate::domain::derive::{self, Contribution};
 use crate::domain::level::Level;
@@ -50,6 +50,7 @@ pub fn application(app: &AppName, head: &Head) -> v1::Application {
         config: Some(config(&head.config)),
         needs: head.needs.as_ref().map_or_else(Vec::new, |needs| stated(needs)),
         needs_rest_count: head.needs.as_ref().map_or(0, |needs| count(needs.rest_count)),
+        quorum: head.turnout().map(quorum::from_turnout),
     }
 }
 
@@ -58,8 +59,9 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
     let totals = &summary.totals;
     let winner = summary.winner.as_ref();
     let overridden = crate::domain::contribution::override_status(head).is_some();
-    // The winner is one of the contributions, except for an override.
-    let winner_counts = u32::from(winner.is_some() && !overridden && summary.level.is_unwell());
+    // The winner is one of the contributions, except for an override and the lack of a quorum.
+    let contributes = winner.is_some_and(|winner| winner.origin != Origin::Quorum) && !overridden;
+    let winner_counts = u32::from(contributes && summary.level.is_unwell());
     v1::AggregatedStatus {
         level: level(summary.level) as i32,
         message: summary.message.to_string(),
@@ -92,7 +94,9 @@ fn is_of_leader(winner: &Winner) -> bool {
     match winner.origin {
         Origin::Leader => true,
         Origin::Reported(_) => winner.unit.is_application(),
-        Origin::Lost | Origin::Uncertain | Origin::Fault | Origin::Operation => false,
+        Origin::Lost | Origin::Uncertain | Origin::Fault | Origin::Operation | Origin::Quorum => {
+            false
+        }
     }
 }
 
@@ -123,6 +127,7 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
         damping: Some(damping::from_damping(config)),
         lease_duration: Some(duration(config.lease_duration)),
         drop_leader_status: Some(config.drop_leader_status),
+        quorum: config.quorum.map(quorum::from_quorum),
     }
 }
 

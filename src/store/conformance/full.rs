@@ -203,6 +203,7 @@ fn mk_summary() -> Summary {
             flapping: 0,
             faults: 0,
             operations: 0,
+            active_units: 0,
         },
     }
 }

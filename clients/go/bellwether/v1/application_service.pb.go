@@ -2647,7 +2647,8 @@ type ConfigureApplicationRequest struct {
 	Config *ApplicationConfig `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
 	// Fields to take from `config`: `policy`, `lost_units`, `ttls`, `ttls.default_ttl`, `ttls.lost_after`,
 	// `ttls.replaced_after`, `serving_levels`, `external_leader`, `collect_interval`, `hand_over`, `latches`, `damping`,
-	// `lease_duration`, `drop_leader_status`, or `*` for all. A field that is named here and absent in `config` returns to its default.
+	// `lease_duration`, `drop_leader_status`, `quorum`, or `*` for all. A field that is named here and absent in `config`
+	// returns to its default.
 	// Absent: the fields that are present in `config`.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied

@@ -1850,8 +1850,10 @@ type ApplicationConfig struct {
 	// Whether the statuses that a leader set for the application end with its lease. Default: they stay until they are
 	// replaced, withdrawn or expire.
 	DropLeaderStatus *bool `protobuf:"varint,11,opt,name=drop_leader_status,json=dropLeaderStatus,proto3,oneof" json:"drop_leader_status,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// How many active units are enough. Absent: each unit may decide the status.
+	Quorum        *Quorum `protobuf:"bytes,12,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplicationConfig) Reset() {
@@ -1961,6 +1963,177 @@ func (x *ApplicationConfig) GetDropLeaderStatus() bool {
 	return false
 }
 
+func (x *ApplicationConfig) GetQuorum() *Quorum {
+	if x != nil {
+		return x.Quorum
+	}
+	return nil
+}
+
+// How many units of an application are enough. A unit counts while it is fresh and its own level is active. While enough
+// units count, contributions of the other units rank below those of units that count; this decides after an override
+// and the precedence, and before the level. The statuses and operations of the application itself keep their rank. While
+// too few units count, the application has the status that it has without a quorum, and is at least waiting, with the
+// reason QuorumNotMet, or QuorumTooFew if fewer units are known than are needed.
+type Quorum struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Exactly one is given.
+	//
+	// Types that are valid to be assigned to Enough:
+	//
+	//	*Quorum_MinUnits
+	//	*Quorum_MinPercent
+	Enough        isQuorum_Enough `protobuf_oneof:"enough"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quorum) Reset() {
+	*x = Quorum{}
+	mi := &file_bellwether_v1_status_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quorum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quorum) ProtoMessage() {}
+
+func (x *Quorum) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_status_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quorum.ProtoReflect.Descriptor instead.
+func (*Quorum) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Quorum) GetEnough() isQuorum_Enough {
+	if x != nil {
+		return x.Enough
+	}
+	return nil
+}
+
+func (x *Quorum) GetMinUnits() int32 {
+	if x != nil {
+		if x, ok := x.Enough.(*Quorum_MinUnits); ok {
+			return x.MinUnits
+		}
+	}
+	return 0
+}
+
+func (x *Quorum) GetMinPercent() int32 {
+	if x != nil {
+		if x, ok := x.Enough.(*Quorum_MinPercent); ok {
+			return x.MinPercent
+		}
+	}
+	return 0
+}
+
+type isQuorum_Enough interface {
+	isQuorum_Enough()
+}
+
+type Quorum_MinUnits struct {
+	// Number of units: 1 to 1,000,000.
+	MinUnits int32 `protobuf:"varint,1,opt,name=min_units,json=minUnits,proto3,oneof"`
+}
+
+type Quorum_MinPercent struct {
+	// Share of the known units, lost ones included, in percent, rounded up: 1 to 100.
+	MinPercent int32 `protobuf:"varint,2,opt,name=min_percent,json=minPercent,proto3,oneof"`
+}
+
+func (*Quorum_MinUnits) isQuorum_Enough() {}
+
+func (*Quorum_MinPercent) isQuorum_Enough() {}
+
+// Where the quorum of an application stands.
+type QuorumTurnout struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of units that count: fresh, and active.
+	ActiveCount int32 `protobuf:"varint,1,opt,name=active_count,json=activeCount,proto3" json:"active_count,omitempty"`
+	// Number of known units.
+	KnownCount int32 `protobuf:"varint,2,opt,name=known_count,json=knownCount,proto3" json:"known_count,omitempty"`
+	// Number of units that are needed.
+	NeededCount int32 `protobuf:"varint,3,opt,name=needed_count,json=neededCount,proto3" json:"needed_count,omitempty"`
+	// Whether enough units count.
+	Met           bool `protobuf:"varint,4,opt,name=met,proto3" json:"met,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuorumTurnout) Reset() {
+	*x = QuorumTurnout{}
+	mi := &file_bellwether_v1_status_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuorumTurnout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuorumTurnout) ProtoMessage() {}
+
+func (x *QuorumTurnout) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_status_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuorumTurnout.ProtoReflect.Descriptor instead.
+func (*QuorumTurnout) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *QuorumTurnout) GetActiveCount() int32 {
+	if x != nil {
+		return x.ActiveCount
+	}
+	return 0
+}
+
+func (x *QuorumTurnout) GetKnownCount() int32 {
+	if x != nil {
+		return x.KnownCount
+	}
+	return 0
+}
+
+func (x *QuorumTurnout) GetNeededCount() int32 {
+	if x != nil {
+		return x.NeededCount
+	}
+	return 0
+}
+
+func (x *QuorumTurnout) GetMet() bool {
+	if x != nil {
+		return x.Met
+	}
+	return false
+}
+
 // How the server finds the successor of a stateless unit.
 type HandOver struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1973,7 +2146,7 @@ type HandOver struct {
 
 func (x *HandOver) Reset() {
 	*x = HandOver{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[15]
+	mi := &file_bellwether_v1_status_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2158,7 @@ func (x *HandOver) String() string {
 func (*HandOver) ProtoMessage() {}
 
 func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[15]
+	mi := &file_bellwether_v1_status_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2171,7 @@ func (x *HandOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
 func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{15}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HandOver) GetLabel() string {
@@ -2039,13 +2212,15 @@ type Application struct {
 	Needs []*StatedNeed `protobuf:"bytes,12,rep,name=needs,proto3" json:"needs,omitempty"`
 	// Number of needs that do not fit into `needs`.
 	NeedsRestCount int32 `protobuf:"varint,13,opt,name=needs_rest_count,json=needsRestCount,proto3" json:"needs_rest_count,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Where the quorum stands; absent without a quorum.
+	Quorum        *QuorumTurnout `protobuf:"bytes,15,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[16]
+	mi := &file_bellwether_v1_status_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2232,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[16]
+	mi := &file_bellwether_v1_status_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2245,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{16}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Application) GetNamespace() string {
@@ -2164,6 +2339,13 @@ func (x *Application) GetNeedsRestCount() int32 {
 	return 0
 }
 
+func (x *Application) GetQuorum() *QuorumTurnout {
+	if x != nil {
+		return x.Quorum
+	}
+	return nil
+}
+
 // Why a component of a unit is held.
 type Hold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2183,7 +2365,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[17]
+	mi := &file_bellwether_v1_status_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2377,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[17]
+	mi := &file_bellwether_v1_status_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2390,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{17}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Hold) GetComponent() string {
@@ -2284,7 +2466,7 @@ type Unit struct {
 
 func (x *Unit) Reset() {
 	*x = Unit{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[18]
+	mi := &file_bellwether_v1_status_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2478,7 @@ func (x *Unit) String() string {
 func (*Unit) ProtoMessage() {}
 
 func (x *Unit) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[18]
+	mi := &file_bellwether_v1_status_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2491,7 @@ func (x *Unit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unit.ProtoReflect.Descriptor instead.
 func (*Unit) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{18}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Unit) GetName() string {
@@ -2451,7 +2633,7 @@ type StatusEvent struct {
 
 func (x *StatusEvent) Reset() {
 	*x = StatusEvent{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[19]
+	mi := &file_bellwether_v1_status_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +2645,7 @@ func (x *StatusEvent) String() string {
 func (*StatusEvent) ProtoMessage() {}
 
 func (x *StatusEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[19]
+	mi := &file_bellwether_v1_status_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +2658,7 @@ func (x *StatusEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusEvent.ProtoReflect.Descriptor instead.
 func (*StatusEvent) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{19}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StatusEvent) GetTime() *timestamppb.Timestamp {
@@ -2578,7 +2760,7 @@ type EventChange struct {
 
 func (x *EventChange) Reset() {
 	*x = EventChange{}
-	mi := &file_bellwether_v1_status_proto_msgTypes[20]
+	mi := &file_bellwether_v1_status_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2590,7 +2772,7 @@ func (x *EventChange) String() string {
 func (*EventChange) ProtoMessage() {}
 
 func (x *EventChange) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_status_proto_msgTypes[20]
+	mi := &file_bellwether_v1_status_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2603,7 +2785,7 @@ func (x *EventChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventChange.ProtoReflect.Descriptor instead.
 func (*EventChange) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{20}
+	return file_bellwether_v1_status_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EventChange) GetField() string {
@@ -2756,7 +2938,7 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\rstart_percent\x18\x02 \x01(\x05R\fstartPercent\x12!\n" +
 	"\fstop_percent\x18\x03 \x01(\x05R\vstopPercent\x128\n" +
 	"\n" +
-	"calm_after\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tcalmAfter\"\x93\x05\n" +
+	"calm_after\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tcalmAfter\"\xc2\x05\n" +
 	"\x11ApplicationConfig\x12-\n" +
 	"\x06policy\x18\x01 \x01(\v2\x15.bellwether.v1.PolicyR\x06policy\x127\n" +
 	"\n" +
@@ -2770,10 +2952,22 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\adamping\x18\t \x01(\v2\x16.bellwether.v1.DampingR\adamping\x12@\n" +
 	"\x0elease_duration\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\rleaseDuration\x121\n" +
-	"\x12drop_leader_status\x18\v \x01(\bH\x00R\x10dropLeaderStatus\x88\x01\x01B\x15\n" +
-	"\x13_drop_leader_status\" \n" +
+	"\x12drop_leader_status\x18\v \x01(\bH\x00R\x10dropLeaderStatus\x88\x01\x01\x12-\n" +
+	"\x06quorum\x18\f \x01(\v2\x15.bellwether.v1.QuorumR\x06quorumB\x15\n" +
+	"\x13_drop_leader_status\"T\n" +
+	"\x06Quorum\x12\x1d\n" +
+	"\tmin_units\x18\x01 \x01(\x05H\x00R\bminUnits\x12!\n" +
+	"\vmin_percent\x18\x02 \x01(\x05H\x00R\n" +
+	"minPercentB\b\n" +
+	"\x06enough\"\x88\x01\n" +
+	"\rQuorumTurnout\x12!\n" +
+	"\factive_count\x18\x01 \x01(\x05R\vactiveCount\x12\x1f\n" +
+	"\vknown_count\x18\x02 \x01(\x05R\n" +
+	"knownCount\x12!\n" +
+	"\fneeded_count\x18\x03 \x01(\x05R\vneededCount\x12\x10\n" +
+	"\x03met\x18\x04 \x01(\bR\x03met\" \n" +
 	"\bHandOver\x12\x14\n" +
-	"\x05label\x18\x01 \x01(\tR\x05label\"\xbc\x04\n" +
+	"\x05label\x18\x01 \x01(\tR\x05label\"\xf2\x04\n" +
 	"\vApplication\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x127\n" +
@@ -2792,7 +2986,8 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"updateTime\x128\n" +
 	"\x06config\x18\v \x01(\v2 .bellwether.v1.ApplicationConfigR\x06config\x12/\n" +
 	"\x05needs\x18\f \x03(\v2\x19.bellwether.v1.StatedNeedR\x05needs\x12(\n" +
-	"\x10needs_rest_count\x18\r \x01(\x05R\x0eneedsRestCount\"\xa3\x01\n" +
+	"\x10needs_rest_count\x18\r \x01(\x05R\x0eneedsRestCount\x124\n" +
+	"\x06quorum\x18\x0f \x01(\v2\x1c.bellwether.v1.QuorumTurnoutR\x06quorum\"\xa3\x01\n" +
 	"\x04Hold\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x129\n" +
@@ -2901,7 +3096,7 @@ func file_bellwether_v1_status_proto_rawDescGZIP() []byte {
 }
 
 var file_bellwether_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_bellwether_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_bellwether_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_bellwether_v1_status_proto_goTypes = []any{
 	(Level)(0),                    // 0: bellwether.v1.Level
 	(StatusKind)(0),               // 1: bellwether.v1.StatusKind
@@ -2926,86 +3121,90 @@ var file_bellwether_v1_status_proto_goTypes = []any{
 	(*Latch)(nil),                 // 20: bellwether.v1.Latch
 	(*Damping)(nil),               // 21: bellwether.v1.Damping
 	(*ApplicationConfig)(nil),     // 22: bellwether.v1.ApplicationConfig
-	(*HandOver)(nil),              // 23: bellwether.v1.HandOver
-	(*Application)(nil),           // 24: bellwether.v1.Application
-	(*Hold)(nil),                  // 25: bellwether.v1.Hold
-	(*Unit)(nil),                  // 26: bellwether.v1.Unit
-	(*StatusEvent)(nil),           // 27: bellwether.v1.StatusEvent
-	(*EventChange)(nil),           // 28: bellwether.v1.EventChange
-	nil,                           // 29: bellwether.v1.StatusReport.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(*Quorum)(nil),                // 23: bellwether.v1.Quorum
+	(*QuorumTurnout)(nil),         // 24: bellwether.v1.QuorumTurnout
+	(*HandOver)(nil),              // 25: bellwether.v1.HandOver
+	(*Application)(nil),           // 26: bellwether.v1.Application
+	(*Hold)(nil),                  // 27: bellwether.v1.Hold
+	(*Unit)(nil),                  // 28: bellwether.v1.Unit
+	(*StatusEvent)(nil),           // 29: bellwether.v1.StatusEvent
+	(*EventChange)(nil),           // 30: bellwether.v1.EventChange
+	nil,                           // 31: bellwether.v1.StatusReport.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
 }
 var file_bellwether_v1_status_proto_depIdxs = []int32{
 	1,  // 0: bellwether.v1.StatusReport.kind:type_name -> bellwether.v1.StatusKind
 	0,  // 1: bellwether.v1.StatusReport.level:type_name -> bellwether.v1.Level
-	29, // 2: bellwether.v1.StatusReport.labels:type_name -> bellwether.v1.StatusReport.LabelsEntry
-	30, // 3: bellwether.v1.StatusReport.observe_time:type_name -> google.protobuf.Timestamp
-	31, // 4: bellwether.v1.StatusReport.ttl:type_name -> google.protobuf.Duration
-	31, // 5: bellwether.v1.StatusReport.end_after:type_name -> google.protobuf.Duration
+	31, // 2: bellwether.v1.StatusReport.labels:type_name -> bellwether.v1.StatusReport.LabelsEntry
+	32, // 3: bellwether.v1.StatusReport.observe_time:type_name -> google.protobuf.Timestamp
+	33, // 4: bellwether.v1.StatusReport.ttl:type_name -> google.protobuf.Duration
+	33, // 5: bellwether.v1.StatusReport.end_after:type_name -> google.protobuf.Duration
 	9,  // 6: bellwether.v1.StatusReport.needs:type_name -> bellwether.v1.Need
 	10, // 7: bellwether.v1.Need.application:type_name -> bellwether.v1.ApplicationNeed
 	0,  // 8: bellwether.v1.ApplicationNeed.levels:type_name -> bellwether.v1.Level
 	9,  // 9: bellwether.v1.StatedNeed.need:type_name -> bellwether.v1.Need
 	14, // 10: bellwether.v1.StatedNeed.stated_by:type_name -> bellwether.v1.StatusRef
-	30, // 11: bellwether.v1.StatedNeed.since_time:type_name -> google.protobuf.Timestamp
+	32, // 11: bellwether.v1.StatedNeed.since_time:type_name -> google.protobuf.Timestamp
 	8,  // 12: bellwether.v1.StatusRecord.report:type_name -> bellwether.v1.StatusReport
-	30, // 13: bellwether.v1.StatusRecord.since_time:type_name -> google.protobuf.Timestamp
-	30, // 14: bellwether.v1.StatusRecord.update_time:type_name -> google.protobuf.Timestamp
-	30, // 15: bellwether.v1.StatusRecord.expire_time:type_name -> google.protobuf.Timestamp
+	32, // 13: bellwether.v1.StatusRecord.since_time:type_name -> google.protobuf.Timestamp
+	32, // 14: bellwether.v1.StatusRecord.update_time:type_name -> google.protobuf.Timestamp
+	32, // 15: bellwether.v1.StatusRecord.expire_time:type_name -> google.protobuf.Timestamp
 	2,  // 16: bellwether.v1.StatusRecord.freshness:type_name -> bellwether.v1.Freshness
 	13, // 17: bellwether.v1.StatusRecord.held:type_name -> bellwether.v1.HeldStatus
-	30, // 18: bellwether.v1.StatusRecord.end_time:type_name -> google.protobuf.Timestamp
+	32, // 18: bellwether.v1.StatusRecord.end_time:type_name -> google.protobuf.Timestamp
 	4,  // 19: bellwether.v1.HeldStatus.cause:type_name -> bellwether.v1.HoldCause
 	0,  // 20: bellwether.v1.HeldStatus.latest_level:type_name -> bellwether.v1.Level
-	30, // 21: bellwether.v1.HeldStatus.flapping_time:type_name -> google.protobuf.Timestamp
-	30, // 22: bellwether.v1.HeldStatus.calm_time:type_name -> google.protobuf.Timestamp
+	32, // 21: bellwether.v1.HeldStatus.flapping_time:type_name -> google.protobuf.Timestamp
+	32, // 22: bellwether.v1.HeldStatus.calm_time:type_name -> google.protobuf.Timestamp
 	1,  // 23: bellwether.v1.StatusRef.kind:type_name -> bellwether.v1.StatusKind
 	0,  // 24: bellwether.v1.AggregatedStatus.level:type_name -> bellwether.v1.Level
-	30, // 25: bellwether.v1.AggregatedStatus.since_time:type_name -> google.protobuf.Timestamp
+	32, // 25: bellwether.v1.AggregatedStatus.since_time:type_name -> google.protobuf.Timestamp
 	14, // 26: bellwether.v1.AggregatedStatus.winner:type_name -> bellwether.v1.StatusRef
 	0,  // 27: bellwether.v1.LevelCount.level:type_name -> bellwether.v1.Level
 	0,  // 28: bellwether.v1.Policy.order:type_name -> bellwether.v1.Level
-	31, // 29: bellwether.v1.Ttls.default_ttl:type_name -> google.protobuf.Duration
-	31, // 30: bellwether.v1.Ttls.lost_after:type_name -> google.protobuf.Duration
-	31, // 31: bellwether.v1.Ttls.replaced_after:type_name -> google.protobuf.Duration
-	31, // 32: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
+	33, // 29: bellwether.v1.Ttls.default_ttl:type_name -> google.protobuf.Duration
+	33, // 30: bellwether.v1.Ttls.lost_after:type_name -> google.protobuf.Duration
+	33, // 31: bellwether.v1.Ttls.replaced_after:type_name -> google.protobuf.Duration
+	33, // 32: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
 	17, // 33: bellwether.v1.ApplicationConfig.policy:type_name -> bellwether.v1.Policy
 	3,  // 34: bellwether.v1.ApplicationConfig.lost_units:type_name -> bellwether.v1.LostUnits
 	18, // 35: bellwether.v1.ApplicationConfig.ttls:type_name -> bellwether.v1.Ttls
 	0,  // 36: bellwether.v1.ApplicationConfig.serving_levels:type_name -> bellwether.v1.Level
 	19, // 37: bellwether.v1.ApplicationConfig.external_leader:type_name -> bellwether.v1.ExternalLeader
-	31, // 38: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
-	23, // 39: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
+	33, // 38: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
+	25, // 39: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
 	20, // 40: bellwether.v1.ApplicationConfig.latches:type_name -> bellwether.v1.Latch
 	21, // 41: bellwether.v1.ApplicationConfig.damping:type_name -> bellwether.v1.Damping
-	31, // 42: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
-	15, // 43: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
-	16, // 44: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
-	30, // 45: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
-	30, // 46: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
-	22, // 47: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
-	11, // 48: bellwether.v1.Application.needs:type_name -> bellwether.v1.StatedNeed
-	30, // 49: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
-	2,  // 50: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
-	0,  // 51: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
-	30, // 52: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
-	25, // 53: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
-	30, // 54: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
-	30, // 55: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
-	30, // 56: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
-	14, // 57: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
-	0,  // 58: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
-	0,  // 59: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
-	2,  // 60: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
-	6,  // 61: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
-	28, // 62: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
-	7,  // 63: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
-	64, // [64:64] is the sub-list for method output_type
-	64, // [64:64] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	33, // 42: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
+	23, // 43: bellwether.v1.ApplicationConfig.quorum:type_name -> bellwether.v1.Quorum
+	15, // 44: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
+	16, // 45: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
+	32, // 46: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
+	32, // 47: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
+	22, // 48: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
+	11, // 49: bellwether.v1.Application.needs:type_name -> bellwether.v1.StatedNeed
+	24, // 50: bellwether.v1.Application.quorum:type_name -> bellwether.v1.QuorumTurnout
+	32, // 51: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
+	2,  // 52: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
+	0,  // 53: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
+	32, // 54: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
+	27, // 55: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
+	32, // 56: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
+	32, // 57: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
+	32, // 58: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
+	14, // 59: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
+	0,  // 60: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
+	0,  // 61: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
+	2,  // 62: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
+	6,  // 63: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
+	30, // 64: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
+	7,  // 65: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
+	66, // [66:66] is the sub-list for method output_type
+	66, // [66:66] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_status_proto_init() }
@@ -3018,13 +3217,17 @@ func file_bellwether_v1_status_proto_init() {
 		(*Need_Outside)(nil),
 	}
 	file_bellwether_v1_status_proto_msgTypes[14].OneofWrappers = []any{}
+	file_bellwether_v1_status_proto_msgTypes[15].OneofWrappers = []any{
+		(*Quorum_MinUnits)(nil),
+		(*Quorum_MinPercent)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_status_proto_rawDesc), len(file_bellwether_v1_status_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -680,7 +680,13 @@ MESSAGES = {
         "policy:m=Policy lost_units:e=LOST_UNITS_UNSPECIFIED ttls:m=Ttls "
         "serving_levels:*e=LEVEL_UNSPECIFIED external_leader:m=ExternalLeader "
         "collect_interval:d hand_over:m=HandOver latches:*m=Latch damping:m=Damping "
-        "lease_duration:d drop_leader_status:?b"
+        "lease_duration:d drop_leader_status:?b quorum:m=Quorum"
+    ),
+    "Quorum": (
+        "min_units:i min_percent:i"
+    ),
+    "QuorumTurnout": (
+        "active_count:i known_count:i needed_count:i met:b"
     ),
     "HandOver": (
         "label:s"
@@ -688,7 +694,8 @@ MESSAGES = {
     "Application": (
         "namespace:s name:s status:m=AggregatedStatus unit_count:i units_by_level:*m=LevelCount "
         "leader:s lease_epoch:l revision:l create_time:t update_time:t "
-        "config:m=ApplicationConfig needs:*m=StatedNeed needs_rest_count:i"
+        "config:m=ApplicationConfig needs:*m=StatedNeed needs_rest_count:i "
+        "quorum:m=QuorumTurnout"
     ),
     "Hold": (
         "component:s reason:s since_time:t unit:s target:s"

@@ -283,6 +283,14 @@ class ApplicationConfigInput(TypedDict, total=False):
     damping: Optional[DampingInput]
     lease_duration: Optional[float]
     drop_leader_status: Optional[bool]
+    quorum: Optional[QuorumInput]
+
+
+class QuorumInput(TypedDict, total=False):
+    """The message `Quorum`, as it is sent: every field may be left out."""
+
+    min_units: int
+    min_percent: int
 
 
 class HandOverInput(TypedDict, total=False):
@@ -1051,6 +1059,23 @@ class ApplicationConfig(TypedDict):
     damping: Optional[Damping]
     lease_duration: Optional[float]
     drop_leader_status: Optional[bool]
+    quorum: Optional[Quorum]
+
+
+class Quorum(TypedDict):
+    """The message `Quorum`."""
+
+    min_units: int
+    min_percent: int
+
+
+class QuorumTurnout(TypedDict):
+    """The message `QuorumTurnout`."""
+
+    active_count: int
+    known_count: int
+    needed_count: int
+    met: bool
 
 
 class HandOver(TypedDict):
@@ -1075,6 +1100,7 @@ class Application(TypedDict):
     config: Optional[ApplicationConfig]
     needs: List[StatedNeed]
     needs_rest_count: int
+    quorum: Optional[QuorumTurnout]
 
 
 class Hold(TypedDict):

@@ -370,6 +370,49 @@ pub struct ApplicationConfig {
     /// replaced, withdrawn or expire.
     #[prost(bool, optional, tag = "11")]
     pub drop_leader_status: ::core::option::Option<bool>,
+    /// How many active units are enough. Absent: each unit may decide the status.
+    #[prost(message, optional, tag = "12")]
+    pub quorum: ::core::option::Option<Quorum>,
+}
+/// How many units of an application are enough. A unit counts while it is fresh and its own level is active. While enough
+/// units count, contributions of the other units rank below those of units that count; this decides after an override
+/// and the precedence, and before the level. The statuses and operations of the application itself keep their rank. While
+/// too few units count, the application has the status that it has without a quorum, and is at least waiting, with the
+/// reason QuorumNotMet, or QuorumTooFew if fewer units are known than are needed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Quorum {
+    /// Exactly one is given.
+    #[prost(oneof = "quorum::Enough", tags = "1, 2")]
+    pub enough: ::core::option::Option<quorum::Enough>,
+}
+/// Nested message and enum types in `Quorum`.
+pub mod quorum {
+    /// Exactly one is given.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Enough {
+        /// Number of units: 1 to 1,000,000.
+        #[prost(int32, tag = "1")]
+        MinUnits(i32),
+        /// Share of the known units, lost ones included, in percent, rounded up: 1 to 100.
+        #[prost(int32, tag = "2")]
+        MinPercent(i32),
+    }
+}
+/// Where the quorum of an application stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QuorumTurnout {
+    /// Number of units that count: fresh, and active.
+    #[prost(int32, tag = "1")]
+    pub active_count: i32,
+    /// Number of known units.
+    #[prost(int32, tag = "2")]
+    pub known_count: i32,
+    /// Number of units that are needed.
+    #[prost(int32, tag = "3")]
+    pub needed_count: i32,
+    /// Whether enough units count.
+    #[prost(bool, tag = "4")]
+    pub met: bool,
 }
 /// How the server finds the successor of a stateless unit.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -423,6 +466,9 @@ pub struct Application {
     /// Number of needs that do not fit into `needs`.
     #[prost(int32, tag = "13")]
     pub needs_rest_count: i32,
+    /// Where the quorum stands; absent without a quorum.
+    #[prost(message, optional, tag = "15")]
+    pub quorum: ::core::option::Option<QuorumTurnout>,
 }
 /// Why a component of a unit is held.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2083,7 +2129,8 @@ pub struct ConfigureApplicationRequest {
     pub config: ::core::option::Option<ApplicationConfig>,
     /// Fields to take from `config`: `policy`, `lost_units`, `ttls`, `ttls.default_ttl`, `ttls.lost_after`,
     /// `ttls.replaced_after`, `serving_levels`, `external_leader`, `collect_interval`, `hand_over`, `latches`, `damping`,
-    /// `lease_duration`, `drop_leader_status`, or `*` for all. A field that is named here and absent in `config` returns to its default.
+    /// `lease_duration`, `drop_leader_status`, `quorum`, or `*` for all. A field that is named here and absent in `config`
+    /// returns to its default.
     /// Absent: the fields that are present in `config`.
     #[prost(message, optional, tag = "4")]
     pub update_mask: ::core::option::Option<::prost_types::FieldMask>,

@@ -13,8 +13,8 @@ use crate::cli::render::text::{counted, middle, with_notes};
 use crate::cli::render::{Screen, time};
 use crate::domain::severity::Severity;
 use crate::proto::v1::{
-    Application, Contribution, Freshness, Level, Operation, StatusKind, StatusRecord, StatusRef,
-    Unit,
+    Application, Contribution, Freshness, Level, Operation, QuorumTurnout, StatusKind,
+    StatusRecord, StatusRef, Unit,
 };
 use crate::service::severity;
 use crate::service::severity::{Silence, level_of};
@@ -171,10 +171,26 @@ pub fn application_message(application: &Application, width: Option<usize>) -> S
     }
     let silent = Silence::in_status(&status).counts();
     notes.extend(silent.map(|(count, word)| format!("{count} {word} !")));
+    notes.extend(quorum(application));
     if 0 < status.fault_count {
         notes.push(counted(status.fault_count, "open error", "open errors") + " !");
     }
     with_notes(&text, &notes.join(", "))
+}
+
+/// Formats `quorum: 7 of 9 active, 5 needed`, unless all units count or the message says it.
+fn quorum(application: &Application) -> Option<String> {
+    let turnout = application.quorum?;
+    let is_said = application.status.as_ref().is_some_and(|s| s.reason.starts_with("Quorum"));
+    let is_whole = turnout.met && turnout.active_count == turnout.known_count;
+    (!is_said && !is_whole).then(|| quorum_words(&turnout))
+}
+
+/// Formats `quorum: 7 of 9 active, 5 needed`.
+pub fn quorum_words(turnout: &QuorumTurnout) -> String {
+    let QuorumTurnout { active_count, known_count, needed_count, met } = turnout;
+    let mark = if *met { "" } else { " !" };
+    format!("quorum: {active_count} of {known_count} active, {needed_count} needed{mark}")
 }
 
 /// Returns the actions for the application as a whole, each once. A status of a set has a row of

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::domain::level::Level;
 use crate::domain::model::history::Change;
 use crate::domain::model::policy::{Config, Damping, Latch, Policy, Scope};
+use crate::domain::model::quorum::Quorum;
 
 /// Returns a setting as text.
 type Show = fn(&Config) -> String;
@@ -12,7 +13,7 @@ type Show = fn(&Config) -> String;
 impl Config {
     /// Returns the settings that differ in `after`, by their path in an update mask.
     pub(in crate::domain) fn changes_to(&self, after: &Config) -> Vec<Change> {
-        let fields: [(&str, Show); 13] = [
+        let fields: [(&str, Show); 14] = [
             ("policy", |config| policy(&config.policy)),
             ("lost_units", |config| config.lost_units.word().to_string()),
             ("ttls.default_ttl", |config| config.default_ttl.map_or_else(String::new, seconds)),
@@ -26,6 +27,7 @@ impl Config {
             ("damping", |config| damping(&config.damping)),
             ("lease_duration", |config| seconds(config.lease_duration)),
             ("drop_leader_status", |config| config.drop_leader_status.to_string()),
+            ("quorum", |config| config.quorum.map_or_else(String::new, Quorum::words)),
         ];
         let moved = fields.into_iter().filter_map(|(field, show)| {
             let (from, to) = (show(self), show(after));
@@ -132,6 +134,8 @@ mod tests {
         let db = Scope::Component(PartName::new("db").unwrap());
         check(|c| c.damping.scopes = vec![db], ("damping", "", "30% to 25%, calm after 300s: db"));
         check(|c| c.drop_leader_status = true, ("drop_leader_status", "false", "true"));
+        check(|c| c.quorum = Some(Quorum::Units(5)), ("quorum", "", "5"));
+        check(|c| c.quorum = Some(Quorum::Percent(60)), ("quorum", "", "60%"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::domain::model::limits::{
     REPLACED_AFTER_DEFAULT,
 };
 use crate::domain::model::name::{PartName, UnitName};
+use crate::domain::model::quorum::Quorum;
 use crate::domain::model::status::{Kind, StatusKey};
 use crate::domain::word::worded;
 
@@ -208,6 +209,9 @@ pub struct Config {
     /// fresh; zero: it is never removed.
     #[serde(default = "replaced_after_default")]
     pub replaced_after: Duration,
+    /// How many active units are enough; `None`: each unit may decide. Not written then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quorum: Option<Quorum>,
 }
 
 fn replaced_after_default() -> Duration {
@@ -238,6 +242,7 @@ impl Default for Config {
             lease_duration: LEASE_DURATION_DEFAULT,
             drop_leader_status: false,
             replaced_after: REPLACED_AFTER_DEFAULT,
+            quorum: None,
         }
     }
 }
@@ -274,6 +279,8 @@ pub struct ConfigPatch {
     pub drop_leader_status: Option<bool>,
     /// The new [`Config::replaced_after`].
     pub replaced_after: Option<Duration>,
+    /// The new [`Config::quorum`].
+    pub quorum: Option<Option<Quorum>>,
 }
 
 impl Config {
@@ -306,6 +313,7 @@ impl Config {
             lease_duration: new(&patch.lease_duration, &self.lease_duration),
             drop_leader_status: new(&patch.drop_leader_status, &self.drop_leader_status),
             replaced_after: new(&patch.replaced_after, &self.replaced_after),
+            quorum: new(&patch.quorum, &self.quorum),
         }
     }
 

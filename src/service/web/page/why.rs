@@ -30,6 +30,11 @@ pub fn add(html: &mut Html, view: &PageView, details: &Details) {
     if !answer.rule.is_empty() {
         html.element("<dt>Rule</dt><dd>", &answer.rule, "</dd>");
     }
+    if let Some(quorum) = &app.quorum {
+        let (active, known) = (quorum.active_count, quorum.known_count);
+        let text = format!("{active} of {known} units are active, needed: {}", quorum.needed_count);
+        html.element("<dt>Quorum</dt><dd>", text, "</dd>");
+    }
     let action = answer.winner.as_ref().map(|winner| winner.action.as_str()).unwrap_or_default();
     if !action.is_empty() {
         html.fill(r#"<dt>Action</dt><dd><code id="action">{}</code> "#, &[&action]);

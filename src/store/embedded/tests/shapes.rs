@@ -25,10 +25,11 @@ use crate::domain::need::{Need, Needs};
 use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use crate::domain::operation::{Failure, Kind, Operation, Payload};
 use crate::domain::policy::{Config, ConfigPatch};
+use crate::domain::quorum::Quorum;
 use crate::domain::request::{Outcome, Remembered};
 use crate::domain::status::Status;
 use crate::domain::status::report::{Details, Report};
-use crate::domain::summary::Summary;
+use crate::domain::summary::{Summary, Totals};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::{Callback, CallbackRequest, Topic, Unit};
 use crate::store::codec;
@@ -55,6 +56,7 @@ fn structs() -> Vec<Struct> {
         of::<Head>(None),
         of::<Config>(Some(("Head", "config"))),
         of::<Summary>(Some(("Head", "summary"))),
+        of::<Totals>(Some(("Summary", "totals"))),
         of::<Lease>(Some(("Head", "lease"))),
         of::<DataHead>(Some(("Head", "data"))),
         of::<Unit>(None),
@@ -315,6 +317,17 @@ fn mk_failed() -> OperationAction {
     OperationAction::Fail { fence: 1, failure, touched: false, retry_after: None }
 }
 
+/// Returns an active unit and a quorum that is not met: without them, the quorum and the count of
+/// its units are not written.
+fn mk_quorum() -> [Command; 2] {
+    let mut active = mk_report("web/1", "");
+    let Command::Report(_, _, new) = &mut active else { unreachable!() };
+    Arc::make_mut(&mut new.report).level = Level::Active;
+    let quorum = Some(Some(Quorum::Units(2)));
+    let config = ConfigPatch { quorum, ..ConfigPatch::default() };
+    [active, Command::Configure(Box::new(config))]
+}
+
 /// Returns commands that write records which [`mk_full`] does not have.
 fn mk_commands() -> Vec<Command> {
     let unit = || UnitName::new("web/0").unwrap();
@@ -353,7 +366,10 @@ fn mk_commands() -> Vec<Command> {
         *said = Report { level: Level::Blocked, ..said.clone() }.with(details);
         report
     };
+    let [active, quorum] = mk_quorum();
     vec![
+        active,
+        quorum,
         report("up"),
         Command::ClaimLeadership(mk_reporter("web/0"), None),
         Command::UpdateData(Claim { unit: unit(), lease_epoch: 1, decided_outside: false }, patch),
