@@ -51,7 +51,7 @@ use crate::cli::hook::Hooked;
 use crate::cli::output::Output;
 use command::{
     app_status, attend, blockers, callback, check, clear, configure, data, delete, error, explain,
-    explain_error, faults, health, juju, leader, log, man, namespaces, ops, register, remove,
+    explain_error, faults, health, juju, leader, log, man, mark, namespaces, ops, register, remove,
     replace, report, resolve, status, stopping, version, wait, watch, why,
 };
 use serve::{config, doctor, token};
@@ -128,6 +128,10 @@ enum ClientCommand {
     Status(status::Args),
     Why(why::Args),
     Blockers(blockers::Args),
+    Ack(mark::ack::Args),
+    Plan(mark::plan::Args),
+    Unmark(mark::unmark::Args),
+    Marks(mark::list::Args),
     Namespaces(namespaces::Args),
     Faults(faults::Args),
     Report(Hooked<report::Args>),
@@ -291,6 +295,10 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Status(args) => status::run(args, context).await,
         ClientCommand::Why(args) => why::run(args, context).await.map(Exit::from),
         ClientCommand::Blockers(args) => blockers::run(args, context).await,
+        ClientCommand::Ack(args) => mark::ack::run(args, context).await.map(Exit::from),
+        ClientCommand::Plan(args) => mark::plan::run(args, context).await.map(Exit::from),
+        ClientCommand::Unmark(args) => mark::unmark::run(args, context).await.map(Exit::from),
+        ClientCommand::Marks(args) => mark::list::run(args, context).await.map(Exit::from),
         ClientCommand::Faults(args) => faults::run(args, context).await.map(Exit::from),
         ClientCommand::Namespaces(args) => namespaces::run(args, context).await.map(Exit::from),
         ClientCommand::Report(args) => args.run(report::run, context).await,

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use crate::domain::model::app::AppState;
 use crate::domain::model::contribution::{Words, lacking_rank, override_status, words};
 use crate::domain::model::leadership::status::{ApplicationStatus, Mode};
+use crate::domain::model::mark::MarkId;
 use crate::domain::model::name::UnitName;
 use crate::domain::model::operation::words::SUCCESS_PRECEDENCE;
 use crate::domain::model::rank::{Criterion, Origin, Rank, compare};
@@ -64,6 +65,8 @@ pub struct Contribution {
     pub while_stopping: bool,
     /// When it ends without a repeat.
     pub end_time: Option<Timestamp>,
+    /// The mark that covers it: the planned one, if there are several.
+    pub mark: Option<MarkId>,
 }
 
 /// The explanation of an application's status.
@@ -116,7 +119,7 @@ fn ordered(state: &AppState) -> Box<dyn Iterator<Item = &Rank> + '_> {
 /// Returns the lack of a quorum as the winner, if the application waits for its quorum.
 fn lacking(state: &AppState) -> Option<Rank> {
     let (head, strongest) = (&state.head, state.ranked().next());
-    let level = strongest.map(|rank| rank.level);
+    let level = strongest.map(Rank::counts_as);
     let waits = head.turnout()?.outdoes(&head.config.policy, level);
     waits.then(|| lacking_rank(head, head.summary.since))
 }
@@ -156,6 +159,7 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
         while_stopping: status.is_some_and(|status| status.while_stopping)
             || fault.is_some_and(|fault| fault.while_stopping),
         end_time: status.and_then(|status| state.deadlines().of_end(status)),
+        mark: state.marks().covering(&rank.key).cloned(),
         rank: rank.clone(),
         beaten_by,
     }

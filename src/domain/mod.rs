@@ -40,7 +40,7 @@ pub mod replay;
 // Other layers name a topic, not its floor.
 pub use self::model::{
     app, bytes, command, contribution, data, deadline, fault, health, history, index, leadership,
-    limits, message, met, name, need, operation, outage, policy, quorum, rank, request, revision,
-    severity, shown, stated, status, summary, time, transition, unit, usage,
+    limits, mark, message, met, name, need, operation, outage, policy, quorum, rank, request,
+    revision, severity, shown, stated, status, summary, time, transition, unit, usage,
 };
 pub use self::rules::{apply, data_loss, delete, expire, quota, rejected, silence};

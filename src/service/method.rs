@@ -168,6 +168,10 @@ pub const TABLE: &[Method] = table! {
             "each `create` as WatchApplications";
         CollectApplication         Operate        Report    Small List  "makes every worker work";
         ResolveHold                Operate        Report    Small Short "";
+        SetMark                    Operate        Report    Small Short "";
+        RemoveMark                 Operate        Report    Small Short "";
+        ListMarks                  List           Read      Small List
+            "of one application: `Read`";
         RemoveUnit                 Operate        Report    Small Short
             "a worker removes itself by `goodbye`";
         DeleteApplication          Operate        Report    Small Short "";

@@ -81,6 +81,7 @@ pub(super) fn append_write(bytes: &mut Vec<u8>, write: &Write) -> bool {
         Write::Operation(_, operation) => append_some(bytes, operation.as_deref()),
         Write::Payload(_, payload) => append_some(bytes, payload.as_ref()),
         Write::Data(_, value) => append_some(bytes, value.as_ref()),
+        Write::Mark(_, mark) => append_some(bytes, mark.as_deref()),
     }
 }
 
@@ -95,6 +96,7 @@ pub(super) fn decode_into(records: &mut Records, key: &Key, bytes: &[u8]) -> Res
         Key::Operation(_, id) => add(&mut records.operations, id.clone(), bytes),
         Key::Payload(_, id) => add(&mut records.payloads, id.clone(), bytes),
         Key::Data(_, name) => add(&mut records.data, name.clone(), bytes),
+        Key::Mark(_, id) => add(&mut records.marks, id.clone(), bytes),
         Key::Head(_) | Key::Event(..) => Ok(()),
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use redb::TableDefinition;
 
 use crate::domain::fault::FaultKey;
+use crate::domain::mark::MarkId;
 use crate::domain::name::{AppName, OperationId, PartName, UnitName};
 use crate::domain::status::{Kind, StatusKey};
 use crate::domain::transition::{EventPlace, Write};
@@ -43,6 +44,7 @@ const REQUEST: u8 = b'r';
 const OPERATION: u8 = b'o';
 const PAYLOAD: u8 = b'p';
 const DATA: u8 = b'd';
+const MARK: u8 = b'm';
 /// The first byte of the key of an own event: no number of an event begins with it.
 const OWN_EVENT: u8 = 0xff;
 
@@ -75,6 +77,8 @@ pub(super) enum Key {
     Payload(AppName, OperationId),
     /// One per key of the leader's data, until the key is deleted. `records`: prefix `d` key.
     Data(AppName, Arc<str>),
+    /// One per mark, until it ends. `records`: prefix `m` id.
+    Mark(AppName, MarkId),
     /// One per event, never rewritten, until it is too old or there are too many. Outlives the
     /// application for as long as the tombstone exists. `events`: prefix, `ff` if the event is the
     /// application's own, its number among those of its kind, and the number of earlier events of
@@ -117,6 +121,7 @@ impl Key {
             OPERATION => Some(Key::Operation(app, OperationId::new(text(rest)?).ok()?)),
             PAYLOAD => Some(Key::Payload(app, OperationId::new(text(rest)?).ok()?)),
             DATA => Some(Key::Data(app, Arc::from(text(rest)?))),
+            MARK => Some(Key::Mark(app, Arc::from(text(rest)?))),
             _ => None,
         }
     }
@@ -233,6 +238,7 @@ pub(super) fn append_field(bytes: &mut Vec<u8>, write: &Write) {
         Write::Operation(id, _) => push(bytes, OPERATION, [], id.as_str()),
         Write::Payload(id, _) => push(bytes, PAYLOAD, [], id.as_str()),
         Write::Data(key, _) => push(bytes, DATA, [], key),
+        Write::Mark(id, _) => push(bytes, MARK, [], id),
     }
 }
 
@@ -288,6 +294,7 @@ impl fmt::Display for Key {
             Key::Operation(app, id) => write!(f, "operation {id} of {app}"),
             Key::Payload(app, id) => write!(f, "payload of operation {id} of {app}"),
             Key::Data(app, key) => write!(f, "data {key:?} of {app}"),
+            Key::Mark(app, id) => write!(f, "mark {id:?} of {app}"),
             Key::Event(app, place) => write!(f, "event {} of {app}", place.number),
         }
     }
@@ -316,6 +323,7 @@ mod tests {
                 Key::Operation(app, id) => (app, Write::Operation(id.clone(), None)),
                 Key::Payload(app, id) => (app, Write::Payload(id.clone(), None)),
                 Key::Data(app, key) => (app, Write::Data(key.clone(), None)),
+                Key::Mark(app, id) => (app, Write::Mark(id.clone(), None)),
             };
             [prefix_of(app), field_of(&write)].concat()
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::domain::bytes::Bytes;
 use crate::domain::fault::{Fault, FaultKey};
+use crate::domain::mark::{Mark, MarkId};
 use crate::domain::name::{AppName, OperationId, UnitName};
 use crate::domain::operation::Operation;
 use crate::domain::outage::Outages;
@@ -59,6 +60,7 @@ struct AppRecords {
     operations: BTreeMap<OperationId, Arc<Operation>>,
     payloads: BTreeMap<OperationId, Bytes>,
     data: BTreeMap<Arc<str>, Bytes>,
+    marks: BTreeMap<MarkId, Arc<Mark>>,
     events: VecDeque<NumberedEvent>,
     own_events: VecDeque<NumberedEvent>,
 }
@@ -149,6 +151,7 @@ impl Store for MemoryStore {
             operations: records.operations.clone().into_iter().collect(),
             payloads: records.payloads.clone().into_iter().collect(),
             data: records.data.clone().into_iter().collect(),
+            marks: records.marks.clone().into_iter().collect(),
         })
     }
 
@@ -285,6 +288,7 @@ impl AppRecords {
                 }
                 Write::Payload(id, payload) => put(&mut self.payloads, id, payload.as_ref()),
                 Write::Data(key, value) => put(&mut self.data, key, value.as_ref()),
+                Write::Mark(id, mark) => put(&mut self.marks, id, mark.as_ref()),
             }
         }
         for (place, event) in transition.placed_events() {

@@ -9,6 +9,7 @@ use prometheus::{GaugeVec, IntGauge, IntGaugeVec, Opts};
 
 use super::fleet::FRESHNESS;
 use crate::domain::level::Level;
+use crate::domain::mark::MarkKind;
 
 /// The status of one application.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +24,12 @@ pub struct ApplicationState {
     pub since_seconds: f64,
     /// Its units that are stale, lost and uncertain.
     pub silent_units: [u64; 3],
+    /// Whether planned work covers what decides its level, and whether that is acknowledged.
+    pub marked: [bool; 2],
 }
+
+/// The values of the label `mark`, in the order of [`ApplicationState::marked`].
+const MARKS: [MarkKind; 2] = [MarkKind::Planned, MarkKind::Acknowledged];
 
 /// The states of the applications that are shown, and the number of those that are not.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,6 +61,13 @@ impl ApplicationStates {
             opts("application_silent_units", "Units that are stale, lost or uncertain."),
             &[names[0], names[1], "freshness"],
         )?;
+        let marked = IntGaugeVec::new(
+            opts(
+                "application_marked",
+                "1 if a mark covers what decides the level of the application; otherwise absent.",
+            ),
+            &[names[0], names[1], "mark"],
+        )?;
         let omitted = IntGauge::with_opts(opts(
             "applications_omitted",
             "Applications without a series of their own, because of metrics_applications_max.",
@@ -71,9 +84,12 @@ impl ApplicationStates {
                 let labels = [names[0], names[1], freshness];
                 silent.with_label_values(&labels).set(signed(*count));
             }
+            for (_, mark) in state.marked.iter().zip(MARKS).filter(|(is, _)| **is) {
+                marked.with_label_values(&[names[0], names[1], mark.word()]).set(1);
+            }
         }
         omitted.set(signed(self.omitted));
-        let collectors: [&dyn Collector; 4] = [&levels, &since, &silent, &omitted];
+        let collectors: [&dyn Collector; 5] = [&levels, &since, &silent, &marked, &omitted];
         Ok(collectors.into_iter().flat_map(Collector::collect).collect())
     }
 }
@@ -92,6 +108,7 @@ mod tests {
             level,
             since_seconds: 1_700_000_000.5,
             silent_units: [1, 2, 0],
+            marked: [level == Level::Blocked, false],
         }
     }
 
@@ -116,10 +133,12 @@ mod tests {
             &format!("bellwether_application_status{{{odd},level=\"blocked\"}} 1"),
             &format!("bellwether_application_status_since_timestamp_seconds{{{db}}} 1700000000.5"),
             &format!("bellwether_application_silent_units{{{db},freshness=\"lost\"}} 2"),
+            &format!("bellwether_application_marked{{{odd},mark=\"planned\"}} 1"),
             "bellwether_applications_omitted 3",
         ] {
             assert!(text.lines().any(|each| each == line), "no line {line:?} in\n{text}");
         }
+        assert!(!text.contains("acknowledged"), "{text}");
         shown.lock().unwrap().clear();
         let text = prometheus.text();
         assert!(!text.contains("\"db\""), "{text}");

@@ -31,6 +31,7 @@ fn usage_is_added_and_subtracted_count_by_count() {
         statuses: 2 * n,
         faults: 3 * n,
         operations: 4 * n,
+        marks: 8 * n,
         data_bytes: 5 * n,
         record_bytes: 6 * n,
         history_bytes: 7 * n,

@@ -137,6 +137,7 @@ fn all(value: u64) -> Usage {
         statuses: value,
         faults: value,
         operations: value,
+        marks: value,
         data_bytes: value,
         record_bytes: value,
         history_bytes: value,

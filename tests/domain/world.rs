@@ -12,6 +12,7 @@ use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::fault::{Fault, FaultKey};
 use bellwether::domain::limits::Limits;
+use bellwether::domain::mark::{Mark, MarkId};
 use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
@@ -49,6 +50,7 @@ pub struct Stored {
     pub statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
     faults: BTreeMap<Arc<FaultKey>, Arc<Fault>>,
     requests: BTreeMap<Arc<str>, Remembered>,
+    marks: BTreeMap<MarkId, Arc<Mark>>,
 }
 
 impl Stored {
@@ -71,6 +73,7 @@ impl Stored {
                 }
                 // Operations have their own properties.
                 Write::Operation(..) | Write::Payload(..) => {}
+                Write::Mark(id, mark) => put(&mut self.marks, id, mark),
                 // The generated commands do not change the data.
                 Write::Data(key, _) => panic!("{key}"),
             }
@@ -78,7 +81,11 @@ impl Stored {
     }
 
     pub fn load(&self) -> AppState {
-        let name = app_name();
+        self.load_as(app_name())
+    }
+
+    /// Returns the state of an application of this name.
+    pub fn load_as(&self, name: AppName) -> AppState {
         let Some(head) = self.head.clone() else {
             return AppState::empty(name, Revision(0));
         };
@@ -89,6 +96,7 @@ impl Stored {
             statuses: statuses.map(|(k, s)| ((**k).clone(), (**s).clone())).collect(),
             faults: faults.map(|(k, f)| ((**k).clone(), (**f).clone())).collect(),
             requests: self.requests.clone().into_iter().collect(),
+            marks: self.marks.clone().into_iter().collect(),
             ..Records::of_head(head)
         };
         AppState::load(name, records)

@@ -69,6 +69,7 @@ mod leader_status;
 mod leader_worker;
 mod linearizability;
 mod many;
+mod marks;
 mod metrics;
 mod multiplex;
 mod namespaces;

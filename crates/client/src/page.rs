@@ -6,9 +6,9 @@ use crate::connection::Client;
 use crate::error::Error;
 use crate::proto::v1::{
     Application, Fault, FaultTarget, ListApplicationsRequest, ListBlockersRequest,
-    ListBlockersResponse, ListFaultsRequest, ListNamespacesRequest, ListOperationsRequest,
-    ListStatusEventsRequest, ListStatusesRequest, ListUnitsRequest, Namespace, Operation,
-    StatusEvent, StatusRecord, Unit,
+    ListBlockersResponse, ListFaultsRequest, ListMarksRequest, ListNamespacesRequest,
+    ListOperationsRequest, ListStatusEventsRequest, ListStatusesRequest, ListUnitsRequest, Mark,
+    Namespace, Operation, StatusEvent, StatusRecord, Unit,
 };
 use crate::proto::{OfApplication, OfUnit};
 
@@ -154,6 +154,21 @@ impl Client {
             };
             let page = self.call(request).await?;
             Ok((page.targets, page.next_page_token))
+        })
+        .await
+    }
+
+    /// Returns the marks of an application, or with `""` those of all applications of a namespace;
+    /// `-` means all namespaces.
+    ///
+    /// # Errors
+    /// The error of the server or the transport.
+    pub async fn list_marks(&self, namespace: &str, application: &str) -> Result<Vec<Mark>, Error> {
+        pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
+            let (namespace, application) = (namespace.to_string(), application.to_string());
+            let request = ListMarksRequest { namespace, application, page_size, page_token };
+            let page = self.call(request).await?;
+            Ok((page.marks, page.next_page_token))
         })
         .await
     }

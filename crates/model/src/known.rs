@@ -99,7 +99,7 @@ impl Known {
                 Write::Status(k, v) => put(&mut stored.statuses, k, v.as_ref()),
                 Write::Request(k, v) => put(&mut stored.requests, k, v.as_ref()),
                 Write::Data(k, v) => put(&mut stored.data, k, v.as_ref()),
-                Write::Fault(..) | Write::Operation(..) | Write::Payload(..) => {}
+                Write::Fault(..) | Write::Operation(..) | Write::Payload(..) | Write::Mark(..) => {}
             }
         }
         Known::of(stored)

@@ -19,6 +19,7 @@ pub mod juju;
 pub mod leader;
 pub mod log;
 pub mod man;
+pub mod mark;
 pub mod namespaces;
 pub mod ops;
 pub mod register;

@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod fault_list;
 pub mod faults;
 pub mod log;
+pub mod mark;
 pub mod namespaces;
 pub mod need;
 pub mod operation;

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::{freshness_word, part_of, quorum_words};
 use crate::cli::render::text::{with_notes, wrap};
-use crate::cli::render::{Screen, causes, counted, faults, one_line, text, time};
+use crate::cli::render::{Screen, causes, counted, faults, mark, one_line, text, time};
 use crate::cli::{level, span};
 use crate::proto::v1::{Contribution, ExplainApplicationResponse, QuorumTurnout};
 use crate::service::severity;
@@ -41,6 +41,9 @@ pub fn render(
     text.push_str(&causes::render(why, now, screen));
     for (label, beaten) in faults::beneath("beaten", &why.beaten) {
         text.push_str(&columns.line(label, beaten, now));
+    }
+    for (label, line) in mark::lines(&why.marks, now) {
+        text.push_str(&labelled(label, &line, screen));
     }
     for (label, line) in notes(why, now).into_iter().chain(faults::lines(why, now, hint)) {
         text.push_str(&labelled(label, &line, screen));
@@ -110,7 +113,8 @@ fn title(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> St
         format!(" since {} ({age})", time::clock(since, now))
     });
     let by = if status.leader_set { ", as its leader set it" } else { "" };
-    format!("{} is {level}{since}{by}{silent}\n", one_line(&application.name))
+    let marks = mark::note(&status).map_or_else(String::new, |note| format!(" ({note})"));
+    format!("{} is {level}{marks}{since}{by}{silent}\n", one_line(&application.name))
 }
 
 fn labelled(label: &str, text: &str, screen: Screen) -> String {
@@ -250,6 +254,7 @@ mod tests {
             operations: vec![],
             causes: vec![],
             causes_rest_count: 0,
+            marks: Vec::new(),
         }
     }
 

@@ -27,6 +27,7 @@ impl Draft<'_> {
             // An operation that failed stays in sight until the next one.
             && head.operation.is_none()
             && head.lease.is_none()
+            && self.marks.iter().next().is_none()
             && head.data.bytes == 0
             && !self.operations.iter().any(|(_, operation)| Operation::is_open(operation))
             && !is_configured()

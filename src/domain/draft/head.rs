@@ -6,6 +6,7 @@ use crate::domain::model::app::Head;
 use crate::domain::model::data::DataHead;
 use crate::domain::model::leadership::Lease;
 use crate::domain::model::leadership::status::ApplicationStatus;
+use crate::domain::model::mark::head::MarkSummary;
 use crate::domain::model::operation::words::OperationStatus;
 use crate::domain::model::policy::Config;
 use crate::domain::model::revision::Revision;
@@ -169,6 +170,10 @@ impl<'a> HeadDraft<'a> {
         self.after.needs = needs;
     }
 
+    pub(in crate::domain) fn set_marks(&mut self, marks: Option<Arc<MarkSummary>>) {
+        self.after.marks = marks;
+    }
+
     pub(in crate::domain) fn set_abandoned_until(&mut self, until: Option<Timestamp>) {
         self.after.abandoned_until = until;
     }
@@ -186,6 +191,14 @@ impl<'a> HeadDraft<'a> {
         (events, own_events): (u64, u64),
         next_due: Option<Timestamp>,
     ) -> Arc<Head> {
+        // Records are arrays, and needs are left out if they are absent: with marks they must be
+        // there, because the marks follow them.
+        let has_needs = self.after.needs.as_ref().is_some_and(|needs| !needs.needs.is_empty());
+        if self.after.marks.is_some() {
+            self.after.needs.get_or_insert_default();
+        } else if !has_needs {
+            self.after.needs = None;
+        }
         self.after.next_event += events;
         self.after.own_events += own_events;
         self.after.next_due = next_due;

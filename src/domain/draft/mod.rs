@@ -11,6 +11,8 @@ mod event_log;
 mod fault;
 mod head;
 mod key_counts;
+mod mark;
+mod marked;
 mod need;
 mod operation;
 mod quorum;
@@ -32,12 +34,14 @@ use crate::domain::draft::data::DataDraft;
 use crate::domain::draft::fault::FaultDraft;
 use crate::domain::draft::head::HeadDraft;
 use crate::domain::draft::key_counts::KeyCounts;
+use crate::domain::draft::mark::MarkDraft;
 use crate::domain::draft::operation::OperationDraft;
 use crate::domain::draft::request::RequestDraft;
 use crate::domain::draft::status::StatusDraft;
 use crate::domain::draft::unit::UnitDraft;
 use crate::domain::draft::usage::UsageDraft;
 use crate::domain::model::app::{AppState, Due};
+use crate::domain::model::contribution::Ranking;
 use crate::domain::model::deadline::Deadlines;
 use crate::domain::model::fault::{Fault, FaultKey};
 use crate::domain::model::history::StatusEvent;
@@ -62,6 +66,7 @@ pub struct Draft<'a> {
     pub(super) statuses: StatusDraft,
     pub(super) faults: FaultDraft<'a>,
     pub(super) operations: OperationDraft<'a>,
+    pub(super) marks: MarkDraft<'a>,
     pub(super) data: DataDraft<'a>,
     pub(super) requests: RequestDraft<'a>,
     pub(super) contacts: Contacts,
@@ -83,6 +88,7 @@ impl<'a> Draft<'a> {
             statuses: StatusDraft::default(),
             faults: FaultDraft::new(&base.faults),
             operations: OperationDraft::new(&base.operations),
+            marks: MarkDraft::new(&base.marks),
             data: DataDraft::new(&base.data),
             requests: RequestDraft::new(&base.requests, now),
             contacts: Contacts::default(),
@@ -173,6 +179,16 @@ impl<'a> Draft<'a> {
         self.faults.put(key, fault);
     }
 
+    /// Returns what ranks the contributions after the draft.
+    pub(super) fn ranking(&self) -> Ranking<'_> {
+        Ranking { head: &self.head, planned: self.marks.planned() }
+    }
+
+    /// Returns whether the draft changes the order of contributions that it does not write.
+    pub(super) fn reranks(&self) -> bool {
+        self.head.reranks() || self.marks.replans()
+    }
+
     /// Returns when a unit is lost if it does not report from now on.
     pub(super) fn silence_from_now(&self) -> Timestamp {
         self.now.after(self.head.config.lost_after)
@@ -188,9 +204,13 @@ impl<'a> Draft<'a> {
         self.head.close(self.now);
         self.requests.set_config(self.head.revision, &self.head.config);
         if self.head.is_visible() {
-            let summary = self.summary();
+            let reranked = self.reranked();
+            let (summary, winner) = self.summary(&reranked);
+            self.judge_marks(&reranked, &summary.totals);
+            let marks = self.mark_summary(&reranked, winner.as_ref(), &summary);
             self.log_summary(&summary);
             self.head.set_summary(summary);
+            self.head.set_marks(marks);
             self.head.set_needs(self.stated_needs());
             self.head.set_abandoned_until(self.abandoned_until());
         }
@@ -213,6 +233,7 @@ impl<'a> Draft<'a> {
                 .chain(self.data.into_writes())
                 .chain(self.requests.into_writes(self.limits))
                 .chain(self.operations.into_writes())
+                .chain(self.marks.into_writes())
                 .collect(),
             events: self.events,
             memory_only,
@@ -235,6 +256,7 @@ impl<'a> Draft<'a> {
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
             .chain(operations.filter_map(|(_, o)| deadlines.of_operation(o)))
             .chain(self.head.lease.as_ref().and_then(|lease| deadlines.of_lease(lease)))
+            .chain(self.marks.iter().map(|(_, mark)| deadlines.of_mark(mark)))
             .chain(self.head.abandoned_until)
             .chain(kept.map(|(at, _)| *at))
             .min()
@@ -245,7 +267,11 @@ impl<'a> Draft<'a> {
             Due::Status(key) | Due::Calm(key) => !self.statuses.contains(key),
             Due::Unit(name) => !self.units.contains(name),
             Due::Fault(key) => !self.faults.contains(key),
-            Due::ApplicationStatus | Due::Lease | Due::Abandoned | Due::Operation(_) => false,
+            Due::ApplicationStatus
+            | Due::Lease
+            | Due::Abandoned
+            | Due::Operation(_)
+            | Due::Mark(_) => false,
         }
     }
 }

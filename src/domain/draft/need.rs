@@ -38,7 +38,7 @@ impl Draft<'_> {
         if index.is_empty() {
             return changed;
         }
-        let reranks = self.head.reranks();
+        let reranks = self.reranks();
         let of_units = self.units.names().flat_map(|unit| index.of_unit(unit));
         let all = reranks.then(|| index.sources()).into_iter().flatten();
         for source in of_units.chain(all) {
@@ -53,8 +53,8 @@ impl Draft<'_> {
     fn needy(&self, source: &RecordKey) -> Option<Needy> {
         let unit = self.unit(source.unit());
         match source {
-            RecordKey::Status(key) => Needy::status(&self.head, unit, key, self.status(key)?),
-            RecordKey::Fault(key) => Needy::fault(&self.head, unit, key, self.faults.get(key)?),
+            RecordKey::Status(key) => Needy::status(self.ranking(), unit, key, self.status(key)?),
+            RecordKey::Fault(key) => Needy::fault(self.ranking(), unit, key, self.faults.get(key)?),
         }
     }
 }

@@ -44,14 +44,30 @@ impl Draft<'_> {
         if self.is_within(first) {
             return None;
         }
+        self.all_within(first.precedence, reranked).min().cloned()
+    }
+
+    /// Returns whether an active unit of this precedence counts for the quorum.
+    pub(super) fn has_active_within(&self, precedence: i32, reranked: &[Reranked]) -> bool {
+        let mut within = self.all_within(precedence, reranked);
+        within.any(|rank| !rank.key.unit.is_application())
+    }
+
+    /// Returns contributions of this precedence that are within the quorum, the strongest among
+    /// them.
+    fn all_within<'b>(
+        &'b self,
+        precedence: i32,
+        reranked: &'b [Reranked],
+    ) -> impl Iterator<Item = &'b Rank> {
         // In a unit that counts, the strongest has the highest precedence, and is active.
-        let may_win = |rank: &&Rank| rank.precedence == first.precedence && self.is_within(rank);
+        let may_win = move |rank: &&Rank| rank.precedence == precedence && self.is_within(rank);
         let drafted = reranked.iter().filter_map(|unit| self.strongest_in(unit));
         let active = self.head.config.policy.severity(Level::Active);
-        let kept = self.base.index.strongest_from(first.precedence, active);
-        let same = kept.take_while(|r| (r.precedence, r.severity) == (first.precedence, active));
+        let kept = self.base.index.strongest_from(precedence, active);
+        let same = kept.take_while(move |r| (r.precedence, r.severity) == (precedence, active));
         let untouched = same.filter(|rank| !is_touched(reranked, &rank.key.unit)).find(may_win);
-        drafted.filter(may_win).chain(untouched).min().cloned()
+        drafted.filter(may_win).chain(untouched)
     }
 
     /// Returns whether the strongest contribution of a unit is within the quorum after the draft.

@@ -13,6 +13,7 @@ use crate::domain::model::contribution::{
     fault_rank, override_status, own_ranks, status_rank, unit_ranks, words,
 };
 use crate::domain::model::fault::FaultKey;
+use crate::domain::model::leadership::status::ApplicationStatus;
 use crate::domain::model::name::UnitName;
 use crate::domain::model::quorum::Turnout;
 use crate::domain::model::rank::{Origin, Rank};
@@ -33,6 +34,13 @@ pub(super) struct Reranked {
     /// The ranks before the draft of `keys`; empty if the unit as a whole is affected.
     before: Vec<Rank>,
     after: Ranks,
+}
+
+impl Reranked {
+    /// Returns the drafted ranks after the draft, in no order.
+    pub(super) fn after(&self) -> std::slice::Iter<'_, Rank> {
+        self.after.0.iter()
+    }
 }
 
 /// The ranks of one unit after a draft, in no order: only the two strongest are asked for, and a
@@ -60,44 +68,36 @@ impl Ranks {
 }
 
 impl Draft<'_> {
-    /// Returns the derived status.
-    pub(in crate::domain) fn summary(&self) -> Summary {
-        let old = &self.head.base().summary;
-        let reranks = self.head.reranks();
+    /// Returns the ranks of the units that the draft affects, by unit.
+    pub(super) fn reranked(&self) -> Vec<Reranked> {
+        let reranks = self.reranks();
         let touched = self.touched(reranks || self.recounts_quorum()).into_iter();
-        let reranked: Vec<Reranked> = touched.map(|unit| self.rerank(unit, reranks)).collect();
+        touched.map(|unit| self.rerank(unit, reranks)).collect()
+    }
+
+    /// Returns the derived status, and the contribution that wins.
+    pub(super) fn summary(&self, reranked: &[Reranked]) -> (Summary, Option<Rank>) {
+        let old = &self.head.base().summary;
         let mut totals = old.totals.clone();
-        for unit in &reranked {
+        for unit in reranked {
             self.count(&mut totals, unit);
         }
-        let (winner, second) = self.strongest_two(&reranked);
+        let (winner, second) = self.strongest_two(reranked);
         if let Some(status) = override_status(&self.head) {
-            let before = self.leaders_level_before();
-            let since = self.level_began(old, status.level, status.since, before);
-            return Summary {
-                level: status.level,
-                message: status.message.clone(),
-                reason: status.reason.clone(),
-                action: status.action.clone(),
-                since,
-                winner: Some(Winner::application()),
-                rule: Rule::Override,
-                totals,
-                short_message: Box::default(),
-            };
+            return (self.overridden(status, old, totals), None);
         }
         let turnout = self.head.config.quorum.map(|quorum| quorum.turnout(&totals));
-        let level = winner.as_ref().map(|winner| winner.level);
+        let level = winner.as_ref().map(Rank::counts_as);
         let lacks = |turnout: &Turnout| turnout.outdoes(&self.head.config.policy, level);
         if let Some(turnout) = turnout.filter(lacks) {
-            return self.lacking(turnout, old, totals);
+            return (self.lacking(turnout, old, totals), None);
         }
         let Some(first) = winner else {
             let since = self.level_began(old, Level::Unknown, self.now, None);
-            return Summary { since, totals, ..Summary::default() };
+            return (Summary { since, totals, ..Summary::default() }, None);
         };
         let met = turnout.filter(Turnout::is_met);
-        let within = met.and_then(|met| Some((self.within_quorum(&first, &reranked)?, met)));
+        let within = met.and_then(|met| Some((self.within_quorum(&first, reranked)?, met)));
         let (winner, rule) = match within {
             Some((winner, turnout)) => (winner, Rule::Quorum(turnout)),
             None => {
@@ -109,16 +109,36 @@ impl Draft<'_> {
         let fault = winner.fault.as_ref().and_then(|key| self.faults.get(key));
         let status = status.map(|status| &**status);
         let says = words(&self.head, &winner, unit, status, fault.map(|fault| &**fault));
-        Summary {
-            level: winner.level,
+        let level = winner.counts_as();
+        // The level of what planned work covers began with the work, not with the contribution.
+        let before = if level == winner.level { self.level_before(&winner) } else { Some(level) };
+        let summary = Summary {
+            level,
             message: says.message,
             reason: says.reason,
             action: says.action,
             short_message: says.short_message,
-            since: self.level_began(old, winner.level, winner.since, self.level_before(&winner)),
+            since: self.level_began(old, level, winner.since, before),
             rule,
             winner: Some(Winner::of(&winner)),
             totals,
+        };
+        (summary, Some(winner))
+    }
+
+    /// Returns the status of an application whose leader overrides it.
+    fn overridden(&self, status: &ApplicationStatus, old: &Summary, totals: Totals) -> Summary {
+        let before = self.leaders_level_before();
+        Summary {
+            level: status.level,
+            message: status.message.clone(),
+            reason: status.reason.clone(),
+            action: status.action.clone(),
+            since: self.level_began(old, status.level, status.since, before),
+            winner: Some(Winner::application()),
+            rule: Rule::Override,
+            totals,
+            short_message: Box::default(),
         }
     }
 
@@ -174,11 +194,12 @@ impl Draft<'_> {
         touched
     }
 
-    fn rerank(&self, unit: UnitName, reranks: bool) -> Reranked {
+    pub(super) fn rerank(&self, unit: UnitName, reranks: bool) -> Reranked {
         let (then, now) = (self.base.unit(&unit), self.unit(&unit));
         let whole = reranks || then.is_some_and(Unit::has_rank) || now.is_some_and(Unit::has_rank);
-        let rank =
-            |key: &Arc<StatusKey>, status: &Arc<Status>| status_rank(&self.head, now, key, status);
+        let rank = |key: &Arc<StatusKey>, status: &Arc<Status>| {
+            status_rank(self.ranking(), now, key, status)
+        };
         let (mut keys, mut before, mut after) = (IndexSet::default(), Vec::new(), Vec::new());
         for (key, Drafted { before: old, after: status }) in self.statuses.of(&unit) {
             let pair = old.as_ref().zip(status.as_ref());
@@ -200,9 +221,9 @@ impl Draft<'_> {
             }
         }
         let faults = self.reranked_faults(&unit, whole, &mut after);
-        after.extend(now.into_iter().flat_map(|u| unit_ranks(&self.head, &unit, u)));
+        after.extend(now.into_iter().flat_map(|u| unit_ranks(self.ranking(), &unit, u)));
         if unit.is_application() {
-            after.extend(own_ranks(&self.head));
+            after.extend(own_ranks(self.ranking()));
         }
         Reranked { unit, keys, faults, whole, before, after: Ranks(after) }
     }
@@ -223,14 +244,14 @@ impl Draft<'_> {
             keys.extend(self.base.faults.of(unit, None).map(|(key, _)| key.clone()));
         }
         let now = self.unit(unit);
-        let rank = |key| fault_rank(&self.head, now, key, self.faults.get(key)?);
+        let rank = |key| fault_rank(self.ranking(), now, key, self.faults.get(key)?);
         after.extend(keys.iter().filter_map(rank));
         keys
     }
 
     /// Returns the strongest contribution of one unit after the draft.
     pub(in crate::domain) fn strongest_of(&self, unit: &UnitName) -> Option<Rank> {
-        self.strongest_in(&self.rerank(unit.clone(), self.head.reranks())).cloned()
+        self.strongest_in(&self.rerank(unit.clone(), self.reranks())).cloned()
     }
 
     /// Does the same for a unit whose drafted ranks are known.
@@ -240,7 +261,7 @@ impl Draft<'_> {
     }
 
     /// Returns the ranks of a unit that the draft does not affect, the strongest first.
-    fn untouched<'b>(&'b self, unit: &'b Reranked) -> impl Iterator<Item = &'b Rank> {
+    pub(super) fn untouched<'b>(&'b self, unit: &'b Reranked) -> impl Iterator<Item = &'b Rank> {
         let ranks = self.base.index.of_unit(&unit.unit);
         ranks.filter(|rank| match rank.origin {
             Origin::Reported(_) => !unit.keys.contains(&rank.key),
@@ -249,20 +270,25 @@ impl Draft<'_> {
         })
     }
 
+    /// Visits the drafted ranks of a unit before the draft.
+    pub(super) fn each_before(&self, unit: &Reranked, mut visit: impl FnMut(&Rank)) {
+        if unit.whole {
+            self.base.index.of_unit(&unit.unit).for_each(visit);
+            return;
+        }
+        // Only the drafted keys instead of every rank of the unit.
+        unit.before.iter().for_each(&mut visit);
+        let old = unit.faults.iter().filter_map(|key| self.base.rank_of_fault(key));
+        old.for_each(|rank| visit(&rank));
+        if unit.unit.is_application() {
+            own_ranks(self.base.ranking()).for_each(|rank| visit(&rank));
+        }
+    }
+
     fn count(&self, totals: &mut Totals, unit: &Reranked) {
         let add: fn(&mut u32) = |count| *count += 1;
         let subtract: fn(&mut u32) = |count| *count -= 1;
-        if unit.whole {
-            self.base.index.of_unit(&unit.unit).for_each(|rank| totals.count(rank, subtract));
-        } else {
-            // Only the drafted keys instead of every rank of the unit.
-            unit.before.iter().for_each(|rank| totals.count(rank, subtract));
-            let old = unit.faults.iter().filter_map(|key| self.base.rank_of_fault(key));
-            old.for_each(|rank| totals.count(&rank, subtract));
-            if unit.unit.is_application() {
-                own_ranks(&self.base.head).for_each(|rank| totals.count(&rank, subtract));
-            }
-        }
+        self.each_before(unit, |rank| totals.count(rank, subtract));
         unit.after.0.iter().for_each(|rank| totals.count(rank, add));
         if unit.unit.is_application() {
             return;

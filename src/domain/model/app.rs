@@ -13,6 +13,9 @@ use crate::domain::model::fault::{Fault, FaultKey};
 use crate::domain::model::index::Index;
 use crate::domain::model::leadership::Lease;
 use crate::domain::model::leadership::status::ApplicationStatus;
+use crate::domain::model::mark::MarkId;
+use crate::domain::model::mark::head::MarkSummary;
+use crate::domain::model::mark::set::Marks;
 use crate::domain::model::name::{AppName, OperationId, PartName, UnitName};
 use crate::domain::model::operation::set::{Operations, Pending};
 use crate::domain::model::operation::words::OperationStatus;
@@ -95,9 +98,12 @@ pub struct Head {
     /// nothing else to keep.
     #[serde(default)]
     pub abandoned_until: Option<Timestamp>,
-    /// What fresh contributions need; `None` if nothing. Not written then.
+    /// What fresh contributions need; `None` if nothing, unless there are marks. Not written then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<Arc<StatedNeeds>>,
+    /// What the marks say; `None` if there is none. Not written then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<Arc<MarkSummary>>,
 }
 
 fn shared_config<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Config>, D::Error> {
@@ -146,6 +152,7 @@ impl Head {
             statuses: counts.statuses,
             faults: self.fault_count.into(),
             operations: counts.operations,
+            marks: self.marks.as_ref().map_or(0, |marks| marks.count).into(),
             data_bytes: self.data.bytes,
             record_bytes: counts.record_bytes,
             history_bytes: counts.history_bytes,
@@ -168,6 +175,8 @@ pub enum Due {
     Calm(Arc<StatusKey>),
     /// An operation's lease may lapse, or its deadline pass.
     Operation(OperationId),
+    /// A mark may begin or end.
+    Mark(MarkId),
     /// A fault may move to the next stage, or its worker be asked to retry.
     Fault(Arc<FaultKey>),
     /// The application may be deleted, because it has had no unit for long.
@@ -194,6 +203,7 @@ pub struct AppState {
     pub(in crate::domain) operations: Operations,
     pub(in crate::domain) index: Index,
     pub(in crate::domain) needs: NeedIndex,
+    pub(in crate::domain) marks: Marks,
     /// Deadlines in order. An entry may be outdated: a repeat moves the status, not its entry here.
     pub(in crate::domain) due: BTreeSet<(Timestamp, Due)>,
 }
@@ -215,6 +225,7 @@ impl AppState {
             operations: Operations::default(),
             index: Index::default(),
             needs: NeedIndex::default(),
+            marks: Marks::default(),
             due: BTreeSet::new(),
         }
     }
@@ -279,6 +290,11 @@ impl AppState {
     /// Returns the records with needs, and who states them.
     pub fn needs(&self) -> &NeedIndex {
         &self.needs
+    }
+
+    /// Returns the marks.
+    pub fn marks(&self) -> &Marks {
+        &self.marks
     }
 
     /// Returns the data that the leader keeps for all units.
@@ -352,10 +368,16 @@ impl AppState {
         let faults = self.faults.iter().map(|(_, fault)| fault.size());
         let operations = self.operations.iter().map(|(_, operation)| operation.size());
         let payloads = self.operations.payloads().map(|(_, payload)| payload.len() as u64);
+        let marks = self.marks.iter().map(|(_, mark)| mark.size());
         StoredCounts {
             statuses: self.statuses.len() as u64,
             operations: self.operations.iter().count() as u64,
-            record_bytes: statuses.chain(faults).chain(operations).chain(payloads).sum(),
+            record_bytes: statuses
+                .chain(faults)
+                .chain(operations)
+                .chain(payloads)
+                .chain(marks)
+                .sum(),
             history_bytes: self.head.counts.map_or(0, |counts| counts.history_bytes),
         }
     }

@@ -7,6 +7,7 @@ use crate::domain::model::data::DataPatch;
 use crate::domain::model::fault::{NewError, Resolution};
 use crate::domain::model::leadership::Claim;
 use crate::domain::model::leadership::status::NewApplicationStatus;
+use crate::domain::model::mark::{MarkId, NewMark};
 use crate::domain::model::name::{PartName, UnitName};
 use crate::domain::model::operation::command::OperationCommand;
 use crate::domain::model::policy::ConfigPatch;
@@ -174,6 +175,10 @@ pub enum Command {
     },
     /// A command on an operation.
     Operate(OperationCommand),
+    /// An operator sets a mark. Boxed to keep `Command` small for reports.
+    SetMark(Box<NewMark>),
+    /// An operator removes a mark.
+    RemoveMark(MarkId),
 }
 
 impl Command {
@@ -210,7 +215,8 @@ impl Command {
             | Command::RemoveUnit(unit)
             | Command::TransferLeadership(unit) => Some(unit),
             Command::Operate(command) => Some(&command.by),
-            Command::Configure(_) | Command::EndSessions { .. } => None,
+            Command::SetMark(new) => Some(&new.cover.unit),
+            Command::Configure(_) | Command::EndSessions { .. } | Command::RemoveMark(_) => None,
         }
     }
 }

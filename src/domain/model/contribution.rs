@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use crate::domain::level::Level;
-use crate::domain::model::app::Head;
+use crate::domain::model::app::{AppState, Head};
 use crate::domain::model::fault::{Fault, FaultKey};
 use crate::domain::model::leadership::status::{ApplicationStatus, Mode};
+use crate::domain::model::mark::Cover;
 use crate::domain::model::name::{PartName, UnitName};
 use crate::domain::model::operation::words::{OperationStatus, SUCCESS_PRECEDENCE};
 use crate::domain::model::rank::{Origin, Rank};
@@ -15,9 +16,25 @@ use crate::domain::model::status::{Kind, Status, StatusKey};
 use crate::domain::model::time::Timestamp;
 use crate::domain::model::unit::Unit;
 
+/// What ranks the contributions of an application, beside their own values.
+#[derive(Clone, Copy)]
+pub(in crate::domain) struct Ranking<'a> {
+    /// The head: policy and leader.
+    pub head: &'a Head,
+    /// What planned work covers.
+    pub planned: &'a [Cover],
+}
+
+impl AppState {
+    /// Returns what ranks the contributions.
+    pub(in crate::domain) fn ranking(&self) -> Ranking<'_> {
+        Ranking { head: &self.head, planned: self.marks.planned() }
+    }
+}
+
 /// Returns the rank of a status, or `None` if it does not contribute.
 pub(in crate::domain) fn status_rank(
-    head: &Head,
+    ranking: Ranking<'_>,
     unit: Option<&Unit>,
     key: &Arc<StatusKey>,
     status: &Status,
@@ -34,15 +51,29 @@ pub(in crate::domain) fn status_rank(
         place: status.place,
         asks: !details.action.is_empty(),
         flaps: status.flapping().is_some(),
-        ..rank(head, key.clone(), Origin::Reported(key.kind), level, status.since)
+        ..rank(ranking, key.clone(), Origin::Reported(key.kind), level, status.since)
     })
 }
 
 /// Returns the rank of a contribution that has nothing beyond its level and its start.
-fn rank(head: &Head, key: Arc<StatusKey>, origin: Origin, level: Level, since: Timestamp) -> Rank {
+fn rank(
+    ranking: Ranking<'_>,
+    key: Arc<StatusKey>,
+    origin: Origin,
+    level: Level,
+    since: Timestamp,
+) -> Rank {
+    let Ranking { head, planned } = ranking;
+    let policy = &head.config.policy;
+    let own_severity = policy.severity(level);
+    let severity = match planned.iter().any(|cover| cover.has(&key)) {
+        true => own_severity.max(policy.severity(Level::Maintenance)),
+        false => own_severity,
+    };
     Rank {
         precedence: 0,
-        severity: head.config.policy.severity(level),
+        severity,
+        own_severity,
         priority: 0,
         leads: head.leader() == Some(&key.unit),
         key,
@@ -58,31 +89,32 @@ fn rank(head: &Head, key: Arc<StatusKey>, origin: Origin, level: Level, since: T
 
 /// Returns the contribution of a lost or uncertain unit beside its statuses. An uncertain unit is
 /// waiting, even if `lost_units` ignores lost ones: it may have changed since the data loss.
-fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Rank> {
+fn silent_rank(ranking: Ranking<'_>, name: &UnitName, unit: &Unit) -> Option<Rank> {
     let (since, level, origin) = match unit.uncertain_since {
         Some(since) => (since, Level::Waiting, Origin::Uncertain),
-        None => (unit.lost_since?, head.config.lost_units.level()?, Origin::Lost),
+        None => (unit.lost_since?, ranking.head.config.lost_units.level()?, Origin::Lost),
     };
-    Some(rank(head, Arc::new(StatusKey::first_of(name)), origin, level, since))
+    Some(rank(ranking, Arc::new(StatusKey::first_of(name)), origin, level, since))
 }
 
 /// Returns the contribution of the leader's status, if its mode is contribute.
-fn application_rank(head: &Head) -> Option<Rank> {
-    let status = head.application_status.as_ref()?;
+fn application_rank(ranking: Ranking<'_>) -> Option<Rank> {
+    let status = ranking.head.application_status.as_ref()?;
     if status.mode == Mode::Override {
         return None;
     }
     let key = pushed(&UnitName::application(), PartName::default(), PartName::default());
     Some(Rank {
         asks: !status.action.is_empty(),
-        ..rank(head, key, Origin::Leader, status.level, status.since)
+        ..rank(ranking, key, Origin::Leader, status.level, status.since)
     })
 }
 
 /// Returns the lack of a quorum as a contribution of the application itself, since a time.
 pub(in crate::domain) fn lacking_rank(head: &Head, since: Timestamp) -> Rank {
     let key = pushed(&UnitName::application(), PartName::default(), PartName::default());
-    rank(head, key, Origin::Quorum, Level::Waiting, since)
+    let ranking = Ranking { head, planned: &[] };
+    rank(ranking, key, Origin::Quorum, Level::Waiting, since)
 }
 
 /// Returns the key of a contribution that is not a status, as if it was pushed.
@@ -93,40 +125,40 @@ fn pushed(unit: &UnitName, component: PartName, key: PartName) -> Arc<StatusKey>
 /// Returns the contributions of a unit beside its statuses and faults: its silence, and its latest
 /// operation.
 pub(in crate::domain) fn unit_ranks(
-    head: &Head,
+    ranking: Ranking<'_>,
     name: &UnitName,
     unit: &Unit,
 ) -> impl Iterator<Item = Rank> {
     let operation = unit.operation.as_deref();
     // Of a lost or uncertain unit only final levels contribute.
     let operation = operation.filter(|o| unit.is_believed() || o.level == Level::Error);
-    let operation = operation.map(|operation| operation_rank(head, name, operation));
-    silent_rank(head, name, unit).into_iter().chain(operation)
+    let operation = operation.map(|operation| operation_rank(ranking, name, operation));
+    silent_rank(ranking, name, unit).into_iter().chain(operation)
 }
 
 /// Returns the contribution of the latest operation of a unit, or with `""` of the application.
-fn operation_rank(head: &Head, unit: &UnitName, status: &OperationStatus) -> Rank {
+fn operation_rank(ranking: Ranking<'_>, unit: &UnitName, status: &OperationStatus) -> Rank {
     let succeeded = status.level == Level::Active;
     let key = pushed(unit, PartName::operation(), status.id.as_key());
     Rank {
         precedence: if succeeded { SUCCESS_PRECEDENCE } else { 0 },
         asks: !status.action.is_empty(),
-        ..rank(head, key, Origin::Operation, status.level, status.since)
+        ..rank(ranking, key, Origin::Operation, status.level, status.since)
     }
 }
 
 /// Returns the contributions of the application itself, beside its units.
-pub(in crate::domain) fn own_ranks(head: &Head) -> impl Iterator<Item = Rank> {
+pub(in crate::domain) fn own_ranks(ranking: Ranking<'_>) -> impl Iterator<Item = Rank> {
     let own = UnitName::application();
-    let operation = head.operation.as_deref();
-    let operation = operation.map(|operation| operation_rank(head, &own, operation));
-    application_rank(head).into_iter().chain(operation)
+    let operation = ranking.head.operation.as_deref();
+    let operation = operation.map(|operation| operation_rank(ranking, &own, operation));
+    application_rank(ranking).into_iter().chain(operation)
 }
 
 /// Returns the contribution of a fault. A fault of a lost or uncertain unit contributes only at
 /// level error, because only final levels do.
 pub(in crate::domain) fn fault_rank(
-    head: &Head,
+    ranking: Ranking<'_>,
     unit: Option<&Unit>,
     key: &Arc<FaultKey>,
     fault: &Fault,
@@ -139,7 +171,7 @@ pub(in crate::domain) fn fault_rank(
     Some(Rank {
         asks: !fault.action().is_empty(),
         fault: Some(key.clone()),
-        ..rank(head, name, Origin::Fault, level, fault.since)
+        ..rank(ranking, name, Origin::Fault, level, fault.since)
     })
 }
 

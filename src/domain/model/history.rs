@@ -74,6 +74,12 @@ pub enum Cause {
     UnitStopping,
     /// The end of a status has come.
     Ended,
+    /// An operator set a mark, or changed it.
+    MarkSet,
+    /// The start of a mark has come.
+    MarkBegan,
+    /// A mark ended.
+    MarkEnded,
 }
 
 /// The subject of an event.
@@ -175,9 +181,9 @@ fn cut(text: &str) -> &str {
 const LINE_BYTES: u64 = 128;
 
 impl StatusEvent {
-    /// Returns whether the event is the application's own: about its status, its configuration, its
-    /// leaders or its operations. These have a budget of their own, so that no noise of a unit
-    /// evicts them.
+    /// Returns whether the event is the application's own: about its status, its configuration,
+    /// its leaders, its marks or its operations. These have a budget of their own, so that no noise
+    /// of a unit evicts them.
     pub fn is_own(&self) -> bool {
         let is_about_leaders = matches!(
             self.cause,
@@ -188,7 +194,11 @@ impl StatusEvent {
                 | Cause::LeaderEnded
         );
         let subject = self.subject.as_ref();
-        is_about_leaders || subject.is_none_or(|subject| subject.unit.is_application())
+        let is_about_marks =
+            matches!(self.cause, Cause::MarkSet | Cause::MarkBegan | Cause::MarkEnded);
+        is_about_leaders
+            || is_about_marks
+            || subject.is_none_or(|subject| subject.unit.is_application())
     }
 
     /// Returns an event with only a time, a revision and a cause.

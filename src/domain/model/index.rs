@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::iter::Peekable;
 
+use crate::domain::model::mark::tally::Tally;
 use crate::domain::model::name::UnitName;
 use crate::domain::model::rank::Rank;
 use crate::domain::model::sorted;
@@ -18,9 +19,21 @@ pub struct Index {
     /// No set is empty.
     units: HashMap<UnitName, Sorted<Rank>, foldhash::fast::RandomState>,
     strongest: Sorted<Rank>,
+    /// Counts by level, while planned work covers something.
+    tally: Option<Box<Tally>>,
 }
 
 impl Index {
+    /// Returns an empty index that counts its contributions by level.
+    pub fn tallied() -> Index {
+        Index { tally: Some(Box::default()), ..Index::default() }
+    }
+
+    /// Returns the counts by level, if they are kept.
+    pub fn tally(&self) -> Option<&Tally> {
+        self.tally.as_deref()
+    }
+
     /// Adds a contribution.
     pub fn insert(&mut self, rank: Rank) {
         let key = rank.key.clone();
@@ -39,6 +52,10 @@ impl Index {
             None => self.units.entry(unit.clone()).or_default(),
         };
         let before = ranks.first().cloned();
+        if let Some(tally) = &mut self.tally {
+            old.into_iter().for_each(|old| tally.subtract(old));
+            new.iter().for_each(|new| tally.add(new));
+        }
         if let Some(old) = old {
             ranks.remove(old);
         }
@@ -128,6 +145,7 @@ mod tests {
         Rank {
             precedence: 0,
             severity,
+            own_severity: severity,
             priority: 0,
             leads: false,
             key: Arc::new(key),

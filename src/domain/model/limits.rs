@@ -26,6 +26,21 @@ pub const LABELS_MAX: usize = 64;
 /// Needs of one status or error: a worker that needs more can say which it needs first.
 pub const NEEDS_MAX: usize = 8;
 
+/// Marks of one application: a person reads them all.
+pub const MARKS_MAX: usize = 64;
+
+/// Marks of all applications of a server together.
+pub const MARKS_TOTAL_MAX: u64 = 100_000;
+
+/// Longest time from the start of a mark to its end: what takes longer is no exception any more.
+pub const MARK_LENGTH_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Longest time from now to the start of a planned mark: a quarter's work can be planned.
+pub const MARK_AHEAD_MAX: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Bytes of the id of a mark.
+pub const MARK_ID_BYTES_MAX: usize = 128;
+
 /// Largest step of a worker's incarnation above the newest stored one: a store that lost writes may
 /// have assigned incarnations that it no longer has, but fewer than these.
 pub const INCARNATION_STEP_MAX: u64 = 1 << 32;
@@ -267,6 +282,7 @@ pub const TOTAL: Usage = Usage {
     statuses: 2_000_000,
     faults: 100_000,
     operations: 1_000_000,
+    marks: MARKS_TOTAL_MAX,
     data_bytes: 1 << 30,
     record_bytes: 2 << 30,
     history_bytes: 16 << 30,

@@ -12,6 +12,7 @@ pub mod history;
 pub mod index;
 pub mod leadership;
 pub mod limits;
+pub mod mark;
 pub mod message;
 pub mod met;
 pub mod name;

@@ -67,8 +67,11 @@ pub enum Criterion {
 pub struct Rank {
     /// Decides before the level.
     pub precedence: i32,
-    /// Position of the level under the policy; 0 is the worst.
+    /// Position of the level under the policy; 0 is the worst. What planned work covers has that of
+    /// maintenance at least.
     pub severity: u8,
+    /// Position of its own level, whatever covers it; not compared.
+    pub own_severity: u8,
     /// Decides within one level.
     pub priority: i32,
     /// Whether the unit leads.
@@ -81,7 +84,7 @@ pub struct Rank {
     pub since: Timestamp,
     /// The origin.
     pub origin: Origin,
-    /// The level; determined by `severity`, so it is not compared.
+    /// Its own level, which `own_severity` determines; not compared.
     pub level: Level,
     /// Whether the contribution asks a person to act; not compared.
     pub asks: bool,
@@ -125,6 +128,14 @@ pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
 }
 
 impl Rank {
+    /// Returns the level as which it counts: maintenance, if planned work covers something worse.
+    pub fn counts_as(&self) -> Level {
+        match self.severity == self.own_severity {
+            true => self.level,
+            false => Level::Maintenance,
+        }
+    }
+
     /// Returns whether the contribution is of the application itself, not of a unit.
     fn is_own(&self) -> bool {
         self.key.unit.is_application()

@@ -95,7 +95,7 @@ pub struct Side {
 impl Side {
     fn of(rank: &Rank) -> Side {
         Side {
-            level: rank.level,
+            level: rank.counts_as(),
             priority: rank.priority,
             precedence: rank.precedence,
             unit: rank.key.unit.clone(),

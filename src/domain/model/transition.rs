@@ -9,6 +9,7 @@ use crate::domain::model::app::Head;
 use crate::domain::model::bytes::Bytes;
 use crate::domain::model::fault::{Fault, FaultKey};
 use crate::domain::model::history::StatusEvent;
+use crate::domain::model::mark::{Mark, MarkId};
 use crate::domain::model::name::{AppName, OperationId, UnitName};
 use crate::domain::model::operation::Operation;
 use crate::domain::model::request::Remembered;
@@ -120,6 +121,8 @@ pub enum Write {
     Payload(OperationId, Option<Bytes>),
     /// A key of the leader's data.
     Data(Arc<str>, Option<Bytes>),
+    /// A mark.
+    Mark(MarkId, Option<Arc<Mark>>),
 }
 
 impl Write {
@@ -133,6 +136,7 @@ impl Write {
             Write::Operation(_, value) => value.is_none(),
             Write::Payload(_, value) => value.is_none(),
             Write::Data(_, value) => value.is_none(),
+            Write::Mark(_, value) => value.is_none(),
         }
     }
 }

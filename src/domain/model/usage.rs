@@ -27,6 +27,8 @@ pub struct Usage {
     pub faults: u64,
     /// Operations, including finished ones.
     pub operations: u64,
+    /// Marks.
+    pub marks: u64,
     /// Bytes of keys and values of the leaders' data.
     pub data_bytes: u64,
     /// Bytes of the texts of statuses, faults and operations, with checkpoints and payloads.
@@ -54,6 +56,7 @@ impl Usage {
             statuses: of(self.statuses, other.statuses),
             faults: of(self.faults, other.faults),
             operations: of(self.operations, other.operations),
+            marks: of(self.marks, other.marks),
             data_bytes: of(self.data_bytes, other.data_bytes),
             record_bytes: of(self.record_bytes, other.record_bytes),
             history_bytes: of(self.history_bytes, other.history_bytes),

@@ -9,6 +9,8 @@ use crate::domain::model::app::{AppState, Due, Head};
 use crate::domain::model::bytes::Bytes;
 use crate::domain::model::contribution::{fault_rank, own_ranks, status_rank, unit_ranks};
 use crate::domain::model::fault::{Fault, FaultKey};
+use crate::domain::model::index::Index;
+use crate::domain::model::mark::{Mark, MarkId};
 use crate::domain::model::name::{AppName, OperationId, UnitName};
 use crate::domain::model::operation::Operation;
 use crate::domain::model::outage::Outages;
@@ -42,6 +44,8 @@ pub struct Records {
     pub payloads: Vec<(OperationId, Bytes)>,
     /// The leader's data.
     pub data: Vec<(Arc<str>, Bytes)>,
+    /// The marks.
+    pub marks: Vec<(MarkId, Arc<Mark>)>,
 }
 
 impl Records {
@@ -90,6 +94,9 @@ impl AppState {
             state.operations.put_payload(&id, Some(&payload));
         }
         state.data = records.data.into_iter().collect();
+        for (id, mark) in records.marks {
+            state.marks.put(&id, Some(mark));
+        }
         state.add_missing_counts();
         state.rebuild();
         state
@@ -136,7 +143,7 @@ impl AppState {
             self.write(transition);
             return;
         }
-        if self.head.ranks_otherwise(&transition.head) {
+        if self.head.ranks_otherwise(&transition.head) || self.replans(transition) {
             self.head = transition.head.clone();
             self.write(transition);
             self.rebuild();
@@ -168,6 +175,14 @@ impl AppState {
         self.settle_due(transition.time);
     }
 
+    /// Returns whether a transition may change what planned work covers.
+    fn replans(&self, transition: &Transition) -> bool {
+        transition.writes.iter().any(|write| {
+            let Write::Mark(id, mark) = write else { return false };
+            mark.iter().chain(self.marks.get(id)).any(|mark| mark.is_planned())
+        })
+    }
+
     /// Writes the records and updates only the ranks that they affect.
     fn replay_ranks(&mut self, transition: &Transition) {
         let whole = self.ranked_before_or_after(transition);
@@ -181,7 +196,8 @@ impl AppState {
         });
         let old: Vec<Rank> = faults.clone().filter_map(|key| self.rank_of_fault(key)).collect();
         old.iter().for_each(|rank| self.index.remove(rank));
-        own_ranks(&self.head).for_each(|rank| self.index.remove(&rank));
+        let own: Vec<Rank> = own_ranks(self.ranking()).collect();
+        own.iter().for_each(|rank| self.index.remove(rank));
         // Not left to come up, as others are: that would be a month later.
         self.head.abandoned_until.map(|at| self.due.remove(&(at, Due::Abandoned)));
         self.head = transition.head.clone();
@@ -198,7 +214,8 @@ impl AppState {
         for unit in &whole {
             self.index_unit(unit);
         }
-        own_ranks(&self.head).for_each(|rank| self.index.insert(rank));
+        let own: Vec<Rank> = own_ranks(self.ranking()).collect();
+        own.into_iter().for_each(|rank| self.index.insert(rank));
     }
 
     /// Returns the written units that are lost or uncertain, or have an operation, before or after
@@ -271,12 +288,23 @@ impl AppState {
                     self.due.extend(at.map(|at| (at, Due::Operation(id.clone()))));
                 }
                 Write::Payload(id, payload) => self.operations.put_payload(id, payload.as_ref()),
+                Write::Mark(id, mark) => self.write_mark(id, mark.as_ref()),
             }
         }
         for due in [Due::ApplicationStatus, Due::Lease, Due::Abandoned] {
             self.due.extend(self.deadline(&due).map(|at| (at, due)));
         }
         moved
+    }
+
+    /// Writes or removes a mark, with its deadline.
+    fn write_mark(&mut self, id: &MarkId, mark: Option<&Arc<Mark>>) {
+        let deadlines = self.deadlines();
+        let old = self.marks.get(id).map(|old| deadlines.of_mark(old));
+        let new = mark.map(|mark| deadlines.of_mark(mark));
+        old.map(|at| self.due.remove(&(at, Due::Mark(id.clone()))));
+        self.due.extend(new.map(|at| (at, Due::Mark(id.clone()))));
+        self.marks.put(id, mark.cloned());
     }
 
     /// Writes or removes a fault, and counts the end of one.
@@ -362,6 +390,7 @@ impl AppState {
             Due::Fault(key) => deadlines.of_fault(self.faults.get(key)?),
             Due::ApplicationStatus => self.head.application_status.as_ref()?.expire_time,
             Due::Operation(id) => deadlines.of_operation(self.operations.get(id)?),
+            Due::Mark(id) => Some(deadlines.of_mark(self.marks.get(id)?)),
             Due::Lease => deadlines.of_lease(self.head.lease.as_ref()?),
             Due::Abandoned => self.head.abandoned_until,
         }
@@ -370,7 +399,7 @@ impl AppState {
     /// Returns the rank of a fault, if it contributes.
     pub(in crate::domain) fn rank_of_fault(&self, key: &Arc<FaultKey>) -> Option<Rank> {
         let fault = self.faults.get(key)?;
-        fault_rank(&self.head, self.unit(&key.unit), key, fault)
+        fault_rank(self.ranking(), self.unit(&key.unit), key, fault)
     }
 
     /// Returns the rank of a status with this value, if it contributes.
@@ -379,7 +408,7 @@ impl AppState {
         key: &Arc<StatusKey>,
         status: &Arc<Status>,
     ) -> Option<Rank> {
-        status_rank(&self.head, self.unit(&key.unit), key, status)
+        status_rank(self.ranking(), self.unit(&key.unit), key, status)
     }
 
     fn index_unit(&mut self, name: &UnitName) {
@@ -389,17 +418,22 @@ impl AppState {
         let ranks: Vec<Rank> = statuses.chain(faults).collect();
         ranks.into_iter().for_each(|rank| self.index.insert(rank));
         if let Some(unit) = self.units.get(name) {
-            unit_ranks(&self.head, name, unit).for_each(|rank| self.index.insert(rank));
+            let ranks: Vec<Rank> = unit_ranks(self.ranking(), name, unit).collect();
+            ranks.into_iter().for_each(|rank| self.index.insert(rank));
         }
     }
 
     /// Builds the index and the deadlines from the records.
     fn rebuild(&mut self) {
-        self.index = crate::domain::model::index::Index::default();
+        self.index = match self.marks.planned().is_empty() {
+            true => Index::default(),
+            false => Index::tallied(),
+        };
         let units: Vec<UnitName> = self.units.keys().cloned().collect();
         units.iter().for_each(|unit| self.index_unit(unit));
         self.index_unit(&UnitName::application());
-        own_ranks(&self.head).for_each(|rank| self.index.insert(rank));
+        let own: Vec<Rank> = own_ranks(self.ranking()).collect();
+        own.into_iter().for_each(|rank| self.index.insert(rank));
         self.restate_all();
         self.collect_due();
     }
@@ -419,9 +453,12 @@ impl AppState {
         let operations = self.operations.iter();
         let operations = operations
             .filter_map(|(id, o)| Some((deadlines.of_operation(o)?, Due::Operation(id.clone()))));
+        let marks = self.marks.iter();
+        let marks = marks.map(|(id, mark)| (deadlines.of_mark(mark), Due::Mark(id.clone())));
         let single = [Due::ApplicationStatus, Due::Lease, Due::Abandoned].into_iter();
         let single = single.filter_map(|due| Some((self.deadline(&due)?, due)));
-        self.due = statuses.chain(units).chain(faults).chain(operations).chain(single).collect();
+        let records = statuses.chain(units).chain(faults).chain(operations);
+        self.due = records.chain(marks).chain(single).collect();
     }
 
     /// Returns every contribution, computed from the records without the index: the reference for

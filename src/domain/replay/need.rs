@@ -55,8 +55,10 @@ impl AppState {
     fn needy(&self, source: &RecordKey) -> Option<Needy> {
         let unit = self.unit(source.unit());
         match source {
-            RecordKey::Status(key) => Needy::status(&self.head, unit, key, self.statuses.get(key)?),
-            RecordKey::Fault(key) => Needy::fault(&self.head, unit, key, self.faults.get(key)?),
+            RecordKey::Status(key) => {
+                Needy::status(self.ranking(), unit, key, self.statuses.get(key)?)
+            }
+            RecordKey::Fault(key) => Needy::fault(self.ranking(), unit, key, self.faults.get(key)?),
         }
     }
 }

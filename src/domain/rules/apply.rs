@@ -13,6 +13,7 @@ use crate::domain::rules::leadership::{
     claim_leadership, lapse_leadership, release_leadership, renew_leadership, step_back,
     transfer_leadership,
 };
+use crate::domain::rules::mark::{remove_mark, set_mark};
 use crate::domain::rules::operation::operate;
 use crate::domain::rules::own_set::replace_application_statuses;
 use crate::domain::rules::policy::configure;
@@ -83,14 +84,20 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::CancelCallback { unit, topic } => cancel_callback(draft, unit, topic),
         Command::EndSessions { replica, ttl } => end_sessions(draft, *replica, *ttl),
         Command::Operate(command) => operate(draft, command)?,
+        Command::SetMark(new) => set_mark(draft, new)?,
+        Command::RemoveMark(id) => remove_mark(draft, id)?,
     };
     let outcome = Outcome { revision: draft.head.revision_so_far(), ..outcome };
-    if let Some(RequestId { id, fingerprint }) = request.id.clone() {
-        let unit = request.command.unit().cloned().unwrap_or_default();
-        let is_configure = matches!(request.command, Command::Configure(_));
-        let config = is_configure.then(|| draft.head.config.clone());
-        let answer = Remembered { time: draft.now, outcome, fingerprint, unit, config };
-        draft.requests.put(id, answer);
-    }
+    remember(draft, request, outcome);
     Ok(outcome)
+}
+
+/// Stores the outcome under the id of the request, if it has one.
+fn remember(draft: &mut Draft<'_>, request: &Request, outcome: Outcome) {
+    let Some(RequestId { id, fingerprint }) = request.id.clone() else { return };
+    let unit = request.command.unit().cloned().unwrap_or_default();
+    let is_configure = matches!(request.command, Command::Configure(_));
+    let config = is_configure.then(|| draft.head.config.clone());
+    let answer = Remembered { time: draft.now, outcome, fingerprint, unit, config };
+    draft.requests.put(id, answer);
 }

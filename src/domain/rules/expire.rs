@@ -13,6 +13,7 @@ use crate::domain::model::unit::Unit;
 use crate::domain::rules::callback::mark_callbacks_due;
 use crate::domain::rules::damping::calm;
 use crate::domain::rules::fault::move_fault;
+use crate::domain::rules::mark::move_mark;
 use crate::domain::rules::operation::lapse_operations;
 use crate::domain::rules::remove_status::remove_all;
 use crate::domain::rules::set_status::expire_application_status;
@@ -46,6 +47,7 @@ pub fn expire(draft: &mut Draft<'_>) {
             Due::Fault(key) => move_fault(draft, &key),
             Due::ApplicationStatus => expire_application_status(draft),
             Due::Operation(_) => lapse_operations(draft),
+            Due::Mark(id) => move_mark(draft, &id),
             // The lease has ended first of all, and a deletion is no part of a draft.
             Due::Lease | Due::Abandoned => {}
         }

@@ -15,6 +15,7 @@ pub mod fault;
 pub mod lapse;
 pub mod leadership;
 pub mod lookup;
+pub mod mark;
 pub mod operation;
 pub mod own_set;
 pub mod policy;

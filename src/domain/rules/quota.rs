@@ -19,6 +19,7 @@ pub(in crate::domain) enum Total {
     Statuses,
     Faults,
     Operations,
+    Marks,
     DataBytes,
     RecordBytes,
 }
@@ -30,7 +31,7 @@ impl Total {
             Total::Units => Some("units_per_namespace_max"),
             Total::Statuses => Some("statuses_per_namespace_max"),
             Total::DataBytes => Some("data_bytes_per_namespace_max"),
-            Total::Faults | Total::Operations | Total::RecordBytes => None,
+            Total::Faults | Total::Operations | Total::Marks | Total::RecordBytes => None,
         }
     }
 
@@ -40,6 +41,7 @@ impl Total {
             Total::Units => ("units_total_max", "units", |u| u.units),
             Total::Statuses => ("statuses_total_max", "statuses", |u| u.statuses),
             Total::Faults => ("faults_total_max", "open faults", |u| u.faults),
+            Total::Marks => ("marks_total_max", "marks", |u| u.marks),
             Total::Operations => ("operations_total_max", "operations", |u| u.operations),
             Total::DataBytes => ("data_bytes_total_max", "bytes of data", |u| u.data_bytes),
             Total::RecordBytes => {

@@ -6,6 +6,9 @@ use crate::domain::model::leadership::refused::{
     UnitNotThere,
 };
 use crate::domain::model::limits::LimitExceeded;
+use crate::domain::model::mark::refused::{
+    MarkDiffers, MarkError, MarkNotFound, MarkTimeInvalid, UnmarkError,
+};
 use crate::domain::model::name::ApplicationNotFound;
 use crate::domain::model::operation::refused::{OperateError, Refused};
 use crate::domain::model::request::IdReused;
@@ -49,6 +52,12 @@ pub enum Rejected {
     EtagMismatch(#[from] EtagMismatch),
     /// A part of the data is too large.
     ValueTooLarge(#[from] ValueTooLarge),
+    /// A time of a mark is not possible.
+    MarkTimeInvalid(#[from] MarkTimeInvalid),
+    /// Another mark has the id.
+    MarkDiffers(#[from] MarkDiffers),
+    /// The application has no such mark.
+    MarkNotFound(#[from] MarkNotFound),
 }
 
 /// Converts the errors of the commands, so that each reason is one variant of [`Rejected`],
@@ -72,10 +81,12 @@ flatten! {
     DeleteError: Application | IdReused;
     LeaseError: Application | NotLeader;
     LookupError: Application | Unit;
+    MarkError: Application | Unit | Time | Differs | Quota;
     OperateError: Refused | Quota;
     OwnSetError: NotLeader | Quota;
     ReportError: Identity | Quota;
     ReporterError: Lookup | Identity;
     TransferError: Lookup | External | NotThere;
+    UnmarkError: Application | Mark;
     UpdateError: NotLeader | Etag | Size | Quota;
 }

@@ -30,6 +30,7 @@ pub fn remove_because(draft: &mut Draft<'_>, name: &UnitName, why: &str) -> Outc
         draft.put_status(key, None);
     }
     remove_faults(draft, name);
+    draft.end_marks_of(name);
     abandon_operations_of(draft, name);
     let incarnation = draft.unit(name).map_or(0, |unit| unit.incarnation);
     draft.requests.put_fence(name, incarnation);

@@ -8,6 +8,7 @@ use crate::aggregator;
 use crate::domain::data::refused::{EtagMismatch, ValueTooLarge};
 use crate::domain::leadership::refused::{LeaderIsExternal, LeaseHeld, NotLeader, UnitNotThere};
 use crate::domain::limits::LimitExceeded;
+use crate::domain::mark::refused::{MarkDiffers, MarkNotFound, MarkTimeInvalid};
 use crate::domain::name::AppName;
 use crate::domain::rejected::Rejected;
 use crate::domain::request::IdReused;
@@ -76,6 +77,8 @@ reasons! {
     ApplicationNotFound = NotFound "APPLICATION_NOT_FOUND";
     /// The unit does not exist.
     UnitNotFound = NotFound "UNIT_NOT_FOUND";
+    /// The mark does not exist.
+    MarkNotFound = NotFound "MARK_NOT_FOUND";
     /// The request would exceed a limit.
     LimitExceeded = ResourceExhausted "LIMIT_EXCEEDED";
     /// A rate, a number of calls at the same time, or a budget of bytes is at its limit.
@@ -332,6 +335,19 @@ impl ApiError {
             }
             Rejected::EtagMismatch(EtagMismatch { current }) => {
                 new(Reason::EtagMismatch).with("etag", current)
+            }
+            Rejected::MarkNotFound(MarkNotFound { id }) => {
+                new(Reason::MarkNotFound).with("mark_id", id)
+            }
+            Rejected::MarkTimeInvalid(MarkTimeInvalid { field, problem }) => {
+                let violation = Violation::new(*field, Reason::InvalidValue, problem.as_str());
+                return ApiError::of_fields(vec![violation]);
+            }
+            Rejected::MarkDiffers(MarkDiffers { id }) => {
+                let text = "has another kind or covers something else; give the new mark an id of \
+                            its own, or remove the old one first";
+                let violation = Violation::new("mark.mark_id", Reason::InvalidValue, text);
+                return ApiError::of_fields(vec![violation.with("value", id)]);
             }
             Rejected::ValueTooLarge(ValueTooLarge { bytes, max, .. }) => {
                 new(Reason::ValueTooLarge).with("bytes", bytes).with("max", max)

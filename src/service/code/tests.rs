@@ -12,7 +12,7 @@ use crate::watch::ResumeError;
 
 /// Every reason, each once. A new reason is added here and to `sample`, where the compiler requires
 /// it.
-const ALL: [Reason; 29] = [
+const ALL: [Reason; 30] = [
     Reason::InvalidName,
     Reason::MissingField,
     Reason::UnknownLevel,
@@ -23,6 +23,7 @@ const ALL: [Reason; 29] = [
     Reason::ValueTooLarge,
     Reason::ApplicationNotFound,
     Reason::UnitNotFound,
+    Reason::MarkNotFound,
     Reason::LimitExceeded,
     Reason::RateLimited,
     Reason::TooManyStreams,
@@ -72,6 +73,7 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         }
         Reason::ApplicationNotFound => (rejected(ApplicationNotFound), "application"),
         Reason::UnitNotFound => (rejected(UnitNotFound { unit }), "unit"),
+        Reason::MarkNotFound => (rejected(MarkNotFound { id: "m".into() }), "mark_id"),
         Reason::LimitExceeded => {
             let (limit, what) = ("units_max", String::new());
             (rejected(LimitExceeded { limit, max: 1, what }), "limit")

@@ -52,6 +52,7 @@ fn kind_of(event: &StatusEvent) -> v1::EventKind {
         Cause::Operation => v1::EventKind::Operation,
         Cause::ErrorReported | Cause::FaultPersists | Cause::ErrorResolved => v1::EventKind::Error,
         Cause::HoldRetried | Cause::HoldSkipped => v1::EventKind::Hold,
+        Cause::MarkSet | Cause::MarkBegan | Cause::MarkEnded => v1::EventKind::Mark,
         Cause::LeaderClaimed
         | Cause::LeaderTransferred
         | Cause::LeaderReleased
@@ -73,6 +74,9 @@ fn actor(event: &StatusEvent) -> v1::EventActor {
     match event.cause {
         // Without units for long: a deletion by a request has no message.
         Cause::Deleted if !event.message.is_empty() => v1::EventActor::Server,
+        Cause::MarkEnded if !event.changes.iter().any(|change| &*change.to == "removed") => {
+            v1::EventActor::Server
+        }
         Cause::Operation | Cause::UnitRemoved => v1::EventActor::Unspecified,
         Cause::Reported
         | Cause::Replaced
@@ -89,6 +93,8 @@ fn actor(event: &StatusEvent) -> v1::EventActor {
         | Cause::Deleted
         | Cause::HoldRetried
         | Cause::HoldSkipped
+        | Cause::MarkSet
+        | Cause::MarkEnded
         | Cause::LeaderTransferred => v1::EventActor::Operator,
         Cause::Expired
         | Cause::Ended
@@ -100,6 +106,7 @@ fn actor(event: &StatusEvent) -> v1::EventActor {
         | Cause::FlappingEnded
         | Cause::FaultPersists
         | Cause::LeaderExpired
+        | Cause::MarkBegan
         | Cause::LeaderEnded => v1::EventActor::Server,
     }
 }

@@ -116,6 +116,8 @@ requests! {
     RemoveUnitRequest                                                : repeatable;
     DeleteApplicationRequest                                         : repeatable;
     ResolveHoldRequest                                               : repeatable;
+    SetMarkRequest                                                   : repeatable;
+    RemoveMarkRequest                                                : repeatable;
     ClaimLeadershipRequest            unit                           : repeatable;
     ReleaseLeadershipRequest          unit                           : repeatable;
     TransferLeadershipRequest                                        : repeatable;

@@ -9,6 +9,7 @@ mod fields;
 mod filter;
 mod identity;
 mod leader;
+mod mark;
 mod namespace;
 mod need;
 mod one_pass;
@@ -39,6 +40,7 @@ pub use leader::{
     renew_leadership, replace_application_statuses, set_application_status, transfer_leadership,
     update_app_data,
 };
+pub use mark::{MarksOf, list_marks, mark, remove_mark, set_mark};
 pub use namespace::namespace;
 pub use need::{blocker, cause};
 #[cfg(any(test, feature = "testing"))]

@@ -58,6 +58,8 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
     let summary = &head.summary;
     let totals = &summary.totals;
     let winner = summary.winner.as_ref();
+    let marks = head.marks.as_ref();
+    let without = marks.and_then(|marks| marks.level_without);
     let overridden = crate::domain::contribution::override_status(head).is_some();
     // The winner is one of the contributions, except for an override and the lack of a quorum.
     let contributes = winner.is_some_and(|winner| winner.origin != Origin::Quorum) && !overridden;
@@ -86,6 +88,9 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
         flapping: winner.is_some_and(|w| w.flaps),
         leader_set: winner.is_some_and(is_of_leader),
         short_message: summary.short_message.to_string(),
+        planned: marks.is_some_and(|marks| marks.planned),
+        acknowledged: marks.is_some_and(|marks| marks.acknowledged),
+        level_without_marks: level(without.unwrap_or(summary.level)) as i32,
     }
 }
 
@@ -261,6 +266,8 @@ pub fn contribution(given: &Contribution) -> v1::Contribution {
         short_message: given.words.short_message.to_string(),
         while_stopping: given.while_stopping,
         end_time: given.end_time.map(timestamp),
+        counts_as: level(rank.counts_as()) as i32,
+        mark_id: given.mark.as_deref().unwrap_or_default().to_string(),
     }
 }
 
@@ -270,6 +277,7 @@ pub fn override_contribution(head: &Head) -> Option<v1::Contribution> {
     Some(v1::Contribution {
         r#ref: Some(v1::StatusRef::default()),
         level: level(status.level) as i32,
+        counts_as: level(status.level) as i32,
         message: status.message.to_string(),
         reason: status.reason.to_string(),
         action: status.action.to_string(),

@@ -14,7 +14,7 @@ use crate::service::call::Access;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX, Page};
 use crate::service::grpc::handlers::{Applied, Handlers};
-use crate::service::grpc::{collect, faults};
+use crate::service::grpc::{collect, faults, marks};
 
 /// Metadata of a read that is answered from memory because the store is unreachable: the start of
 /// that time, as RFC 3339.
@@ -140,6 +140,28 @@ impl ApplicationService for Handlers {
     ) -> Result<Response<v1::ResolveHoldResponse>, Status> {
         let Applied { revision, removed, .. } = self.handle(request, convert::resolve_hold).await?;
         Ok(Response::new(v1::ResolveHoldResponse { revision, released_count: removed }))
+    }
+
+    async fn set_mark(
+        &self,
+        request: Request<v1::SetMarkRequest>,
+    ) -> Result<Response<v1::SetMarkResponse>, Status> {
+        marks::set(self, request).await
+    }
+
+    async fn remove_mark(
+        &self,
+        request: Request<v1::RemoveMarkRequest>,
+    ) -> Result<Response<v1::RemoveMarkResponse>, Status> {
+        let Applied { revision, .. } = self.handle(request, convert::remove_mark).await?;
+        Ok(Response::new(v1::RemoveMarkResponse { revision }))
+    }
+
+    async fn list_marks(
+        &self,
+        request: Request<v1::ListMarksRequest>,
+    ) -> Result<Response<v1::ListMarksResponse>, Status> {
+        Ok(self.as_of(marks::list(self, request).await?))
     }
 
     async fn watch_applications(
@@ -304,6 +326,7 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
         observer_suspect: false,
         causes: Vec::new(),
         causes_rest_count: 0,
+        marks: marks::of(state, None).map(|(_, mark)| mark).collect(),
         operations: operations(state, beaten_max),
         faults: convert::fill(faults, beaten_max).0,
         fault_count: head.fault_count as i32,

@@ -9,6 +9,7 @@ mod fleet_faults;
 pub mod handlers;
 mod health;
 mod leader;
+mod marks;
 mod namespaces;
 mod operation;
 mod read_path;

@@ -22,6 +22,7 @@ pub fn states(hub: &Hub, count_max: usize) -> ApplicationStates {
 fn state(entry: &Entry) -> ApplicationState {
     let summary = &entry.head.summary;
     let totals = &summary.totals;
+    let marks = entry.head.marks.as_ref();
     let silent = [totals.stale_units, totals.lost_units, totals.uncertain_units];
     ApplicationState {
         namespace: entry.app.namespace().to_string(),
@@ -29,5 +30,6 @@ fn state(entry: &Entry) -> ApplicationState {
         level: summary.level,
         since_seconds: summary.since.millis() as f64 / 1000.0,
         silent_units: silent.map(u64::from),
+        marked: [marks.is_some_and(|m| m.planned), marks.is_some_and(|m| m.acknowledged)],
     }
 }

@@ -179,6 +179,7 @@ fn as_stored(state: &AppState) -> Records {
         operations: state.operations().iter().map(|(id, o)| (id.clone(), o.clone())).collect(),
         payloads: state.operations().payloads().map(|(id, p)| (id.clone(), p.clone())).collect(),
         data: state.data().iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+        marks: state.marks().iter().map(|(id, mark)| (id.clone(), mark.clone())).collect(),
     }
 }
 

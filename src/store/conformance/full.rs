@@ -112,6 +112,7 @@ fn mk_unit_name() -> UnitName {
 fn mk_head() -> Head {
     Head {
         needs: None,
+        marks: None,
         revision: Revision(7),
         create_time: mk_time(1),
         update_time: mk_time(3),
@@ -303,6 +304,7 @@ fn records_of(transition: &Transition) -> Records {
             }
             Write::Payload(id, payload) => records.payloads.extend(payload.map(|p| (id, p))),
             Write::Data(key, value) => records.data.extend(value.map(|v| (key, v))),
+            Write::Mark(id, mark) => records.marks.extend(mark.map(|mark| (id, mark))),
         }
     }
     records

@@ -66,7 +66,7 @@ impl Chain {
         now: Timestamp,
         may_read: MayRead<'_>,
     ) -> Chain {
-        let has_needs = |entry: &crate::watch::entry::Entry| entry.head.needs.is_some();
+        let has_needs = |entry: &crate::watch::entry::Entry| !stated(&entry.head).is_empty();
         if !find(app).is_some_and(|entry| has_needs(&entry) && is_waiting(&entry.head)) {
             return Chain::default();
         }

@@ -733,7 +733,11 @@ type Contribution struct {
 	// Whether its unit had announced its stop when it reported this: it ends with the unit's incarnation.
 	WhileStopping bool `protobuf:"varint,15,opt,name=while_stopping,json=whileStopping,proto3" json:"while_stopping,omitempty"`
 	// Time at which it ends without a repeat; absent if it has no end.
-	EndTime       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	EndTime *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// The level as which it counts: MAINTENANCE if planned work covers something worse, otherwise `level`.
+	CountsAs Level `protobuf:"varint,17,opt,name=counts_as,json=countsAs,proto3,enum=bellwether.v1.Level" json:"counts_as,omitempty"`
+	// The mark that covers it, a planned one before an acknowledgement; empty: none.
+	MarkId        string `protobuf:"bytes,18,opt,name=mark_id,json=markId,proto3" json:"mark_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -880,6 +884,20 @@ func (x *Contribution) GetEndTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Contribution) GetCountsAs() Level {
+	if x != nil {
+		return x.CountsAs
+	}
+	return Level_LEVEL_UNSPECIFIED
+}
+
+func (x *Contribution) GetMarkId() string {
+	if x != nil {
+		return x.MarkId
+	}
+	return ""
+}
+
 // Response of ExplainApplication: the status and its reason.
 type ExplainApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -915,8 +933,10 @@ type ExplainApplicationResponse struct {
 	Causes []*Cause `protobuf:"bytes,13,rep,name=causes,proto3" json:"causes,omitempty"`
 	// Number of causes that are not listed.
 	CausesRestCount int32 `protobuf:"varint,14,opt,name=causes_rest_count,json=causesRestCount,proto3" json:"causes_rest_count,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The marks of the application, in force or not yet.
+	Marks         []*Mark `protobuf:"bytes,15,rep,name=marks,proto3" json:"marks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExplainApplicationResponse) Reset() {
@@ -1045,6 +1065,13 @@ func (x *ExplainApplicationResponse) GetCausesRestCount() int32 {
 		return x.CausesRestCount
 	}
 	return 0
+}
+
+func (x *ExplainApplicationResponse) GetMarks() []*Mark {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
 }
 
 // A line of the chain from an application to its first causes.
@@ -4040,6 +4067,410 @@ func (x *ResolveHoldResponse) GetReleasedCount() int32 {
 	return 0
 }
 
+// Request of SetMark.
+type SetMarkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the application. Empty means `default`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the application. Required.
+	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// The mark. Required.
+	Mark *Mark `protobuf:"bytes,3,opt,name=mark,proto3" json:"mark,omitempty"`
+	// Time from the start of the mark to its end, instead of `mark.end_time`: the clock of the caller does not matter
+	// then. 1 s to 30 days.
+	During *durationpb.Duration `protobuf:"bytes,4,opt,name=during,proto3" json:"during,omitempty"`
+	// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
+	// once; another request with the same key is refused with REQUEST_ID_REUSED.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetMarkRequest) Reset() {
+	*x = SetMarkRequest{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetMarkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetMarkRequest) ProtoMessage() {}
+
+func (x *SetMarkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetMarkRequest.ProtoReflect.Descriptor instead.
+func (*SetMarkRequest) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *SetMarkRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *SetMarkRequest) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *SetMarkRequest) GetMark() *Mark {
+	if x != nil {
+		return x.Mark
+	}
+	return nil
+}
+
+func (x *SetMarkRequest) GetDuring() *durationpb.Duration {
+	if x != nil {
+		return x.During
+	}
+	return nil
+}
+
+func (x *SetMarkRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// Response of SetMark.
+type SetMarkResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The mark as it is now; absent if it has ended since.
+	Mark *Mark `protobuf:"bytes,1,opt,name=mark,proto3" json:"mark,omitempty"`
+	// Revision of the application with the mark.
+	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Whether anything changed.
+	Changed bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	// Advice: what is acknowledged is not wrong.
+	Advice        []string `protobuf:"bytes,4,rep,name=advice,proto3" json:"advice,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetMarkResponse) Reset() {
+	*x = SetMarkResponse{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetMarkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetMarkResponse) ProtoMessage() {}
+
+func (x *SetMarkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetMarkResponse.ProtoReflect.Descriptor instead.
+func (*SetMarkResponse) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *SetMarkResponse) GetMark() *Mark {
+	if x != nil {
+		return x.Mark
+	}
+	return nil
+}
+
+func (x *SetMarkResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *SetMarkResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *SetMarkResponse) GetAdvice() []string {
+	if x != nil {
+		return x.Advice
+	}
+	return nil
+}
+
+// Request of RemoveMark.
+type RemoveMarkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the application. Empty means `default`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the application. Required.
+	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// Id of the mark. Required.
+	MarkId string `protobuf:"bytes,3,opt,name=mark_id,json=markId,proto3" json:"mark_id,omitempty"`
+	// Idempotency key, as in SetMark.
+	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMarkRequest) Reset() {
+	*x = RemoveMarkRequest{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMarkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMarkRequest) ProtoMessage() {}
+
+func (x *RemoveMarkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMarkRequest.ProtoReflect.Descriptor instead.
+func (*RemoveMarkRequest) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *RemoveMarkRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RemoveMarkRequest) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *RemoveMarkRequest) GetMarkId() string {
+	if x != nil {
+		return x.MarkId
+	}
+	return ""
+}
+
+func (x *RemoveMarkRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// Response of RemoveMark.
+type RemoveMarkResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Revision of the application without the mark.
+	Revision      uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMarkResponse) Reset() {
+	*x = RemoveMarkResponse{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMarkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMarkResponse) ProtoMessage() {}
+
+func (x *RemoveMarkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMarkResponse.ProtoReflect.Descriptor instead.
+func (*RemoveMarkResponse) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *RemoveMarkResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// Request of ListMarks.
+type ListMarksRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the applications. Empty means `default`, `-` means all.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Only the marks of this application; empty: of all applications of the namespace. Must be empty with namespace `-`.
+	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// Results per page: 1 to 1,000 (larger values mean 1,000); 0: 100. A page also ends at 1 MiB.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the last answer to the same request; empty: the first page.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMarksRequest) Reset() {
+	*x = ListMarksRequest{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMarksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMarksRequest) ProtoMessage() {}
+
+func (x *ListMarksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMarksRequest.ProtoReflect.Descriptor instead.
+func (*ListMarksRequest) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ListMarksRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListMarksRequest) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *ListMarksRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListMarksRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// A page of marks.
+type ListMarksResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Marks, by namespace, application and id.
+	Marks []*Mark `protobuf:"bytes,1,rep,name=marks,proto3" json:"marks,omitempty"`
+	// Token of the next page; empty at the end.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMarksResponse) Reset() {
+	*x = ListMarksResponse{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMarksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMarksResponse) ProtoMessage() {}
+
+func (x *ListMarksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMarksResponse.ProtoReflect.Descriptor instead.
+func (*ListMarksResponse) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ListMarksResponse) GetMarks() []*Mark {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
+func (x *ListMarksResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // Request of ListBlockers.
 type ListBlockersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4057,7 +4488,7 @@ type ListBlockersRequest struct {
 
 func (x *ListBlockersRequest) Reset() {
 	*x = ListBlockersRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4069,7 +4500,7 @@ func (x *ListBlockersRequest) String() string {
 func (*ListBlockersRequest) ProtoMessage() {}
 
 func (x *ListBlockersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4082,7 +4513,7 @@ func (x *ListBlockersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockersRequest.ProtoReflect.Descriptor instead.
 func (*ListBlockersRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{47}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListBlockersRequest) GetNamespace() string {
@@ -4142,7 +4573,7 @@ type Blocker struct {
 
 func (x *Blocker) Reset() {
 	*x = Blocker{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4154,7 +4585,7 @@ func (x *Blocker) String() string {
 func (*Blocker) ProtoMessage() {}
 
 func (x *Blocker) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4167,7 +4598,7 @@ func (x *Blocker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blocker.ProtoReflect.Descriptor instead.
 func (*Blocker) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{48}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Blocker) GetState() CauseState {
@@ -4262,7 +4693,7 @@ type ListBlockersResponse struct {
 
 func (x *ListBlockersResponse) Reset() {
 	*x = ListBlockersResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4274,7 +4705,7 @@ func (x *ListBlockersResponse) String() string {
 func (*ListBlockersResponse) ProtoMessage() {}
 
 func (x *ListBlockersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4287,7 +4718,7 @@ func (x *ListBlockersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockersResponse.ProtoReflect.Descriptor instead.
 func (*ListBlockersResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{49}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListBlockersResponse) GetBlockers() []*Blocker {
@@ -4315,7 +4746,7 @@ var File_bellwether_v1_application_service_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\n" +
-	"'bellwether/v1/application_service.proto\x12\rbellwether.v1\x1a\x19bellwether/v1/error.proto\x1a\x1dbellwether/v1/operation.proto\x1a\x1abellwether/v1/status.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"z\n" +
+	"'bellwether/v1/application_service.proto\x12\rbellwether.v1\x1a\x19bellwether/v1/error.proto\x1a\x18bellwether/v1/mark.proto\x1a\x1dbellwether/v1/operation.proto\x1a\x1abellwether/v1/status.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"z\n" +
 	"\x15GetApplicationRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12!\n" +
@@ -4353,7 +4784,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12!\n" +
-	"\fmin_revision\x18\x04 \x01(\x04R\vminRevision\"\xc1\x04\n" +
+	"\fmin_revision\x18\x04 \x01(\x04R\vminRevision\"\x8d\x05\n" +
 	"\fContribution\x12*\n" +
 	"\x03ref\x18\x01 \x01(\v2\x18.bellwether.v1.StatusRefR\x03ref\x12*\n" +
 	"\x05level\x18\x02 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x12\x18\n" +
@@ -4374,7 +4805,9 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x04held\x18\r \x01(\tR\x04held\x12#\n" +
 	"\rshort_message\x18\x0e \x01(\tR\fshortMessage\x12%\n" +
 	"\x0ewhile_stopping\x18\x0f \x01(\bR\rwhileStopping\x125\n" +
-	"\bend_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\x81\x05\n" +
+	"\bend_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x121\n" +
+	"\tcounts_as\x18\x11 \x01(\x0e2\x14.bellwether.v1.LevelR\bcountsAs\x12\x17\n" +
+	"\amark_id\x18\x12 \x01(\tR\x06markId\"\xac\x05\n" +
 	"\x1aExplainApplicationResponse\x12<\n" +
 	"\vapplication\x18\x01 \x01(\v2\x1a.bellwether.v1.ApplicationR\vapplication\x123\n" +
 	"\x06winner\x18\x02 \x01(\v2\x1b.bellwether.v1.ContributionR\x06winner\x12\x12\n" +
@@ -4393,7 +4826,8 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"operations\x12(\n" +
 	"\x10holds_rest_count\x18\f \x01(\x05R\x0eholdsRestCount\x12,\n" +
 	"\x06causes\x18\r \x03(\v2\x14.bellwether.v1.CauseR\x06causes\x12*\n" +
-	"\x11causes_rest_count\x18\x0e \x01(\x05R\x0fcausesRestCount\"\xae\x03\n" +
+	"\x11causes_rest_count\x18\x0e \x01(\x05R\x0fcausesRestCount\x12)\n" +
+	"\x05marks\x18\x0f \x03(\v2\x13.bellwether.v1.MarkR\x05marks\"\xae\x03\n" +
 	"\x05Cause\x12\x14\n" +
 	"\x05depth\x18\x01 \x01(\x05R\x05depth\x12'\n" +
 	"\x04need\x18\x02 \x01(\v2\x13.bellwether.v1.NeedR\x04need\x125\n" +
@@ -4631,7 +5065,36 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"request_id\x18\a \x01(\tR\trequestId\"X\n" +
 	"\x13ResolveHoldResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12%\n" +
-	"\x0ereleased_count\x18\x02 \x01(\x05R\rreleasedCount\"o\n" +
+	"\x0ereleased_count\x18\x02 \x01(\x05R\rreleasedCount\"\xcb\x01\n" +
+	"\x0eSetMarkRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x12'\n" +
+	"\x04mark\x18\x03 \x01(\v2\x13.bellwether.v1.MarkR\x04mark\x121\n" +
+	"\x06during\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06during\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\"\x88\x01\n" +
+	"\x0fSetMarkResponse\x12'\n" +
+	"\x04mark\x18\x01 \x01(\v2\x13.bellwether.v1.MarkR\x04mark\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x18\n" +
+	"\achanged\x18\x03 \x01(\bR\achanged\x12\x16\n" +
+	"\x06advice\x18\x04 \x03(\tR\x06advice\"\x8b\x01\n" +
+	"\x11RemoveMarkRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x17\n" +
+	"\amark_id\x18\x03 \x01(\tR\x06markId\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"0\n" +
+	"\x12RemoveMarkResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\"\x8e\x01\n" +
+	"\x10ListMarksRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"f\n" +
+	"\x11ListMarksResponse\x12)\n" +
+	"\x05marks\x18\x01 \x03(\v2\x13.bellwether.v1.MarkR\x05marks\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"o\n" +
 	"\x13ListBlockersRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -4673,7 +5136,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x0eHoldResolution\x12\x1f\n" +
 	"\x1bHOLD_RESOLUTION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15HOLD_RESOLUTION_RETRY\x10\x01\x12\x18\n" +
-	"\x14HOLD_RESOLUTION_SKIP\x10\x022\xba\x0f\n" +
+	"\x14HOLD_RESOLUTION_SKIP\x10\x022\xac\x11\n" +
 	"\x12ApplicationService\x12b\n" +
 	"\x0eGetApplication\x12$.bellwether.v1.GetApplicationRequest\x1a%.bellwether.v1.GetApplicationResponse\"\x03\x90\x02\x01\x12h\n" +
 	"\x10ListApplications\x12&.bellwether.v1.ListApplicationsRequest\x1a'.bellwether.v1.ListApplicationsResponse\"\x03\x90\x02\x01\x12b\n" +
@@ -4684,7 +5147,11 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\n" +
 	"ListFaults\x12 .bellwether.v1.ListFaultsRequest\x1a!.bellwether.v1.ListFaultsResponse\"\x03\x90\x02\x01\x12\\\n" +
 	"\fListBlockers\x12\".bellwether.v1.ListBlockersRequest\x1a#.bellwether.v1.ListBlockersResponse\"\x03\x90\x02\x01\x12T\n" +
-	"\vResolveHold\x12!.bellwether.v1.ResolveHoldRequest\x1a\".bellwether.v1.ResolveHoldResponse\x12m\n" +
+	"\vResolveHold\x12!.bellwether.v1.ResolveHoldRequest\x1a\".bellwether.v1.ResolveHoldResponse\x12H\n" +
+	"\aSetMark\x12\x1d.bellwether.v1.SetMarkRequest\x1a\x1e.bellwether.v1.SetMarkResponse\x12Q\n" +
+	"\n" +
+	"RemoveMark\x12 .bellwether.v1.RemoveMarkRequest\x1a!.bellwether.v1.RemoveMarkResponse\x12S\n" +
+	"\tListMarks\x12\x1f.bellwether.v1.ListMarksRequest\x1a .bellwether.v1.ListMarksResponse\"\x03\x90\x02\x01\x12m\n" +
 	"\x11WatchApplications\x12'.bellwether.v1.WatchApplicationsRequest\x1a(.bellwether.v1.WatchApplicationsResponse\"\x03\x90\x02\x010\x01\x12g\n" +
 	"\x10MultiplexWatches\x12&.bellwether.v1.MultiplexWatchesRequest\x1a'.bellwether.v1.MultiplexWatchesResponse(\x010\x01\x12i\n" +
 	"\x12CollectApplication\x12(.bellwether.v1.CollectApplicationRequest\x1a).bellwether.v1.CollectApplicationResponse\x12h\n" +
@@ -4711,7 +5178,7 @@ func file_bellwether_v1_application_service_proto_rawDescGZIP() []byte {
 }
 
 var file_bellwether_v1_application_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_bellwether_v1_application_service_proto_goTypes = []any{
 	(CauseState)(0),                            // 0: bellwether.v1.CauseState
 	(HoldResolution)(0),                        // 1: bellwether.v1.HoldResolution
@@ -4762,140 +5229,159 @@ var file_bellwether_v1_application_service_proto_goTypes = []any{
 	(*FaultTarget)(nil),                        // 46: bellwether.v1.FaultTarget
 	(*ResolveHoldRequest)(nil),                 // 47: bellwether.v1.ResolveHoldRequest
 	(*ResolveHoldResponse)(nil),                // 48: bellwether.v1.ResolveHoldResponse
-	(*ListBlockersRequest)(nil),                // 49: bellwether.v1.ListBlockersRequest
-	(*Blocker)(nil),                            // 50: bellwether.v1.Blocker
-	(*ListBlockersResponse)(nil),               // 51: bellwether.v1.ListBlockersResponse
-	(*Application)(nil),                        // 52: bellwether.v1.Application
-	(Level)(0),                                 // 53: bellwether.v1.Level
-	(*LevelCount)(nil),                         // 54: bellwether.v1.LevelCount
-	(*StatusRef)(nil),                          // 55: bellwether.v1.StatusRef
-	(*timestamppb.Timestamp)(nil),              // 56: google.protobuf.Timestamp
-	(Freshness)(0),                             // 57: bellwether.v1.Freshness
-	(*Fault)(nil),                              // 58: bellwether.v1.Fault
-	(*Hold)(nil),                               // 59: bellwether.v1.Hold
-	(*Operation)(nil),                          // 60: bellwether.v1.Operation
-	(*Need)(nil),                               // 61: bellwether.v1.Need
-	(*StatusRecord)(nil),                       // 62: bellwether.v1.StatusRecord
-	(*Unit)(nil),                               // 63: bellwether.v1.Unit
-	(*durationpb.Duration)(nil),                // 64: google.protobuf.Duration
-	(*status.Status)(nil),                      // 65: google.rpc.Status
-	(*StatusEvent)(nil),                        // 66: bellwether.v1.StatusEvent
-	(*ApplicationConfig)(nil),                  // 67: bellwether.v1.ApplicationConfig
-	(*fieldmaskpb.FieldMask)(nil),              // 68: google.protobuf.FieldMask
-	(ApplicationStatusMode)(0),                 // 69: bellwether.v1.ApplicationStatusMode
-	(*StatusReport)(nil),                       // 70: bellwether.v1.StatusReport
-	(ErrorClass)(0),                            // 71: bellwether.v1.ErrorClass
+	(*SetMarkRequest)(nil),                     // 49: bellwether.v1.SetMarkRequest
+	(*SetMarkResponse)(nil),                    // 50: bellwether.v1.SetMarkResponse
+	(*RemoveMarkRequest)(nil),                  // 51: bellwether.v1.RemoveMarkRequest
+	(*RemoveMarkResponse)(nil),                 // 52: bellwether.v1.RemoveMarkResponse
+	(*ListMarksRequest)(nil),                   // 53: bellwether.v1.ListMarksRequest
+	(*ListMarksResponse)(nil),                  // 54: bellwether.v1.ListMarksResponse
+	(*ListBlockersRequest)(nil),                // 55: bellwether.v1.ListBlockersRequest
+	(*Blocker)(nil),                            // 56: bellwether.v1.Blocker
+	(*ListBlockersResponse)(nil),               // 57: bellwether.v1.ListBlockersResponse
+	(*Application)(nil),                        // 58: bellwether.v1.Application
+	(Level)(0),                                 // 59: bellwether.v1.Level
+	(*LevelCount)(nil),                         // 60: bellwether.v1.LevelCount
+	(*StatusRef)(nil),                          // 61: bellwether.v1.StatusRef
+	(*timestamppb.Timestamp)(nil),              // 62: google.protobuf.Timestamp
+	(Freshness)(0),                             // 63: bellwether.v1.Freshness
+	(*Fault)(nil),                              // 64: bellwether.v1.Fault
+	(*Hold)(nil),                               // 65: bellwether.v1.Hold
+	(*Operation)(nil),                          // 66: bellwether.v1.Operation
+	(*Mark)(nil),                               // 67: bellwether.v1.Mark
+	(*Need)(nil),                               // 68: bellwether.v1.Need
+	(*StatusRecord)(nil),                       // 69: bellwether.v1.StatusRecord
+	(*Unit)(nil),                               // 70: bellwether.v1.Unit
+	(*durationpb.Duration)(nil),                // 71: google.protobuf.Duration
+	(*status.Status)(nil),                      // 72: google.rpc.Status
+	(*StatusEvent)(nil),                        // 73: bellwether.v1.StatusEvent
+	(*ApplicationConfig)(nil),                  // 74: bellwether.v1.ApplicationConfig
+	(*fieldmaskpb.FieldMask)(nil),              // 75: google.protobuf.FieldMask
+	(ApplicationStatusMode)(0),                 // 76: bellwether.v1.ApplicationStatusMode
+	(*StatusReport)(nil),                       // 77: bellwether.v1.StatusReport
+	(ErrorClass)(0),                            // 78: bellwether.v1.ErrorClass
 }
 var file_bellwether_v1_application_service_proto_depIdxs = []int32{
-	52, // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
-	53, // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	52, // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
-	54, // 3: bellwether.v1.Namespace.applications_by_level:type_name -> bellwether.v1.LevelCount
-	52, // 4: bellwether.v1.Namespace.worst:type_name -> bellwether.v1.Application
+	58, // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
+	59, // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	58, // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
+	60, // 3: bellwether.v1.Namespace.applications_by_level:type_name -> bellwether.v1.LevelCount
+	58, // 4: bellwether.v1.Namespace.worst:type_name -> bellwether.v1.Application
 	7,  // 5: bellwether.v1.ListNamespacesResponse.namespaces:type_name -> bellwether.v1.Namespace
-	55, // 6: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
-	53, // 7: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
-	56, // 8: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
-	57, // 9: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
-	56, // 10: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
-	52, // 11: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
-	10, // 12: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
-	10, // 13: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
-	58, // 14: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
-	59, // 15: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
-	60, // 16: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
-	12, // 17: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
-	61, // 18: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
-	55, // 19: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
-	0,  // 20: bellwether.v1.Cause.state:type_name -> bellwether.v1.CauseState
-	53, // 21: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
-	56, // 22: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
-	62, // 23: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
-	63, // 24: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
-	53, // 25: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
-	53, // 26: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	64, // 27: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
-	52, // 28: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
-	23, // 29: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
-	24, // 30: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
-	25, // 31: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
-	26, // 32: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
-	63, // 33: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
-	20, // 34: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
-	21, // 35: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
-	17, // 36: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
-	18, // 37: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
-	65, // 38: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
-	64, // 39: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	64, // 40: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
-	63, // 41: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
-	64, // 42: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
-	62, // 43: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
-	28, // 44: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
-	56, // 45: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
-	66, // 46: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
-	67, // 47: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
-	68, // 48: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
-	67, // 49: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
-	53, // 50: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
-	69, // 51: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
-	64, // 52: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
-	56, // 53: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
-	70, // 54: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
-	58, // 55: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
-	46, // 56: bellwether.v1.ListFaultsResponse.targets:type_name -> bellwether.v1.FaultTarget
-	71, // 57: bellwether.v1.FaultTarget.classes:type_name -> bellwether.v1.ErrorClass
-	56, // 58: bellwether.v1.FaultTarget.first_time:type_name -> google.protobuf.Timestamp
-	56, // 59: bellwether.v1.FaultTarget.last_time:type_name -> google.protobuf.Timestamp
-	1,  // 60: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
-	0,  // 61: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
-	61, // 62: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
-	53, // 63: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
-	56, // 64: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
-	50, // 65: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
-	2,  // 66: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
-	4,  // 67: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
-	6,  // 68: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
-	9,  // 69: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
-	13, // 70: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
-	15, // 71: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
-	44, // 72: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
-	49, // 73: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
-	47, // 74: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
-	17, // 75: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
-	19, // 76: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
-	27, // 77: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
-	30, // 78: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
-	32, // 79: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
-	34, // 80: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
-	36, // 81: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
-	38, // 82: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
-	40, // 83: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
-	42, // 84: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
-	3,  // 85: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
-	5,  // 86: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
-	8,  // 87: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
-	11, // 88: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
-	14, // 89: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
-	16, // 90: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
-	45, // 91: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
-	51, // 92: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
-	48, // 93: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
-	18, // 94: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
-	22, // 95: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
-	29, // 96: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
-	31, // 97: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
-	33, // 98: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
-	35, // 99: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
-	37, // 100: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
-	39, // 101: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
-	41, // 102: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
-	43, // 103: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
-	85, // [85:104] is the sub-list for method output_type
-	66, // [66:85] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	61, // 6: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
+	59, // 7: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
+	62, // 8: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
+	63, // 9: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
+	62, // 10: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
+	59, // 11: bellwether.v1.Contribution.counts_as:type_name -> bellwether.v1.Level
+	58, // 12: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
+	10, // 13: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
+	10, // 14: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
+	64, // 15: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
+	65, // 16: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
+	66, // 17: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
+	12, // 18: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
+	67, // 19: bellwether.v1.ExplainApplicationResponse.marks:type_name -> bellwether.v1.Mark
+	68, // 20: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
+	61, // 21: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
+	0,  // 22: bellwether.v1.Cause.state:type_name -> bellwether.v1.CauseState
+	59, // 23: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
+	62, // 24: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
+	69, // 25: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
+	70, // 26: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
+	59, // 27: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
+	59, // 28: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	71, // 29: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
+	58, // 30: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
+	23, // 31: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
+	24, // 32: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
+	25, // 33: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
+	26, // 34: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
+	70, // 35: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
+	20, // 36: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
+	21, // 37: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
+	17, // 38: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
+	18, // 39: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
+	72, // 40: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
+	71, // 41: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	71, // 42: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
+	70, // 43: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
+	71, // 44: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
+	69, // 45: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
+	28, // 46: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
+	62, // 47: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
+	73, // 48: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
+	74, // 49: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
+	75, // 50: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
+	74, // 51: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
+	59, // 52: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
+	76, // 53: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
+	71, // 54: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
+	62, // 55: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
+	77, // 56: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
+	64, // 57: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
+	46, // 58: bellwether.v1.ListFaultsResponse.targets:type_name -> bellwether.v1.FaultTarget
+	78, // 59: bellwether.v1.FaultTarget.classes:type_name -> bellwether.v1.ErrorClass
+	62, // 60: bellwether.v1.FaultTarget.first_time:type_name -> google.protobuf.Timestamp
+	62, // 61: bellwether.v1.FaultTarget.last_time:type_name -> google.protobuf.Timestamp
+	1,  // 62: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
+	67, // 63: bellwether.v1.SetMarkRequest.mark:type_name -> bellwether.v1.Mark
+	71, // 64: bellwether.v1.SetMarkRequest.during:type_name -> google.protobuf.Duration
+	67, // 65: bellwether.v1.SetMarkResponse.mark:type_name -> bellwether.v1.Mark
+	67, // 66: bellwether.v1.ListMarksResponse.marks:type_name -> bellwether.v1.Mark
+	0,  // 67: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
+	68, // 68: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
+	59, // 69: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
+	62, // 70: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
+	56, // 71: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
+	2,  // 72: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
+	4,  // 73: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
+	6,  // 74: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
+	9,  // 75: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
+	13, // 76: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
+	15, // 77: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
+	44, // 78: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
+	55, // 79: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
+	47, // 80: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
+	49, // 81: bellwether.v1.ApplicationService.SetMark:input_type -> bellwether.v1.SetMarkRequest
+	51, // 82: bellwether.v1.ApplicationService.RemoveMark:input_type -> bellwether.v1.RemoveMarkRequest
+	53, // 83: bellwether.v1.ApplicationService.ListMarks:input_type -> bellwether.v1.ListMarksRequest
+	17, // 84: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
+	19, // 85: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
+	27, // 86: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
+	30, // 87: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
+	32, // 88: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
+	34, // 89: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
+	36, // 90: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
+	38, // 91: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
+	40, // 92: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
+	42, // 93: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
+	3,  // 94: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
+	5,  // 95: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
+	8,  // 96: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
+	11, // 97: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
+	14, // 98: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
+	16, // 99: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
+	45, // 100: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
+	57, // 101: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
+	48, // 102: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
+	50, // 103: bellwether.v1.ApplicationService.SetMark:output_type -> bellwether.v1.SetMarkResponse
+	52, // 104: bellwether.v1.ApplicationService.RemoveMark:output_type -> bellwether.v1.RemoveMarkResponse
+	54, // 105: bellwether.v1.ApplicationService.ListMarks:output_type -> bellwether.v1.ListMarksResponse
+	18, // 106: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
+	22, // 107: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
+	29, // 108: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
+	31, // 109: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
+	33, // 110: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
+	35, // 111: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
+	37, // 112: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
+	39, // 113: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
+	41, // 114: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
+	43, // 115: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
+	94, // [94:116] is the sub-list for method output_type
+	72, // [72:94] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_application_service_proto_init() }
@@ -4904,6 +5390,7 @@ func file_bellwether_v1_application_service_proto_init() {
 		return
 	}
 	file_bellwether_v1_error_proto_init()
+	file_bellwether_v1_mark_proto_init()
 	file_bellwether_v1_operation_proto_init()
 	file_bellwether_v1_status_proto_init()
 	file_bellwether_v1_application_service_proto_msgTypes[16].OneofWrappers = []any{
@@ -4929,7 +5416,7 @@ func file_bellwether_v1_application_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_application_service_proto_rawDesc), len(file_bellwether_v1_application_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   50,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,9 @@ const (
 	ApplicationService_ListFaults_FullMethodName                 = "/bellwether.v1.ApplicationService/ListFaults"
 	ApplicationService_ListBlockers_FullMethodName               = "/bellwether.v1.ApplicationService/ListBlockers"
 	ApplicationService_ResolveHold_FullMethodName                = "/bellwether.v1.ApplicationService/ResolveHold"
+	ApplicationService_SetMark_FullMethodName                    = "/bellwether.v1.ApplicationService/SetMark"
+	ApplicationService_RemoveMark_FullMethodName                 = "/bellwether.v1.ApplicationService/RemoveMark"
+	ApplicationService_ListMarks_FullMethodName                  = "/bellwether.v1.ApplicationService/ListMarks"
 	ApplicationService_WatchApplications_FullMethodName          = "/bellwether.v1.ApplicationService/WatchApplications"
 	ApplicationService_MultiplexWatches_FullMethodName           = "/bellwether.v1.ApplicationService/MultiplexWatches"
 	ApplicationService_CollectApplication_FullMethodName         = "/bellwether.v1.ApplicationService/CollectApplication"
@@ -78,6 +81,16 @@ type ApplicationServiceClient interface {
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	ResolveHold(ctx context.Context, in *ResolveHoldRequest, opts ...grpc.CallOption) (*ResolveHoldResponse, error)
+	// Sets a mark: what an operator knows about a problem (acknowledged), or does on purpose (planned). A mark that is known
+	// by its id changes its reason, its author, its end and, before it begins, its start; with the same content nothing
+	// changes. 64 marks an application, 100,000 a server: LIMIT_EXCEEDED (RESOURCE_EXHAUSTED). Further errors: MISSING_FIELD,
+	// INVALID_VALUE (a time outside its limit; a known id with another kind or cover), APPLICATION_NOT_FOUND,
+	// UNIT_NOT_FOUND.
+	SetMark(ctx context.Context, in *SetMarkRequest, opts ...grpc.CallOption) (*SetMarkResponse, error)
+	// Removes a mark before its end. MARK_NOT_FOUND (NOT_FOUND) if there is none, or if it has ended.
+	RemoveMark(ctx context.Context, in *RemoveMarkRequest, opts ...grpc.CallOption) (*RemoveMarkResponse, error)
+	// Lists marks, in force or not yet, by application and id.
+	ListMarks(ctx context.Context, in *ListMarksRequest, opts ...grpc.CallOption) (*ListMarksResponse, error)
 	// Follows applications: a snapshot as upserts, `snapshot_complete`, then changes, with a bookmark at least every 5 s.
 	// A slow reader gets the newest state of each application, not a queue of changes. Further errors:
 	// RESUME_TOKEN_EXPIRED (OUT_OF_RANGE), and TOO_MANY_STREAMS (RESOURCE_EXHAUSTED). The latter also limits different
@@ -205,6 +218,36 @@ func (c *applicationServiceClient) ResolveHold(ctx context.Context, in *ResolveH
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResolveHoldResponse)
 	err := c.cc.Invoke(ctx, ApplicationService_ResolveHold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *applicationServiceClient) SetMark(ctx context.Context, in *SetMarkRequest, opts ...grpc.CallOption) (*SetMarkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetMarkResponse)
+	err := c.cc.Invoke(ctx, ApplicationService_SetMark_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *applicationServiceClient) RemoveMark(ctx context.Context, in *RemoveMarkRequest, opts ...grpc.CallOption) (*RemoveMarkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveMarkResponse)
+	err := c.cc.Invoke(ctx, ApplicationService_RemoveMark_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *applicationServiceClient) ListMarks(ctx context.Context, in *ListMarksRequest, opts ...grpc.CallOption) (*ListMarksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListMarksResponse)
+	err := c.cc.Invoke(ctx, ApplicationService_ListMarks_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -361,6 +404,16 @@ type ApplicationServiceServer interface {
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	ResolveHold(context.Context, *ResolveHoldRequest) (*ResolveHoldResponse, error)
+	// Sets a mark: what an operator knows about a problem (acknowledged), or does on purpose (planned). A mark that is known
+	// by its id changes its reason, its author, its end and, before it begins, its start; with the same content nothing
+	// changes. 64 marks an application, 100,000 a server: LIMIT_EXCEEDED (RESOURCE_EXHAUSTED). Further errors: MISSING_FIELD,
+	// INVALID_VALUE (a time outside its limit; a known id with another kind or cover), APPLICATION_NOT_FOUND,
+	// UNIT_NOT_FOUND.
+	SetMark(context.Context, *SetMarkRequest) (*SetMarkResponse, error)
+	// Removes a mark before its end. MARK_NOT_FOUND (NOT_FOUND) if there is none, or if it has ended.
+	RemoveMark(context.Context, *RemoveMarkRequest) (*RemoveMarkResponse, error)
+	// Lists marks, in force or not yet, by application and id.
+	ListMarks(context.Context, *ListMarksRequest) (*ListMarksResponse, error)
 	// Follows applications: a snapshot as upserts, `snapshot_complete`, then changes, with a bookmark at least every 5 s.
 	// A slow reader gets the newest state of each application, not a queue of changes. Further errors:
 	// RESUME_TOKEN_EXPIRED (OUT_OF_RANGE), and TOO_MANY_STREAMS (RESOURCE_EXHAUSTED). The latter also limits different
@@ -430,6 +483,15 @@ func (UnimplementedApplicationServiceServer) ListBlockers(context.Context, *List
 }
 func (UnimplementedApplicationServiceServer) ResolveHold(context.Context, *ResolveHoldRequest) (*ResolveHoldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveHold not implemented")
+}
+func (UnimplementedApplicationServiceServer) SetMark(context.Context, *SetMarkRequest) (*SetMarkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetMark not implemented")
+}
+func (UnimplementedApplicationServiceServer) RemoveMark(context.Context, *RemoveMarkRequest) (*RemoveMarkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveMark not implemented")
+}
+func (UnimplementedApplicationServiceServer) ListMarks(context.Context, *ListMarksRequest) (*ListMarksResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListMarks not implemented")
 }
 func (UnimplementedApplicationServiceServer) WatchApplications(*WatchApplicationsRequest, grpc.ServerStreamingServer[WatchApplicationsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchApplications not implemented")
@@ -644,6 +706,60 @@ func _ApplicationService_ResolveHold_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ApplicationService_SetMark_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetMarkRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApplicationServiceServer).SetMark(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApplicationService_SetMark_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApplicationServiceServer).SetMark(ctx, req.(*SetMarkRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ApplicationService_RemoveMark_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveMarkRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApplicationServiceServer).RemoveMark(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApplicationService_RemoveMark_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApplicationServiceServer).RemoveMark(ctx, req.(*RemoveMarkRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ApplicationService_ListMarks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListMarksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApplicationServiceServer).ListMarks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApplicationService_ListMarks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApplicationServiceServer).ListMarks(ctx, req.(*ListMarksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ApplicationService_WatchApplications_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchApplicationsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -848,6 +964,18 @@ var ApplicationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResolveHold",
 			Handler:    _ApplicationService_ResolveHold_Handler,
+		},
+		{
+			MethodName: "SetMark",
+			Handler:    _ApplicationService_SetMark_Handler,
+		},
+		{
+			MethodName: "RemoveMark",
+			Handler:    _ApplicationService_RemoveMark_Handler,
+		},
+		{
+			MethodName: "ListMarks",
+			Handler:    _ApplicationService_ListMarks_Handler,
 		},
 		{
 			MethodName: "CollectApplication",

@@ -407,6 +407,9 @@ const (
 	EventKind_EVENT_KIND_HOLD EventKind = 7
 	// An operation changed its state: `status.key` has its id, `changes` has `state` and `holder`.
 	EventKind_EVENT_KIND_OPERATION EventKind = 8
+	// A mark was set, began or ended: `status` has what it covers, `reason` its kind, `message` its reason; `changes` has
+	// `mark` (`waits`, `in force`, then `expired`, `worse`, `well` or `removed`) and `mark_id`.
+	EventKind_EVENT_KIND_MARK EventKind = 9
 )
 
 // Enum value maps for EventKind.
@@ -421,6 +424,7 @@ var (
 		6: "EVENT_KIND_ERROR",
 		7: "EVENT_KIND_HOLD",
 		8: "EVENT_KIND_OPERATION",
+		9: "EVENT_KIND_MARK",
 	}
 	EventKind_value = map[string]int32{
 		"EVENT_KIND_UNSPECIFIED":   0,
@@ -432,6 +436,7 @@ var (
 		"EVENT_KIND_ERROR":         6,
 		"EVENT_KIND_HOLD":          7,
 		"EVENT_KIND_OPERATION":     8,
+		"EVENT_KIND_MARK":          9,
 	}
 )
 
@@ -1313,9 +1318,15 @@ type AggregatedStatus struct {
 	// Number of open errors, whether or not they contribute; ListFaults has them.
 	FaultCount int32 `protobuf:"varint,16,opt,name=fault_count,json=faultCount,proto3" json:"fault_count,omitempty"`
 	// Short message of the winner, at most 40 characters. Empty if the winner gave none.
-	ShortMessage  string `protobuf:"bytes,17,opt,name=short_message,json=shortMessage,proto3" json:"short_message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ShortMessage string `protobuf:"bytes,17,opt,name=short_message,json=shortMessage,proto3" json:"short_message,omitempty"`
+	// Whether planned work covers the winner, which is worse than active: it counts as maintenance at worst.
+	Planned bool `protobuf:"varint,18,opt,name=planned,proto3" json:"planned,omitempty"`
+	// Whether the winner is worse than active, and an operator acknowledged it.
+	Acknowledged bool `protobuf:"varint,19,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	// Level that the application would have without marks. The same as `level` unless planned work covers something.
+	LevelWithoutMarks Level `protobuf:"varint,20,opt,name=level_without_marks,json=levelWithoutMarks,proto3,enum=bellwether.v1.Level" json:"level_without_marks,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *AggregatedStatus) Reset() {
@@ -1465,6 +1476,27 @@ func (x *AggregatedStatus) GetShortMessage() string {
 		return x.ShortMessage
 	}
 	return ""
+}
+
+func (x *AggregatedStatus) GetPlanned() bool {
+	if x != nil {
+		return x.Planned
+	}
+	return false
+}
+
+func (x *AggregatedStatus) GetAcknowledged() bool {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return false
+}
+
+func (x *AggregatedStatus) GetLevelWithoutMarks() Level {
+	if x != nil {
+		return x.LevelWithoutMarks
+	}
+	return Level_LEVEL_UNSPECIFIED
 }
 
 // Number of units at a level.
@@ -2886,7 +2918,7 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\tcomponent\x18\x02 \x01(\tR\tcomponent\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12-\n" +
 	"\x04kind\x18\x04 \x01(\x0e2\x19.bellwether.v1.StatusKindR\x04kind\x12\x16\n" +
-	"\x06target\x18\x05 \x01(\tR\x06target\"\xdc\x04\n" +
+	"\x06target\x18\x05 \x01(\tR\x06target\"\xe0\x05\n" +
 	"\x10AggregatedStatus\x12*\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
@@ -2911,7 +2943,10 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\bflapping\x18\x0f \x01(\bR\bflapping\x12\x1f\n" +
 	"\vfault_count\x18\x10 \x01(\x05R\n" +
 	"faultCount\x12#\n" +
-	"\rshort_message\x18\x11 \x01(\tR\fshortMessage\"N\n" +
+	"\rshort_message\x18\x11 \x01(\tR\fshortMessage\x12\x18\n" +
+	"\aplanned\x18\x12 \x01(\bR\aplanned\x12\"\n" +
+	"\facknowledged\x18\x13 \x01(\bR\facknowledged\x12D\n" +
+	"\x13level_without_marks\x18\x14 \x01(\x0e2\x14.bellwether.v1.LevelR\x11levelWithoutMarks\"N\n" +
 	"\n" +
 	"LevelCount\x12*\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x12\x14\n" +
@@ -3063,7 +3098,7 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\x15ApplicationStatusMode\x12'\n" +
 	"#APPLICATION_STATUS_MODE_UNSPECIFIED\x10\x00\x12&\n" +
 	"\"APPLICATION_STATUS_MODE_CONTRIBUTE\x10\x01\x12$\n" +
-	" APPLICATION_STATUS_MODE_OVERRIDE\x10\x02*\xe9\x01\n" +
+	" APPLICATION_STATUS_MODE_OVERRIDE\x10\x02*\xfe\x01\n" +
 	"\tEventKind\x12\x1a\n" +
 	"\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11EVENT_KIND_STATUS\x10\x01\x12\x1a\n" +
@@ -3073,7 +3108,8 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\x18EVENT_KIND_CONFIGURATION\x10\x05\x12\x14\n" +
 	"\x10EVENT_KIND_ERROR\x10\x06\x12\x13\n" +
 	"\x0fEVENT_KIND_HOLD\x10\a\x12\x18\n" +
-	"\x14EVENT_KIND_OPERATION\x10\b*\x89\x01\n" +
+	"\x14EVENT_KIND_OPERATION\x10\b\x12\x13\n" +
+	"\x0fEVENT_KIND_MARK\x10\t*\x89\x01\n" +
 	"\n" +
 	"EventActor\x12\x1b\n" +
 	"\x17EVENT_ACTOR_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -3161,50 +3197,51 @@ var file_bellwether_v1_status_proto_depIdxs = []int32{
 	0,  // 24: bellwether.v1.AggregatedStatus.level:type_name -> bellwether.v1.Level
 	32, // 25: bellwether.v1.AggregatedStatus.since_time:type_name -> google.protobuf.Timestamp
 	14, // 26: bellwether.v1.AggregatedStatus.winner:type_name -> bellwether.v1.StatusRef
-	0,  // 27: bellwether.v1.LevelCount.level:type_name -> bellwether.v1.Level
-	0,  // 28: bellwether.v1.Policy.order:type_name -> bellwether.v1.Level
-	33, // 29: bellwether.v1.Ttls.default_ttl:type_name -> google.protobuf.Duration
-	33, // 30: bellwether.v1.Ttls.lost_after:type_name -> google.protobuf.Duration
-	33, // 31: bellwether.v1.Ttls.replaced_after:type_name -> google.protobuf.Duration
-	33, // 32: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
-	17, // 33: bellwether.v1.ApplicationConfig.policy:type_name -> bellwether.v1.Policy
-	3,  // 34: bellwether.v1.ApplicationConfig.lost_units:type_name -> bellwether.v1.LostUnits
-	18, // 35: bellwether.v1.ApplicationConfig.ttls:type_name -> bellwether.v1.Ttls
-	0,  // 36: bellwether.v1.ApplicationConfig.serving_levels:type_name -> bellwether.v1.Level
-	19, // 37: bellwether.v1.ApplicationConfig.external_leader:type_name -> bellwether.v1.ExternalLeader
-	33, // 38: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
-	25, // 39: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
-	20, // 40: bellwether.v1.ApplicationConfig.latches:type_name -> bellwether.v1.Latch
-	21, // 41: bellwether.v1.ApplicationConfig.damping:type_name -> bellwether.v1.Damping
-	33, // 42: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
-	23, // 43: bellwether.v1.ApplicationConfig.quorum:type_name -> bellwether.v1.Quorum
-	15, // 44: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
-	16, // 45: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
-	32, // 46: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
-	32, // 47: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
-	22, // 48: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
-	11, // 49: bellwether.v1.Application.needs:type_name -> bellwether.v1.StatedNeed
-	24, // 50: bellwether.v1.Application.quorum:type_name -> bellwether.v1.QuorumTurnout
-	32, // 51: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
-	2,  // 52: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
-	0,  // 53: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
-	32, // 54: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
-	27, // 55: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
-	32, // 56: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
-	32, // 57: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
-	32, // 58: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
-	14, // 59: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
-	0,  // 60: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
-	0,  // 61: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
-	2,  // 62: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
-	6,  // 63: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
-	30, // 64: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
-	7,  // 65: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
-	66, // [66:66] is the sub-list for method output_type
-	66, // [66:66] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	0,  // 27: bellwether.v1.AggregatedStatus.level_without_marks:type_name -> bellwether.v1.Level
+	0,  // 28: bellwether.v1.LevelCount.level:type_name -> bellwether.v1.Level
+	0,  // 29: bellwether.v1.Policy.order:type_name -> bellwether.v1.Level
+	33, // 30: bellwether.v1.Ttls.default_ttl:type_name -> google.protobuf.Duration
+	33, // 31: bellwether.v1.Ttls.lost_after:type_name -> google.protobuf.Duration
+	33, // 32: bellwether.v1.Ttls.replaced_after:type_name -> google.protobuf.Duration
+	33, // 33: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
+	17, // 34: bellwether.v1.ApplicationConfig.policy:type_name -> bellwether.v1.Policy
+	3,  // 35: bellwether.v1.ApplicationConfig.lost_units:type_name -> bellwether.v1.LostUnits
+	18, // 36: bellwether.v1.ApplicationConfig.ttls:type_name -> bellwether.v1.Ttls
+	0,  // 37: bellwether.v1.ApplicationConfig.serving_levels:type_name -> bellwether.v1.Level
+	19, // 38: bellwether.v1.ApplicationConfig.external_leader:type_name -> bellwether.v1.ExternalLeader
+	33, // 39: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
+	25, // 40: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
+	20, // 41: bellwether.v1.ApplicationConfig.latches:type_name -> bellwether.v1.Latch
+	21, // 42: bellwether.v1.ApplicationConfig.damping:type_name -> bellwether.v1.Damping
+	33, // 43: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
+	23, // 44: bellwether.v1.ApplicationConfig.quorum:type_name -> bellwether.v1.Quorum
+	15, // 45: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
+	16, // 46: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
+	32, // 47: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
+	32, // 48: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
+	22, // 49: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
+	11, // 50: bellwether.v1.Application.needs:type_name -> bellwether.v1.StatedNeed
+	24, // 51: bellwether.v1.Application.quorum:type_name -> bellwether.v1.QuorumTurnout
+	32, // 52: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
+	2,  // 53: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
+	0,  // 54: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
+	32, // 55: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
+	27, // 56: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
+	32, // 57: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
+	32, // 58: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
+	32, // 59: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
+	14, // 60: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
+	0,  // 61: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
+	0,  // 62: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
+	2,  // 63: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
+	6,  // 64: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
+	30, // 65: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
+	7,  // 66: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
+	67, // [67:67] is the sub-list for method output_type
+	67, // [67:67] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_status_proto_init() }

@@ -275,6 +275,73 @@ class Methods:
         answer: messages.ResolveHoldResponse = self._call("resolve_hold", request, timeout)
         return answer
 
+    def set_mark(
+        self,
+        *,
+        application: str,
+        mark: Optional[messages.MarkInput],
+        namespace: str = "",
+        during: Optional[float] = None,
+        request_id: str = "",
+        timeout: Optional[float] = None,
+    ) -> messages.SetMarkResponse:
+        """Sets a mark: what an operator knows about a problem (acknowledged), or does on purpose
+        (planned). A mark that is known by its id changes its reason, its author, its end and,
+        before it begins, its start; with the same content nothing changes. 64 marks an
+        application, 100,000 a server: LIMIT_EXCEEDED (RESOURCE_EXHAUSTED). Further errors:
+        MISSING_FIELD, INVALID_VALUE (a time outside its limit; a known id with another kind or
+        cover), APPLICATION_NOT_FOUND, UNIT_NOT_FOUND.
+        """
+        request = {
+            "application": application,
+            "mark": mark,
+            "namespace": namespace,
+            "during": during,
+            "request_id": request_id,
+        }
+        answer: messages.SetMarkResponse = self._call("set_mark", request, timeout)
+        return answer
+
+    def remove_mark(
+        self,
+        *,
+        application: str,
+        mark_id: str,
+        namespace: str = "",
+        request_id: str = "",
+        timeout: Optional[float] = None,
+    ) -> messages.RemoveMarkResponse:
+        """Removes a mark before its end. MARK_NOT_FOUND (NOT_FOUND) if there is none, or if it has
+        ended.
+        """
+        request = {
+            "application": application,
+            "mark_id": mark_id,
+            "namespace": namespace,
+            "request_id": request_id,
+        }
+        answer: messages.RemoveMarkResponse = self._call("remove_mark", request, timeout)
+        return answer
+
+    def list_marks(
+        self,
+        *,
+        namespace: str = "",
+        application: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+        timeout: Optional[float] = None,
+    ) -> messages.ListMarksResponse:
+        """Lists marks, in force or not yet, by application and id."""
+        request = {
+            "namespace": namespace,
+            "application": application,
+            "page_size": page_size,
+            "page_token": page_token,
+        }
+        answer: messages.ListMarksResponse = self._call("list_marks", request, timeout)
+        return answer
+
     def collect_application(
         self,
         *,

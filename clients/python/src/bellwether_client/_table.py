@@ -70,6 +70,24 @@ METHODS = {
         "ResolveHoldResponse",
         False,
     ),
+    "set_mark": (
+        "/bellwether.v1.ApplicationService/SetMark",
+        "SetMarkRequest",
+        "SetMarkResponse",
+        False,
+    ),
+    "remove_mark": (
+        "/bellwether.v1.ApplicationService/RemoveMark",
+        "RemoveMarkRequest",
+        "RemoveMarkResponse",
+        False,
+    ),
+    "list_marks": (
+        "/bellwether.v1.ApplicationService/ListMarks",
+        "ListMarksRequest",
+        "ListMarksResponse",
+        True,
+    ),
     "collect_application": (
         "/bellwether.v1.ApplicationService/CollectApplication",
         "CollectApplicationRequest",
@@ -322,13 +340,14 @@ MESSAGES = {
     "Contribution": (
         "ref:m=StatusRef level:e=LEVEL_UNSPECIFIED message:s reason:s action:s priority:i "
         "precedence:i since_time:t freshness:e=FRESHNESS_UNSPECIFIED leader:b beaten_by:s "
-        "check:s held:s short_message:s while_stopping:b end_time:t"
+        "check:s held:s short_message:s while_stopping:b end_time:t "
+        "counts_as:e=LEVEL_UNSPECIFIED mark_id:s"
     ),
     "ExplainApplicationResponse": (
         "application:m=Application winner:m=Contribution rule:s beaten:*m=Contribution "
         "beaten_count:i silent_count:i observer_suspect:b faults:*m=Fault fault_count:i "
         "holds:*m=Hold operations:*m=Operation holds_rest_count:i causes:*m=Cause "
-        "causes_rest_count:i"
+        "causes_rest_count:i marks:*m=Mark"
     ),
     "Cause": (
         "depth:i need:m=Need stated_by:m=StatusRef state:e=CAUSE_STATE_UNSPECIFIED "
@@ -440,6 +459,24 @@ MESSAGES = {
     "ResolveHoldResponse": (
         "revision:l released_count:i"
     ),
+    "SetMarkRequest": (
+        "namespace:s application:s mark:m=Mark during:d request_id:s"
+    ),
+    "SetMarkResponse": (
+        "mark:m=Mark revision:l changed:b advice:*s"
+    ),
+    "RemoveMarkRequest": (
+        "namespace:s application:s mark_id:s request_id:s"
+    ),
+    "RemoveMarkResponse": (
+        "revision:l"
+    ),
+    "ListMarksRequest": (
+        "namespace:s application:s page_size:i page_token:s"
+    ),
+    "ListMarksResponse": (
+        "marks:*m=Mark next_page_token:s"
+    ),
     "ListBlockersRequest": (
         "namespace:s page_size:i page_token:s"
     ),
@@ -499,6 +536,11 @@ MESSAGES = {
     ),
     "TransferLeadershipResponse": (
         "lease:m=Lease revision:l"
+    ),
+    "Mark": (
+        "mark_id:s kind:e=MARK_KIND_UNSPECIFIED unit:s component:?s key:?s start_time:t "
+        "end_time:t reason:s author:s acknowledged_level:e=LEVEL_UNSPECIFIED ends_when_well:b "
+        "create_time:t in_force:b namespace:s application:s"
     ),
     "OperationEvent": (
         "time:t from_state:e=OPERATION_STATE_UNSPECIFIED state:e=OPERATION_STATE_UNSPECIFIED "
@@ -656,7 +698,8 @@ MESSAGES = {
     "AggregatedStatus": (
         "level:e=LEVEL_UNSPECIFIED message:s reason:s action:s since_time:t winner:m=StatusRef "
         "rule:s action_count:i more_count:i stale_units:i lost_units:i leader_set:b "
-        "uncertain_units:i flapping_count:i flapping:b fault_count:i short_message:s"
+        "uncertain_units:i flapping_count:i flapping:b fault_count:i short_message:s planned:b "
+        "acknowledged:b level_without_marks:e=LEVEL_UNSPECIFIED"
     ),
     "LevelCount": (
         "level:e=LEVEL_UNSPECIFIED count:i"

@@ -64,6 +64,11 @@ VerdictAction = Literal[
     "VERDICT_ACTION_RECOVER",
     "VERDICT_ACTION_HALT",
 ]
+MarkKind = Literal[
+    "MARK_KIND_UNSPECIFIED",
+    "MARK_KIND_ACKNOWLEDGED",
+    "MARK_KIND_PLANNED",
+]
 OperationState = Literal[
     "OPERATION_STATE_UNSPECIFIED",
     "OPERATION_STATE_READY",
@@ -155,6 +160,7 @@ EventKind = Literal[
     "EVENT_KIND_ERROR",
     "EVENT_KIND_HOLD",
     "EVENT_KIND_OPERATION",
+    "EVENT_KIND_MARK",
 ]
 EventActor = Literal[
     "EVENT_ACTOR_UNSPECIFIED",
@@ -194,6 +200,26 @@ ErrorReportInput = TypedDict(
     },
     total=False,
 )
+
+
+class MarkInput(TypedDict, total=False):
+    """The message `Mark`, as it is sent: every field may be left out."""
+
+    mark_id: str
+    kind: MarkKind
+    unit: str
+    component: Optional[str]
+    key: Optional[str]
+    start_time: Optional[datetime]
+    end_time: Optional[datetime]
+    reason: str
+    author: str
+    acknowledged_level: Level
+    ends_when_well: bool
+    create_time: Optional[datetime]
+    in_force: bool
+    namespace: str
+    application: str
 
 
 class StatusReportInput(TypedDict, total=False):
@@ -381,6 +407,8 @@ class Contribution(TypedDict):
     short_message: str
     while_stopping: bool
     end_time: Optional[datetime]
+    counts_as: Level
+    mark_id: str
 
 
 class ExplainApplicationResponse(TypedDict):
@@ -400,6 +428,7 @@ class ExplainApplicationResponse(TypedDict):
     holds_rest_count: int
     causes: List[Cause]
     causes_rest_count: int
+    marks: List[Mark]
 
 
 class Cause(TypedDict):
@@ -571,6 +600,28 @@ class ResolveHoldResponse(TypedDict):
     released_count: int
 
 
+class SetMarkResponse(TypedDict):
+    """The message `SetMarkResponse`."""
+
+    mark: Optional[Mark]
+    revision: int
+    changed: bool
+    advice: List[str]
+
+
+class RemoveMarkResponse(TypedDict):
+    """The message `RemoveMarkResponse`."""
+
+    revision: int
+
+
+class ListMarksResponse(TypedDict):
+    """The message `ListMarksResponse`."""
+
+    marks: List[Mark]
+    next_page_token: str
+
+
 class Blocker(TypedDict):
     """The message `Blocker`."""
 
@@ -710,6 +761,26 @@ class TransferLeadershipResponse(TypedDict):
 
     lease: Optional[Lease]
     revision: int
+
+
+class Mark(TypedDict):
+    """The message `Mark`."""
+
+    mark_id: str
+    kind: MarkKind
+    unit: str
+    component: Optional[str]
+    key: Optional[str]
+    start_time: Optional[datetime]
+    end_time: Optional[datetime]
+    reason: str
+    author: str
+    acknowledged_level: Level
+    ends_when_well: bool
+    create_time: Optional[datetime]
+    in_force: bool
+    namespace: str
+    application: str
 
 
 class OperationEvent(TypedDict):
@@ -999,6 +1070,9 @@ class AggregatedStatus(TypedDict):
     flapping: bool
     fault_count: int
     short_message: str
+    planned: bool
+    acknowledged: bool
+    level_without_marks: Level
 
 
 class LevelCount(TypedDict):

@@ -257,6 +257,15 @@ pub struct AggregatedStatus {
     /// Short message of the winner, at most 40 characters. Empty if the winner gave none.
     #[prost(string, tag = "17")]
     pub short_message: ::prost::alloc::string::String,
+    /// Whether planned work covers the winner, which is worse than active: it counts as maintenance at worst.
+    #[prost(bool, tag = "18")]
+    pub planned: bool,
+    /// Whether the winner is worse than active, and an operator acknowledged it.
+    #[prost(bool, tag = "19")]
+    pub acknowledged: bool,
+    /// Level that the application would have without marks. The same as `level` unless planned work covers something.
+    #[prost(enumeration = "Level", tag = "20")]
+    pub level_without_marks: i32,
 }
 /// Number of units at a level.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -852,6 +861,9 @@ pub enum EventKind {
     Hold = 7,
     /// An operation changed its state: `status.key` has its id, `changes` has `state` and `holder`.
     Operation = 8,
+    /// A mark was set, began or ended: `status` has what it covers, `reason` its kind, `message` its reason; `changes` has
+    /// `mark` (`waits`, `in force`, then `expired`, `worse`, `well` or `removed`) and `mark_id`.
+    Mark = 9,
 }
 impl EventKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -869,6 +881,7 @@ impl EventKind {
             Self::Error => "EVENT_KIND_ERROR",
             Self::Hold => "EVENT_KIND_HOLD",
             Self::Operation => "EVENT_KIND_OPERATION",
+            Self::Mark => "EVENT_KIND_MARK",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -883,6 +896,7 @@ impl EventKind {
             "EVENT_KIND_ERROR" => Some(Self::Error),
             "EVENT_KIND_HOLD" => Some(Self::Hold),
             "EVENT_KIND_OPERATION" => Some(Self::Operation),
+            "EVENT_KIND_MARK" => Some(Self::Mark),
             _ => None,
         }
     }
@@ -1283,6 +1297,92 @@ impl VerdictAction {
             "VERDICT_ACTION_BLOCK" => Some(Self::Block),
             "VERDICT_ACTION_RECOVER" => Some(Self::Recover),
             "VERDICT_ACTION_HALT" => Some(Self::Halt),
+            _ => None,
+        }
+    }
+}
+/// A statement of an operator about an application or a part of it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Mark {
+    /// Id within the application, chosen by the caller; empty: chosen by the server. At most 128 bytes.
+    #[prost(string, tag = "1")]
+    pub mark_id: ::prost::alloc::string::String,
+    /// Kind. Required.
+    #[prost(enumeration = "MarkKind", tag = "2")]
+    pub kind: i32,
+    /// The unit that it covers; empty: the application with all its units.
+    #[prost(string, tag = "3")]
+    pub unit: ::prost::alloc::string::String,
+    /// The component of the unit that it covers; absent: the unit as a whole; empty: what the unit reports without a
+    /// component.
+    #[prost(string, optional, tag = "4")]
+    pub component: ::core::option::Option<::prost::alloc::string::String>,
+    /// The key of the component that it covers; absent: the component as a whole.
+    #[prost(string, optional, tag = "5")]
+    pub key: ::core::option::Option<::prost::alloc::string::String>,
+    /// Start, by the store's clock. PLANNED: at most 90 days ahead; ACKNOWLEDGED: now. Absent, or in the past: now.
+    #[prost(message, optional, tag = "6")]
+    pub start_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// End, by the store's clock: later than now and than the start, and at most 30 days after both. Required, unless the
+    /// request has `during`.
+    #[prost(message, optional, tag = "7")]
+    pub end_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Why. Required. At most 4,096 bytes.
+    #[prost(string, tag = "8")]
+    pub reason: ::prost::alloc::string::String,
+    /// Who set it: the principal of the caller. Of a server without identities: as the caller says, at most 253 bytes.
+    #[prost(string, tag = "9")]
+    pub author: ::prost::alloc::string::String,
+    /// ACKNOWLEDGED: the worst level that it covered when it was set, at least active. Set by the server. The mark ends as
+    /// soon as it covers something worse under the policy of the application.
+    #[prost(enumeration = "Level", tag = "10")]
+    pub acknowledged_level: i32,
+    /// Whether it also ends once everything that it covers has been active, terminated or absent for ten minutes.
+    /// ACKNOWLEDGED: always.
+    #[prost(bool, tag = "11")]
+    pub ends_when_well: bool,
+    /// When it was set. Set by the server.
+    #[prost(message, optional, tag = "12")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Whether it is in force: its start has come. Set by the server.
+    #[prost(bool, tag = "13")]
+    pub in_force: bool,
+    /// Namespace of its application. Set by the server.
+    #[prost(string, tag = "14")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name of its application. Set by the server.
+    #[prost(string, tag = "15")]
+    pub application: ::prost::alloc::string::String,
+}
+/// Kind of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MarkKind {
+    /// Not known to this client; in a request: not given.
+    Unspecified = 0,
+    /// The problem is known to an operator. No level changes.
+    Acknowledged = 1,
+    /// The problem is on purpose. What is covered counts as maintenance at worst, and is never active for that.
+    Planned = 2,
+}
+impl MarkKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MARK_KIND_UNSPECIFIED",
+            Self::Acknowledged => "MARK_KIND_ACKNOWLEDGED",
+            Self::Planned => "MARK_KIND_PLANNED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MARK_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "MARK_KIND_ACKNOWLEDGED" => Some(Self::Acknowledged),
+            "MARK_KIND_PLANNED" => Some(Self::Planned),
             _ => None,
         }
     }
@@ -1699,6 +1799,12 @@ pub struct Contribution {
     /// Time at which it ends without a repeat; absent if it has no end.
     #[prost(message, optional, tag = "16")]
     pub end_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// The level as which it counts: MAINTENANCE if planned work covers something worse, otherwise `level`.
+    #[prost(enumeration = "Level", tag = "17")]
+    pub counts_as: i32,
+    /// The mark that covers it, a planned one before an acknowledgement; empty: none.
+    #[prost(string, tag = "18")]
+    pub mark_id: ::prost::alloc::string::String,
 }
 /// Response of ExplainApplication: the status and its reason.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1749,6 +1855,9 @@ pub struct ExplainApplicationResponse {
     /// Number of causes that are not listed.
     #[prost(int32, tag = "14")]
     pub causes_rest_count: i32,
+    /// The marks of the application, in force or not yet.
+    #[prost(message, repeated, tag = "15")]
+    pub marks: ::prost::alloc::vec::Vec<Mark>,
 }
 /// A line of the chain from an application to its first causes.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2460,6 +2569,92 @@ pub struct ResolveHoldResponse {
     #[prost(int32, tag = "2")]
     pub released_count: i32,
 }
+/// Request of SetMark.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetMarkRequest {
+    /// Namespace of the application. Empty means `default`.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name of the application. Required.
+    #[prost(string, tag = "2")]
+    pub application: ::prost::alloc::string::String,
+    /// The mark. Required.
+    #[prost(message, optional, tag = "3")]
+    pub mark: ::core::option::Option<Mark>,
+    /// Time from the start of the mark to its end, instead of `mark.end_time`: the clock of the caller does not matter
+    /// then. 1 s to 30 days.
+    #[prost(message, optional, tag = "4")]
+    pub during: ::core::option::Option<::prost_types::Duration>,
+    /// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
+    /// once; another request with the same key is refused with REQUEST_ID_REUSED.
+    #[prost(string, tag = "5")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// Response of SetMark.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetMarkResponse {
+    /// The mark as it is now; absent if it has ended since.
+    #[prost(message, optional, tag = "1")]
+    pub mark: ::core::option::Option<Mark>,
+    /// Revision of the application with the mark.
+    #[prost(uint64, tag = "2")]
+    pub revision: u64,
+    /// Whether anything changed.
+    #[prost(bool, tag = "3")]
+    pub changed: bool,
+    /// Advice: what is acknowledged is not wrong.
+    #[prost(string, repeated, tag = "4")]
+    pub advice: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Request of RemoveMark.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveMarkRequest {
+    /// Namespace of the application. Empty means `default`.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name of the application. Required.
+    #[prost(string, tag = "2")]
+    pub application: ::prost::alloc::string::String,
+    /// Id of the mark. Required.
+    #[prost(string, tag = "3")]
+    pub mark_id: ::prost::alloc::string::String,
+    /// Idempotency key, as in SetMark.
+    #[prost(string, tag = "4")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// Response of RemoveMark.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveMarkResponse {
+    /// Revision of the application without the mark.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+}
+/// Request of ListMarks.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListMarksRequest {
+    /// Namespace of the applications. Empty means `default`, `-` means all.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Only the marks of this application; empty: of all applications of the namespace. Must be empty with namespace `-`.
+    #[prost(string, tag = "2")]
+    pub application: ::prost::alloc::string::String,
+    /// Results per page: 1 to 1,000 (larger values mean 1,000); 0: 100. A page also ends at 1 MiB.
+    #[prost(int32, tag = "3")]
+    pub page_size: i32,
+    /// `next_page_token` of the last answer to the same request; empty: the first page.
+    #[prost(string, tag = "4")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// A page of marks.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListMarksResponse {
+    /// Marks, by namespace, application and id.
+    #[prost(message, repeated, tag = "1")]
+    pub marks: ::prost::alloc::vec::Vec<Mark>,
+    /// Token of the next page; empty at the end.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
 /// Request of ListBlockers.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListBlockersRequest {
@@ -2969,6 +3164,89 @@ pub mod application_service_client {
             req.extensions_mut()
                 .insert(
                     GrpcMethod::new("bellwether.v1.ApplicationService", "ResolveHold"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Sets a mark: what an operator knows about a problem (acknowledged), or does on purpose (planned). A mark that is known
+        /// by its id changes its reason, its author, its end and, before it begins, its start; with the same content nothing
+        /// changes. 64 marks an application, 100,000 a server: LIMIT_EXCEEDED (RESOURCE_EXHAUSTED). Further errors: MISSING_FIELD,
+        /// INVALID_VALUE (a time outside its limit; a known id with another kind or cover), APPLICATION_NOT_FOUND,
+        /// UNIT_NOT_FOUND.
+        pub async fn set_mark(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetMarkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetMarkResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/bellwether.v1.ApplicationService/SetMark",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("bellwether.v1.ApplicationService", "SetMark"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a mark before its end. MARK_NOT_FOUND (NOT_FOUND) if there is none, or if it has ended.
+        pub async fn remove_mark(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemoveMarkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemoveMarkResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/bellwether.v1.ApplicationService/RemoveMark",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("bellwether.v1.ApplicationService", "RemoveMark"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists marks, in force or not yet, by application and id.
+        pub async fn list_marks(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListMarksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListMarksResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/bellwether.v1.ApplicationService/ListMarks",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("bellwether.v1.ApplicationService", "ListMarks"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -6363,6 +6641,21 @@ impl super::Unary for ResolveHoldRequest {
     const PATH: &'static str = "/bellwether.v1.ApplicationService/ResolveHold";
     const ANSWER: &'static str = "ResolveHoldResponse";
 }
+impl super::Unary for SetMarkRequest {
+    type Answer = SetMarkResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/SetMark";
+    const ANSWER: &'static str = "SetMarkResponse";
+}
+impl super::Unary for RemoveMarkRequest {
+    type Answer = RemoveMarkResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/RemoveMark";
+    const ANSWER: &'static str = "RemoveMarkResponse";
+}
+impl super::Unary for ListMarksRequest {
+    type Answer = ListMarksResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ListMarks";
+    const ANSWER: &'static str = "ListMarksResponse";
+}
 impl super::Unary for CollectApplicationRequest {
     type Answer = CollectApplicationResponse;
     const PATH: &'static str = "/bellwether.v1.ApplicationService/CollectApplication";
@@ -6668,6 +6961,24 @@ impl super::OfUnit for ResolveHoldRequest {
     fn of_unit(namespace: &str, application: &str, unit: &str) -> ResolveHoldRequest {
         let rest = super::OfApplication::of_application(namespace, application);
         ResolveHoldRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for SetMarkRequest {
+    fn of_application(namespace: &str, application: &str) -> SetMarkRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        SetMarkRequest { namespace, application, ..SetMarkRequest::default() }
+    }
+}
+impl super::OfApplication for RemoveMarkRequest {
+    fn of_application(namespace: &str, application: &str) -> RemoveMarkRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        RemoveMarkRequest { namespace, application, ..RemoveMarkRequest::default() }
+    }
+}
+impl super::OfApplication for ListMarksRequest {
+    fn of_application(namespace: &str, application: &str) -> ListMarksRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        ListMarksRequest { namespace, application, ..ListMarksRequest::default() }
     }
 }
 impl super::OfApplication for GetAppDataRequest {

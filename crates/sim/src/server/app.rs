@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bellwether::domain::app::Head;
 use bellwether::domain::bytes::Bytes;
 use bellwether::domain::fault::{Fault, FaultKey};
+use bellwether::domain::mark::{Mark, MarkId};
 use bellwether::domain::name::{OperationId, UnitName};
 use bellwether::domain::operation::Operation;
 use bellwether::domain::replay::Records;
@@ -36,6 +37,8 @@ pub struct App {
     pub operations: BTreeMap<OperationId, Arc<Operation>>,
     /// The leader's data.
     pub data: BTreeMap<Arc<str>, Bytes>,
+    /// What operators marked.
+    pub marked: BTreeMap<MarkId, Arc<Mark>>,
     faults: BTreeMap<Arc<FaultKey>, Arc<Fault>>,
     requests: BTreeMap<Arc<str>, Box<Remembered>>,
     payloads: BTreeMap<OperationId, Bytes>,
@@ -54,6 +57,7 @@ impl Default for App {
             statuses: BTreeMap::new(),
             operations: BTreeMap::new(),
             data: BTreeMap::new(),
+            marked: BTreeMap::new(),
             faults: BTreeMap::new(),
             requests: BTreeMap::new(),
             payloads: BTreeMap::new(),
@@ -79,6 +83,7 @@ impl App {
             operations: self.operations.clone().into_iter().collect(),
             payloads: self.payloads.clone().into_iter().collect(),
             data: self.data.clone().into_iter().collect(),
+            marks: self.marked.clone().into_iter().collect(),
         }
     }
 
@@ -105,6 +110,7 @@ impl App {
         self.operations.clear();
         self.payloads.clear();
         self.data.clear();
+        self.marked.clear();
         before
     }
 
@@ -124,6 +130,7 @@ impl App {
                 Write::Payload(k.clone(), put(&mut self.payloads, k, v.as_ref()))
             }
             Write::Data(k, v) => Write::Data(k.clone(), put(&mut self.data, k, v.as_ref())),
+            Write::Mark(k, v) => Write::Mark(k.clone(), put(&mut self.marked, k, v.as_ref())),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::cli::level;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::table::{Cell, Table};
 use crate::cli::render::text::{counted, middle, with_notes};
-use crate::cli::render::{Screen, time};
+use crate::cli::render::{Screen, mark, time};
 use crate::domain::severity::Severity;
 use crate::proto::v1::{
     Application, Contribution, Freshness, Level, Operation, QuorumTurnout, StatusKind,
@@ -160,7 +160,7 @@ pub fn application_message(application: &Application, width: Option<usize>) -> S
         (unit, "") => format!("{unit}{mark}"),
         (unit, message) => format!("{unit}{mark}: {message}"),
     };
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = mark::note(&status).into_iter().collect();
     if 0 < status.more_count {
         notes.push(format!("+{} more", status.more_count));
     }

@@ -20,6 +20,8 @@ use crate::domain::fault::{Fault, InternalDetail, NewError};
 use crate::domain::history::StatusEvent;
 use crate::domain::leadership::{Claim, Lease};
 use crate::domain::level::Level;
+use crate::domain::mark::head::MarkSummary;
+use crate::domain::mark::{Cover, Mark, MarkKind, NewMark, Until};
 use crate::domain::name::{AppName, OperationId, PartName, UnitName};
 use crate::domain::need::{Need, Needs};
 use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
@@ -70,6 +72,9 @@ fn structs() -> Vec<Struct> {
         of::<Finding>(Some(("NewError", "finding"))),
         of::<Remembered>(None),
         of::<Outcome>(Some(("Remembered", "outcome"))),
+        of::<MarkSummary>(Some(("Head", "marks"))),
+        of::<Mark>(None),
+        of::<Cover>(Some(("Mark", "cover"))),
         of::<Operation>(None),
         of::<Failure>(Some(("Operation", "last_error"))),
         of::<StatusEvent>(None),
@@ -200,6 +205,7 @@ impl Found {
                     ("", Some(b'f')) => "Fault",
                     ("", Some(b'r')) => "Remembered",
                     ("", Some(b'o')) => "Operation",
+                    ("", Some(b'm')) => "Mark",
                     ("", _) => continue,
                     (name, _) => name,
                 };
@@ -264,6 +270,20 @@ fn mk_needs() -> Needs {
     let app = AppName::new("infra", "db").unwrap();
     let app = Need::application(app, vec![Level::Active, Level::Waiting]);
     Needs::from_iter([app, Need::Outside("quota cpu".into())])
+}
+
+fn mk_mark() -> NewMark {
+    let unit = UnitName::new("web/0").unwrap();
+    NewMark {
+        id: "ticket".into(),
+        kind: MarkKind::Planned,
+        cover: Cover { unit, component: Some(PartName::default()), key: None },
+        start: None,
+        until: Until::After(Duration::from_secs(3600)),
+        reason: "new disks".into(),
+        author: "alice".into(),
+        ends_when_well: true,
+    }
 }
 
 fn mk_error(code: &str) -> NewError {
@@ -377,6 +397,7 @@ fn mk_commands() -> Vec<Command> {
         Command::Operate(OperationCommand { id: of_unit.clone(), by: unit(), action: own }),
         Command::Operate(OperationCommand { id: of_unit, by: unit(), action: mk_failed() }),
         // What follows is marked in its last field.
+        Command::SetMark(Box::new(mk_mark())),
         Command::AnnounceStop(mk_reporter("web/0")),
         report("stopping"),
         mk_report_error("UNAVAILABLE", "https://db:5432/"),

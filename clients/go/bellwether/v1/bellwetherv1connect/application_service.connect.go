@@ -60,6 +60,15 @@ const (
 	// ApplicationServiceResolveHoldProcedure is the fully-qualified name of the ApplicationService's
 	// ResolveHold RPC.
 	ApplicationServiceResolveHoldProcedure = "/bellwether.v1.ApplicationService/ResolveHold"
+	// ApplicationServiceSetMarkProcedure is the fully-qualified name of the ApplicationService's
+	// SetMark RPC.
+	ApplicationServiceSetMarkProcedure = "/bellwether.v1.ApplicationService/SetMark"
+	// ApplicationServiceRemoveMarkProcedure is the fully-qualified name of the ApplicationService's
+	// RemoveMark RPC.
+	ApplicationServiceRemoveMarkProcedure = "/bellwether.v1.ApplicationService/RemoveMark"
+	// ApplicationServiceListMarksProcedure is the fully-qualified name of the ApplicationService's
+	// ListMarks RPC.
+	ApplicationServiceListMarksProcedure = "/bellwether.v1.ApplicationService/ListMarks"
 	// ApplicationServiceWatchApplicationsProcedure is the fully-qualified name of the
 	// ApplicationService's WatchApplications RPC.
 	ApplicationServiceWatchApplicationsProcedure = "/bellwether.v1.ApplicationService/WatchApplications"
@@ -119,6 +128,16 @@ type ApplicationServiceClient interface {
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	ResolveHold(context.Context, *connect.Request[v1.ResolveHoldRequest]) (*connect.Response[v1.ResolveHoldResponse], error)
+	// Sets a mark: what an operator knows about a problem (acknowledged), or does on purpose (planned). A mark that is known
+	// by its id changes its reason, its author, its end and, before it begins, its start; with the same content nothing
+	// changes. 64 marks an application, 100,000 a server: LIMIT_EXCEEDED (RESOURCE_EXHAUSTED). Further errors: MISSING_FIELD,
+	// INVALID_VALUE (a time outside its limit; a known id with another kind or cover), APPLICATION_NOT_FOUND,
+	// UNIT_NOT_FOUND.
+	SetMark(context.Context, *connect.Request[v1.SetMarkRequest]) (*connect.Response[v1.SetMarkResponse], error)
+	// Removes a mark before its end. MARK_NOT_FOUND (NOT_FOUND) if there is none, or if it has ended.
+	RemoveMark(context.Context, *connect.Request[v1.RemoveMarkRequest]) (*connect.Response[v1.RemoveMarkResponse], error)
+	// Lists marks, in force or not yet, by application and id.
+	ListMarks(context.Context, *connect.Request[v1.ListMarksRequest]) (*connect.Response[v1.ListMarksResponse], error)
 	// Follows applications: a snapshot as upserts, `snapshot_complete`, then changes, with a bookmark at least every 5 s.
 	// A slow reader gets the newest state of each application, not a queue of changes. Further errors:
 	// RESUME_TOKEN_EXPIRED (OUT_OF_RANGE), and TOO_MANY_STREAMS (RESOURCE_EXHAUSTED). The latter also limits different
@@ -227,6 +246,25 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithSchema(applicationServiceMethods.ByName("ResolveHold")),
 			connect.WithClientOptions(opts...),
 		),
+		setMark: connect.NewClient[v1.SetMarkRequest, v1.SetMarkResponse](
+			httpClient,
+			baseURL+ApplicationServiceSetMarkProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("SetMark")),
+			connect.WithClientOptions(opts...),
+		),
+		removeMark: connect.NewClient[v1.RemoveMarkRequest, v1.RemoveMarkResponse](
+			httpClient,
+			baseURL+ApplicationServiceRemoveMarkProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("RemoveMark")),
+			connect.WithClientOptions(opts...),
+		),
+		listMarks: connect.NewClient[v1.ListMarksRequest, v1.ListMarksResponse](
+			httpClient,
+			baseURL+ApplicationServiceListMarksProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("ListMarks")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		watchApplications: connect.NewClient[v1.WatchApplicationsRequest, v1.WatchApplicationsResponse](
 			httpClient,
 			baseURL+ApplicationServiceWatchApplicationsProcedure,
@@ -303,6 +341,9 @@ type applicationServiceClient struct {
 	listFaults                 *connect.Client[v1.ListFaultsRequest, v1.ListFaultsResponse]
 	listBlockers               *connect.Client[v1.ListBlockersRequest, v1.ListBlockersResponse]
 	resolveHold                *connect.Client[v1.ResolveHoldRequest, v1.ResolveHoldResponse]
+	setMark                    *connect.Client[v1.SetMarkRequest, v1.SetMarkResponse]
+	removeMark                 *connect.Client[v1.RemoveMarkRequest, v1.RemoveMarkResponse]
+	listMarks                  *connect.Client[v1.ListMarksRequest, v1.ListMarksResponse]
 	watchApplications          *connect.Client[v1.WatchApplicationsRequest, v1.WatchApplicationsResponse]
 	multiplexWatches           *connect.Client[v1.MultiplexWatchesRequest, v1.MultiplexWatchesResponse]
 	collectApplication         *connect.Client[v1.CollectApplicationRequest, v1.CollectApplicationResponse]
@@ -358,6 +399,21 @@ func (c *applicationServiceClient) ListBlockers(ctx context.Context, req *connec
 // ResolveHold calls bellwether.v1.ApplicationService.ResolveHold.
 func (c *applicationServiceClient) ResolveHold(ctx context.Context, req *connect.Request[v1.ResolveHoldRequest]) (*connect.Response[v1.ResolveHoldResponse], error) {
 	return c.resolveHold.CallUnary(ctx, req)
+}
+
+// SetMark calls bellwether.v1.ApplicationService.SetMark.
+func (c *applicationServiceClient) SetMark(ctx context.Context, req *connect.Request[v1.SetMarkRequest]) (*connect.Response[v1.SetMarkResponse], error) {
+	return c.setMark.CallUnary(ctx, req)
+}
+
+// RemoveMark calls bellwether.v1.ApplicationService.RemoveMark.
+func (c *applicationServiceClient) RemoveMark(ctx context.Context, req *connect.Request[v1.RemoveMarkRequest]) (*connect.Response[v1.RemoveMarkResponse], error) {
+	return c.removeMark.CallUnary(ctx, req)
+}
+
+// ListMarks calls bellwether.v1.ApplicationService.ListMarks.
+func (c *applicationServiceClient) ListMarks(ctx context.Context, req *connect.Request[v1.ListMarksRequest]) (*connect.Response[v1.ListMarksResponse], error) {
+	return c.listMarks.CallUnary(ctx, req)
 }
 
 // WatchApplications calls bellwether.v1.ApplicationService.WatchApplications.
@@ -437,6 +493,16 @@ type ApplicationServiceHandler interface {
 	// Releases a held component, or lets a component retry immediately instead of at its next retry time. For operators.
 	// Further errors: UNIT_NOT_FOUND (NOT_FOUND).
 	ResolveHold(context.Context, *connect.Request[v1.ResolveHoldRequest]) (*connect.Response[v1.ResolveHoldResponse], error)
+	// Sets a mark: what an operator knows about a problem (acknowledged), or does on purpose (planned). A mark that is known
+	// by its id changes its reason, its author, its end and, before it begins, its start; with the same content nothing
+	// changes. 64 marks an application, 100,000 a server: LIMIT_EXCEEDED (RESOURCE_EXHAUSTED). Further errors: MISSING_FIELD,
+	// INVALID_VALUE (a time outside its limit; a known id with another kind or cover), APPLICATION_NOT_FOUND,
+	// UNIT_NOT_FOUND.
+	SetMark(context.Context, *connect.Request[v1.SetMarkRequest]) (*connect.Response[v1.SetMarkResponse], error)
+	// Removes a mark before its end. MARK_NOT_FOUND (NOT_FOUND) if there is none, or if it has ended.
+	RemoveMark(context.Context, *connect.Request[v1.RemoveMarkRequest]) (*connect.Response[v1.RemoveMarkResponse], error)
+	// Lists marks, in force or not yet, by application and id.
+	ListMarks(context.Context, *connect.Request[v1.ListMarksRequest]) (*connect.Response[v1.ListMarksResponse], error)
 	// Follows applications: a snapshot as upserts, `snapshot_complete`, then changes, with a bookmark at least every 5 s.
 	// A slow reader gets the newest state of each application, not a queue of changes. Further errors:
 	// RESUME_TOKEN_EXPIRED (OUT_OF_RANGE), and TOO_MANY_STREAMS (RESOURCE_EXHAUSTED). The latter also limits different
@@ -541,6 +607,25 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 		connect.WithSchema(applicationServiceMethods.ByName("ResolveHold")),
 		connect.WithHandlerOptions(opts...),
 	)
+	applicationServiceSetMarkHandler := connect.NewUnaryHandler(
+		ApplicationServiceSetMarkProcedure,
+		svc.SetMark,
+		connect.WithSchema(applicationServiceMethods.ByName("SetMark")),
+		connect.WithHandlerOptions(opts...),
+	)
+	applicationServiceRemoveMarkHandler := connect.NewUnaryHandler(
+		ApplicationServiceRemoveMarkProcedure,
+		svc.RemoveMark,
+		connect.WithSchema(applicationServiceMethods.ByName("RemoveMark")),
+		connect.WithHandlerOptions(opts...),
+	)
+	applicationServiceListMarksHandler := connect.NewUnaryHandler(
+		ApplicationServiceListMarksProcedure,
+		svc.ListMarks,
+		connect.WithSchema(applicationServiceMethods.ByName("ListMarks")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	applicationServiceWatchApplicationsHandler := connect.NewServerStreamHandler(
 		ApplicationServiceWatchApplicationsProcedure,
 		svc.WatchApplications,
@@ -623,6 +708,12 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 			applicationServiceListBlockersHandler.ServeHTTP(w, r)
 		case ApplicationServiceResolveHoldProcedure:
 			applicationServiceResolveHoldHandler.ServeHTTP(w, r)
+		case ApplicationServiceSetMarkProcedure:
+			applicationServiceSetMarkHandler.ServeHTTP(w, r)
+		case ApplicationServiceRemoveMarkProcedure:
+			applicationServiceRemoveMarkHandler.ServeHTTP(w, r)
+		case ApplicationServiceListMarksProcedure:
+			applicationServiceListMarksHandler.ServeHTTP(w, r)
 		case ApplicationServiceWatchApplicationsProcedure:
 			applicationServiceWatchApplicationsHandler.ServeHTTP(w, r)
 		case ApplicationServiceMultiplexWatchesProcedure:
@@ -686,6 +777,18 @@ func (UnimplementedApplicationServiceHandler) ListBlockers(context.Context, *con
 
 func (UnimplementedApplicationServiceHandler) ResolveHold(context.Context, *connect.Request[v1.ResolveHoldRequest]) (*connect.Response[v1.ResolveHoldResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.ResolveHold is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) SetMark(context.Context, *connect.Request[v1.SetMarkRequest]) (*connect.Response[v1.SetMarkResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.SetMark is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) RemoveMark(context.Context, *connect.Request[v1.RemoveMarkRequest]) (*connect.Response[v1.RemoveMarkResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.RemoveMark is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) ListMarks(context.Context, *connect.Request[v1.ListMarksRequest]) (*connect.Response[v1.ListMarksResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.ListMarks is not implemented"))
 }
 
 func (UnimplementedApplicationServiceHandler) WatchApplications(context.Context, *connect.Request[v1.WatchApplicationsRequest], *connect.ServerStream[v1.WatchApplicationsResponse]) error {

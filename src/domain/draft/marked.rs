@@ -1,0 +1,289 @@
+//! What marks mean for a draft: they end with what they cover, and the head says what they say.
+
+use std::sync::Arc;
+
+use crate::domain::draft::Draft;
+use crate::domain::draft::summary::Reranked;
+use crate::domain::level::Level;
+use crate::domain::model::contribution::override_status;
+use crate::domain::model::history::{Cause, Change, StatusEvent, Subject};
+use crate::domain::model::mark::head::MarkSummary;
+use crate::domain::model::mark::tally::Tally;
+use crate::domain::model::mark::{Cover, Mark, MarkEnd, MarkId, MarkKind};
+use crate::domain::model::name::UnitName;
+use crate::domain::model::quorum::Turnout;
+use crate::domain::model::rank::Rank;
+use crate::domain::model::status::{Freshness, StatusKey};
+use crate::domain::model::summary::{Summary, Totals};
+use crate::domain::model::unit::Unit;
+
+/// What a mark covers, after a draft.
+struct Covered {
+    /// The worst level; active if nothing is worse.
+    worst: Level,
+    /// Whether everything is fresh, and active or terminated.
+    is_well: bool,
+}
+
+impl Draft<'_> {
+    /// Writes or removes a mark.
+    pub(in crate::domain) fn put_mark(&mut self, id: MarkId, mark: Option<Arc<Mark>>) {
+        let size = |mark: Option<&Arc<Mark>>| mark.map_or(0, |mark| mark.size());
+        self.usage.count_bytes(size(self.marks.get(&id)), size(mark.as_ref()));
+        self.head.mark_visible();
+        self.marks.put(id, mark);
+    }
+
+    /// Ends a mark, and adds that to the history.
+    pub(in crate::domain) fn end_mark(&mut self, id: &MarkId, why: MarkEnd) {
+        let Some(mark) = self.marks.get(id).cloned() else { return };
+        self.log_mark(id, &mark, Cause::MarkEnded, mark.state(), why.word());
+        self.put_mark(id.clone(), None);
+    }
+
+    /// Adds an event for a mark that changed its state.
+    pub(in crate::domain) fn log_mark(
+        &mut self,
+        id: &MarkId,
+        mark: &Mark,
+        cause: Cause,
+        from: &str,
+        to: &str,
+    ) {
+        let Cover { unit, component, key } = mark.cover.clone();
+        let place = |part: Option<_>| part.unwrap_or_default();
+        let subject =
+            Subject { unit, component: place(component), key: place(key), ..Subject::default() };
+        let changes = vec![
+            Change::new("mark", from, to),
+            Change::new("mark_id", if from.is_empty() { "" } else { id }, id),
+        ];
+        self.log(StatusEvent {
+            subject: Some(subject),
+            message: mark.reason.clone(),
+            reason: match mark.kind {
+                MarkKind::Acknowledged => "Acknowledged".into(),
+                MarkKind::Planned => "Planned".into(),
+            },
+            changes,
+            ..self.event(cause)
+        });
+    }
+
+    /// Ends the marks of a unit that is removed.
+    pub(in crate::domain) fn end_marks_of(&mut self, unit: &UnitName) {
+        if self.marks.is_empty() {
+            return;
+        }
+        let of_unit = self.marks.iter().filter(|(_, mark)| mark.cover.unit == *unit);
+        let ids: Vec<MarkId> = of_unit.map(|(id, _)| id.clone()).collect();
+        ids.iter().for_each(|id| self.end_mark(id, MarkEnd::Removed));
+    }
+
+    /// Ends the acknowledgements of what got worse, and notes since when it is well what a mark
+    /// covers that ends for it. Marks of units that the draft does not touch stay as they are.
+    pub(super) fn judge_marks(&mut self, reranked: &[Reranked], totals: &Totals) {
+        if self.marks.is_empty() {
+            return;
+        }
+        let mut changes: Vec<(MarkId, Option<Arc<Mark>>)> = Vec::new();
+        for (id, mark) in self.marks.iter().filter(|(_, mark)| mark.begun && mark.ends_when_well) {
+            let Some(covered) = self.covered(id, mark, reranked, totals) else { continue };
+            let severity = |level| self.head.config.policy.severity(level);
+            let is_worse = severity(covered.worst) < severity(mark.acknowledged_level);
+            if mark.kind == MarkKind::Acknowledged && is_worse {
+                changes.push((id.clone(), None));
+            } else if covered.is_well != mark.well_since.is_some() {
+                let well_since = covered.is_well.then_some(self.now);
+                changes.push((id.clone(), Some(Arc::new(Mark { well_since, ..(**mark).clone() }))));
+            }
+        }
+        for (id, mark) in changes {
+            match mark {
+                Some(_) => self.put_mark(id, mark),
+                None => self.end_mark(&id, MarkEnd::Worse),
+            }
+        }
+    }
+
+    /// Returns how bad it is what a mark covers, as far as the draft can have changed it; `None`:
+    /// as before.
+    fn covered(
+        &self,
+        id: &MarkId,
+        mark: &Mark,
+        reranked: &[Reranked],
+        totals: &Totals,
+    ) -> Option<Covered> {
+        if mark.cover.is_all() {
+            return Some(self.covered_by_all(totals));
+        }
+        let unit = &mark.cover.unit;
+        let is_new = self.marks.contains(id);
+        let touched = reranked.binary_search_by(|reranked| reranked.unit.cmp(unit));
+        let own;
+        let reranked = match touched {
+            Ok(place) => &reranked[place],
+            Err(_) if is_new => {
+                own = self.rerank(unit.clone(), false);
+                &own
+            }
+            Err(_) => return None,
+        };
+        let covers = |rank: &&Rank| mark.cover.has(&rank.key);
+        let changed = reranked.after().filter(covers);
+        let worst = match is_new {
+            true => self.worst(changed.clone().chain(self.untouched(reranked).filter(covers))),
+            // Others were no worse before, and did not change.
+            false => self.worst(changed.clone()),
+        };
+        let is_bad = |rank: &Rank| {
+            !matches!(rank.level, Level::Active | Level::Terminated) || self.is_stale(&rank.key)
+        };
+        let is_well = self.is_fresh(&mark.cover)
+            && !changed.clone().any(is_bad)
+            && (mark.well_since.is_some() && !is_new
+                || !self.untouched(reranked).filter(covers).any(is_bad));
+        Some(Covered { worst, is_well })
+    }
+
+    /// Returns how bad the application is with all its units.
+    fn covered_by_all(&self, totals: &Totals) -> Covered {
+        let order = self.head.config.policy.order();
+        let has = |level: Level| 0 < totals.contributions[level as usize];
+        let worst = order.into_iter().find(|level| *level == Level::Active || has(*level));
+        let unwell = Level::ALL.iter().filter(|l| !matches!(l, Level::Active | Level::Terminated));
+        let silent = totals.stale_units + totals.lost_units + totals.uncertain_units;
+        let is_well = silent == 0 && !unwell.copied().any(has);
+        Covered { worst: worst.unwrap_or(Level::Active), is_well }
+    }
+
+    /// Returns the worst level of some contributions under the policy, at least active.
+    fn worst<'r>(&self, ranks: impl Iterator<Item = &'r Rank>) -> Level {
+        let policy = &self.head.config.policy;
+        let levels = ranks.map(|rank| rank.level).chain([Level::Active]);
+        levels.min_by_key(|level| policy.severity(*level)).unwrap_or(Level::Active)
+    }
+
+    /// Returns whether the unit of a cover can be believed, and nothing that the draft wrote there
+    /// is stale.
+    fn is_fresh(&self, cover: &Cover) -> bool {
+        let Some(unit) = self.unit(&cover.unit) else { return true };
+        let is_fresh = match cover.component {
+            None => unit.freshness() == Freshness::Fresh,
+            Some(_) => unit.is_believed(),
+        };
+        let written = || self.statuses.of(&cover.unit).filter(|(key, _)| cover.has(key));
+        is_fresh && !written().any(|(key, _)| self.is_stale(key))
+    }
+
+    fn is_stale(&self, key: &StatusKey) -> bool {
+        self.status(key).is_some_and(|status| {
+            let has_outlived = |unit: &Unit| unit.has_outlived(key, status);
+            status.stale || self.unit(&key.unit).is_some_and(has_outlived)
+        })
+    }
+
+    /// Returns the worst level of what a cover has after the draft so far, at least active.
+    pub(in crate::domain) fn worst_covered(&self, cover: &Cover) -> Level {
+        let units: Vec<UnitName> = match cover.is_all() {
+            true => {
+                let units = self.units.matching(|_| true).map(|(name, _)| name.clone());
+                units.chain([UnitName::application()]).collect()
+            }
+            false => vec![cover.unit.clone()],
+        };
+        let reranks = self.reranks();
+        let worst = units.into_iter().map(|unit| {
+            let reranked = self.rerank(unit, reranks);
+            let after = reranked.after().chain(self.untouched(&reranked));
+            self.worst(after.filter(|rank| cover.has(&rank.key)))
+        });
+        let policy = &self.head.config.policy;
+        worst.min_by_key(|level| policy.severity(*level)).unwrap_or(Level::Active)
+    }
+
+    /// Returns what the head says of the marks after the draft.
+    pub(super) fn mark_summary(
+        &self,
+        reranked: &[Reranked],
+        winner: Option<&Rank>,
+        summary: &Summary,
+    ) -> Option<Arc<MarkSummary>> {
+        self.marks.iter().next()?;
+        let count =
+            |is: fn(&Mark) -> bool| self.marks.iter().filter(|(_, mark)| is(mark)).count() as u32;
+        let covers = |is: fn(&Mark) -> bool| {
+            let Some(winner) = winner else { return false };
+            self.marks.iter().any(|(_, mark)| is(mark) && mark.cover.has(&winner.key))
+        };
+        let is_bad = winner.is_some_and(|winner| winner.level.is_unwell());
+        let without = self.level_without_marks(reranked, &summary.totals);
+        let without = without.filter(|level| *level != summary.level);
+        Some(Arc::new(MarkSummary {
+            count: count(|_| true),
+            acknowledged_count: count(Mark::is_acknowledged),
+            planned_count: count(Mark::is_planned),
+            acknowledged: is_bad && covers(Mark::is_acknowledged),
+            planned: is_bad && covers(Mark::is_planned),
+            level_without: without,
+        }))
+    }
+
+    /// Returns the level that the application has without planned work, if some covers a part.
+    fn level_without_marks(&self, reranked: &[Reranked], totals: &Totals) -> Option<Level> {
+        if self.marks.planned().is_empty() || override_status(&self.head).is_some() {
+            return None;
+        }
+        let tally = match self.base.index.tally().filter(|_| !self.reranks()) {
+            Some(before) => {
+                let mut tally = before.clone();
+                for unit in reranked {
+                    self.each_before(unit, |rank| tally.subtract(rank));
+                    unit.after().for_each(|rank| tally.add(rank));
+                }
+                tally
+            }
+            // Every unit is ranked again.
+            None => {
+                let mut tally = Tally::default();
+                reranked.iter().flat_map(Reranked::after).for_each(|rank| tally.add(rank));
+                tally
+            }
+        };
+        let strongest = tally.strongest(&self.head.config.policy);
+        Some(match self.head.config.quorum {
+            Some(quorum) => self.level_by_quorum(quorum.turnout(totals), strongest, reranked),
+            None => strongest.map_or(Level::Unknown, |(_, level)| level),
+        })
+    }
+
+    /// Returns the level under a quorum and without planned work: whether a unit counts for the
+    /// quorum does not depend on marks.
+    fn level_by_quorum(
+        &self,
+        turnout: Turnout,
+        strongest: Option<(i32, Level)>,
+        reranked: &[Reranked],
+    ) -> Level {
+        let policy = &self.head.config.policy;
+        if turnout.outdoes(policy, strongest.map(|(_, level)| level)) {
+            return Level::Waiting;
+        }
+        let Some((precedence, level)) = strongest else { return Level::Unknown };
+        if !turnout.is_met() {
+            return level;
+        }
+        let own = reranked.iter().find(|unit| unit.unit.is_application());
+        let own = own.into_iter().flat_map(|own| own.after().chain(self.untouched(own)));
+        let own = own.filter(|rank| rank.precedence == precedence).map(|rank| rank.level);
+        let own = own.min_by_key(|level| policy.severity(*level));
+        if own == Some(level) {
+            return level;
+        }
+        // A unit decides by the ordinary rules, so those within the quorum decide instead.
+        let active = self.has_active_within(precedence, reranked).then_some(Level::Active);
+        let within = own.into_iter().chain(active);
+        within.min_by_key(|level| policy.severity(*level)).unwrap_or(level)
+    }
+}

@@ -1,0 +1,710 @@
+//! Marks: recorded cases, and random histories beside a twin without marks and a model that
+//! recomputes every mark from all contributions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether::domain::app::AppState;
+use bellwether::domain::apply::apply;
+use bellwether::domain::command::{Command, NewStatus, Request};
+use bellwether::domain::draft::Draft;
+use bellwether::domain::expire::expire;
+use bellwether::domain::history::{Cause, StatusEvent};
+use bellwether::domain::level::Level;
+use bellwether::domain::limits::Limits;
+use bellwether::domain::mark::{Cover, MarkEnd, MarkId, MarkKind, NewMark, Until, WELL_FOR};
+use bellwether::domain::name::{AppName, PartName, UnitName};
+use bellwether::domain::policy::{Config, ConfigPatch, Policy};
+use bellwether::domain::quorum::Quorum;
+use bellwether::domain::rejected::Rejected;
+use bellwether::domain::request::Outcome;
+use bellwether::domain::revision::Revision;
+use bellwether::domain::silence::lose_unit;
+use bellwether::domain::status::report::{Details, Report};
+use bellwether::domain::status::{Freshness, Kind};
+use bellwether::domain::time::Timestamp;
+use bellwether::domain::transition::Transition;
+use bellwether::domain::unit::presence::{ReplicaId, SessionId};
+use bellwether::domain::unit::{Newcomer, Reporter};
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use crate::world::Stored;
+
+/// One application with its store, at a time.
+struct Fleet {
+    state: AppState,
+    store: Stored,
+    now: u64,
+    events: Vec<StatusEvent>,
+    sessions: u64,
+}
+
+impl Fleet {
+    fn new(app: &str) -> Fleet {
+        let name = AppName::new("", app).unwrap();
+        let state = AppState::empty(name, Revision::default());
+        Fleet { state, store: Stored::default(), now: 1000, events: Vec::new(), sessions: 0 }
+    }
+
+    fn take(&mut self, transition: &Transition) {
+        self.store.commit(transition);
+        self.state.replay(transition);
+        self.events.extend(transition.events.iter().cloned());
+        self.check();
+    }
+
+    /// Lets time pass to `now`, and does what is due in each moment at which something is.
+    fn pass(&mut self, now: u64) {
+        while let Some(due) = self.state.next_due().filter(|due| due.millis() <= now) {
+            self.now = self.now.max(due.millis());
+            let (before, limits) = (self.state.clone(), Limits::default());
+            let mut draft = Draft::new(&before, &limits, Timestamp::new(self.now));
+            expire(&mut draft);
+            let transition = draft.finish();
+            self.take(&transition);
+        }
+        self.now = self.now.max(now);
+    }
+
+    fn apply(&mut self, commands: &[Command]) -> Vec<Result<Outcome, Rejected>> {
+        let (before, limits) = (self.state.clone(), Limits::default());
+        let mut draft = Draft::new(&before, &limits, Timestamp::new(self.now));
+        expire(&mut draft);
+        let requests = commands.iter().cloned().map(|command| Request { id: None, command });
+        let outcomes = requests.map(|request| apply(&mut draft, &request)).collect();
+        let transition = draft.finish();
+        self.take(&transition);
+        outcomes
+    }
+
+    fn lose(&mut self, unit: &str) {
+        let (before, limits) = (self.state.clone(), Limits::default());
+        let mut draft = Draft::new(&before, &limits, Timestamp::new(self.now));
+        lose_unit(&mut draft, &UnitName::new(unit).unwrap());
+        let transition = draft.finish();
+        self.take(&transition);
+    }
+
+    fn connect(&mut self, unit: &str) {
+        self.sessions += 1;
+        let (unit, labels) = (UnitName::new(unit).unwrap(), BTreeMap::new());
+        let who = Newcomer { unit, incarnation: None, stateless: false, labels };
+        let session = SessionId { replica: ReplicaId(1), number: self.sessions };
+        self.apply(&[Command::Connect(who, session)]);
+    }
+
+    /// Reads everything from the store again.
+    fn restart(&mut self) {
+        let app = self.state.name.clone();
+        self.state = self.store.load_as(app);
+        self.check();
+    }
+
+    /// Compares the index and the marks with those of a state that is built from the records.
+    fn check(&self) {
+        let scratch = self.state.contributions_from_scratch();
+        let ranked: Vec<_> = self.state.ranked().collect();
+        assert!(ranked.iter().copied().eq(scratch.iter()));
+        let shown = |rank: &&bellwether::domain::rank::Rank| (rank.level, rank.counts_as());
+        assert!(ranked.iter().map(shown).eq(scratch.iter().map(|rank| shown(&rank))));
+        let loaded = self.store.load_as(self.state.name.clone());
+        assert_eq!(loaded.marks(), self.state.marks());
+    }
+
+    fn in_force(&self) -> Vec<String> {
+        let begun = self.state.marks().iter().filter(|(_, mark)| mark.begun);
+        begun.map(|(id, _)| id.to_string()).collect()
+    }
+
+    fn without(&self) -> Level {
+        let head = self.state.head();
+        let without = head.marks.as_ref().and_then(|marks| marks.level_without);
+        without.unwrap_or(head.summary.level)
+    }
+
+    fn says(&self, of: fn(&bellwether::domain::mark::head::MarkSummary) -> bool) -> bool {
+        self.state.head().marks.as_ref().is_some_and(|marks| of(marks))
+    }
+
+    /// Returns the marks that ended since the last call, with the reasons.
+    fn ended(&mut self) -> BTreeMap<String, String> {
+        let events = std::mem::take(&mut self.events);
+        let ends = events.iter().filter(|event| event.cause == Cause::MarkEnded);
+        let change = |event: &StatusEvent, field: &str| {
+            let found = event.changes.iter().find(|change| &*change.field == field);
+            found.unwrap().to.to_string()
+        };
+        ends.map(|event| (change(event, "mark_id"), change(event, "mark"))).collect()
+    }
+}
+
+fn report(unit: &str, component: &str, level: Level) -> Command {
+    let report = Report { level, message: format!("{level:?}").into(), ..Report::default() };
+    reported(unit, component, report)
+}
+
+fn reported(unit: &str, component: &str, report: Report) -> Command {
+    let new = NewStatus {
+        component: PartName::new(component).unwrap(),
+        key: PartName::default(),
+        report: Arc::new(report),
+        observe_time: None,
+    };
+    Command::Report(Reporter::new(UnitName::new(unit).unwrap(), None), Kind::Pull, new)
+}
+
+fn cover(text: &str) -> Cover {
+    let mut words = text.split_whitespace();
+    let unit = words.next().map_or_else(UnitName::application, |u| UnitName::new(u).unwrap());
+    Cover { unit, component: words.next().map(|c| PartName::new(c).unwrap()), key: None }
+}
+
+fn mark(id: &str, kind: MarkKind, covers: &str, until: Until) -> NewMark {
+    NewMark {
+        id: id.into(),
+        kind,
+        cover: cover(covers),
+        start: None,
+        until,
+        reason: "ticket 123".into(),
+        author: "alice".into(),
+        ends_when_well: false,
+    }
+}
+
+/// One recorded case.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    id: String,
+    #[serde(rename = "source")]
+    _source: String,
+    #[serde(rename = "what")]
+    _what: String,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    at: u64,
+    #[serde(default)]
+    app: Option<String>,
+    #[serde(default)]
+    report: BTreeMap<String, String>,
+    #[serde(default)]
+    lose: Option<String>,
+    #[serde(default)]
+    clear: Option<String>,
+    #[serde(default)]
+    remove_unit: Option<String>,
+    #[serde(default)]
+    new_incarnation: Option<String>,
+    #[serde(default)]
+    restart: bool,
+    #[serde(default)]
+    set: Option<Set>,
+    #[serde(default)]
+    unmark: Option<String>,
+    expect: Expect,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Set {
+    id: String,
+    kind: String,
+    covers: String,
+    #[serde(default)]
+    start: Option<u64>,
+    end: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expect {
+    level: String,
+    in_force: Vec<String>,
+    #[serde(default)]
+    ended: BTreeMap<String, String>,
+    #[serde(default)]
+    without_marks: Option<String>,
+    #[serde(default)]
+    acknowledged: Option<bool>,
+    #[serde(default)]
+    planned: Option<bool>,
+    #[serde(default, rename = "advice")]
+    _advice: Option<String>,
+}
+
+fn level(word: &str) -> Level {
+    *Level::ALL.iter().find(|level| level.word() == word).unwrap()
+}
+
+/// Time zero of the cases.
+const BEGIN: u64 = 10_000;
+
+fn seconds(at: u64) -> u64 {
+    BEGIN + 1000 * at
+}
+
+fn run(case: &Case) {
+    let mut fleets: BTreeMap<String, Fleet> = BTreeMap::new();
+    for step in &case.steps {
+        let app = step.app.clone().unwrap_or_else(|| "web".to_string());
+        for fleet in fleets.values_mut() {
+            fleet.pass(seconds(step.at));
+        }
+        let fleet = fleets.entry(app.clone()).or_insert_with(|| Fleet::new(&app));
+        fleet.pass(seconds(step.at));
+        let place = |text: &str| {
+            let (unit, component) = text.split_once(' ').unwrap_or((text, ""));
+            (unit.to_string(), component.to_string())
+        };
+        if let Some(unit) = &step.new_incarnation {
+            fleet.connect(unit);
+        }
+        for (of, word) in &step.report {
+            let (unit, component) = place(of);
+            let outcome = fleet.apply(&[report(&unit, &component, level(word))]);
+            outcome[0].as_ref().unwrap();
+        }
+        if let Some(unit) = &step.lose {
+            fleet.lose(unit);
+        }
+        if let Some(of) = &step.clear {
+            let (unit, component) = place(of);
+            let reporter = Reporter::new(UnitName::new(&unit).unwrap(), None);
+            let component = Some(PartName::new(&component).unwrap());
+            fleet.apply(&[Command::Clear { reporter, component, key: None, kind: None }]);
+        }
+        if let Some(unit) = &step.remove_unit {
+            fleet.apply(&[Command::RemoveUnit(UnitName::new(unit).unwrap())]);
+        }
+        if step.restart {
+            fleet.restart();
+        }
+        if let Some(set) = &step.set {
+            let kind = *MarkKind::ALL.iter().find(|kind| kind.word() == set.kind).unwrap();
+            let until = Until::Time(Timestamp::new(seconds(set.end)));
+            let start = set.start.map(|start| Timestamp::new(seconds(start)));
+            let new = NewMark { start, ..mark(&set.id, kind, &set.covers, until) };
+            fleet.apply(&[Command::SetMark(Box::new(new))])[0].as_ref().unwrap();
+        }
+        if let Some(id) = &step.unmark {
+            fleet.apply(&[Command::RemoveMark(id.as_str().into())])[0].as_ref().unwrap();
+        }
+        let (at, expect) = (step.at, &step.expect);
+        let found = fleet.state.head().summary.level.word();
+        assert_eq!(found, expect.level, "{} at {at}", case.id);
+        let mut in_force = fleet.in_force();
+        in_force.sort();
+        assert_eq!(in_force, expect.in_force, "{} at {at}", case.id);
+        assert_eq!(fleet.ended(), expect.ended, "{} at {at}", case.id);
+        let without = expect.without_marks.as_ref().unwrap_or(&expect.level);
+        assert_eq!(fleet.without().word(), without, "{} at {at}", case.id);
+        if let Some(acknowledged) = expect.acknowledged {
+            assert_eq!(fleet.says(|m| m.acknowledged), acknowledged, "{} at {at}", case.id);
+        }
+        if let Some(planned) = expect.planned {
+            assert_eq!(fleet.says(|m| m.planned), planned, "{} at {at}", case.id);
+        }
+    }
+}
+
+#[test]
+fn marks_begin_and_end_as_recorded() {
+    let cases: Vec<Case> = yaml_serde::from_str(include_str!("../data/marks.yaml")).unwrap();
+    assert!(28 <= cases.len());
+    cases.iter().for_each(run);
+}
+
+fn days(count: u64) -> u64 {
+    count * 24 * 3600
+}
+
+/// Sets a mark of an application with one unit; returns the refusal, or `""`.
+fn refusal(new: NewMark) -> String {
+    let mut fleet = Fleet::new("web");
+    fleet.apply(&[report("web/0", "", Level::Active)]);
+    let set = fleet.apply(&[Command::SetMark(Box::new(new))]).remove(0);
+    set.err().map(|refused| refused.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn times_outside_their_limits_are_refused() {
+    let after = |seconds| Until::After(Duration::from_secs(seconds));
+    let planned = |until| mark("p", MarkKind::Planned, "", until);
+    let at = |ahead: u64| Some(Timestamp::new(1000 + 1000 * ahead));
+    assert_eq!(refusal(planned(after(days(30)))), "");
+    let refused = refusal(planned(after(days(30) + 1)));
+    assert!(refused.starts_with("during is more than 30 days after the start"), "{refused}");
+    let ended = refusal(planned(Until::Time(Timestamp::new(1000))));
+    assert_eq!(ended, "mark.end_time must be later than the start and than now");
+    assert_eq!(refusal(NewMark { start: at(days(90)), ..planned(after(60)) }), "");
+    let refused = refusal(NewMark { start: at(days(90) + 1), ..planned(after(60)) });
+    assert_eq!(refused, "mark.start_time is more than 90 days ahead");
+    let late = NewMark { start: at(60), ..mark("a", MarkKind::Acknowledged, "", after(60)) };
+    let refused = refusal(late);
+    assert_eq!(refused, "mark.start_time is in the future: an acknowledgement begins now");
+    let refused = refusal(mark("a", MarkKind::Acknowledged, "web/7", after(60)));
+    assert_eq!(refused, "unit web/7 is not known");
+}
+
+#[test]
+fn a_mark_that_is_set_again_changes_its_reason_and_its_end() {
+    let mut fleet = Fleet::new("web");
+    fleet.apply(&[report("web/0", "", Level::Error)]);
+    let hour = Until::After(Duration::from_secs(3600));
+    let new = mark("m", MarkKind::Acknowledged, "web/0", hour);
+    let set = |fleet: &mut Fleet, new: &NewMark| {
+        fleet.apply(&[Command::SetMark(Box::new(new.clone()))]).remove(0)
+    };
+    assert!(set(&mut fleet, &new).unwrap().changed);
+    fleet.now += 1000;
+    assert!(!set(&mut fleet, &new).unwrap().changed, "the same mark says nothing new");
+    let longer = Until::After(Duration::from_secs(7200));
+    let other = NewMark { reason: "ticket 124".into(), until: longer, ..new.clone() };
+    assert!(set(&mut fleet, &other).unwrap().changed);
+    let known = fleet.state.marks().get("m").unwrap().clone();
+    assert_eq!((&*known.reason, known.end.millis()), ("ticket 124", 1000 + 7_200_000));
+    assert_eq!(known.acknowledged_level, Level::Error);
+    let differs = set(&mut fleet, &NewMark { cover: cover(""), ..new });
+    assert!(differs.unwrap_err().to_string().contains("an id of its own"));
+}
+
+#[test]
+fn an_application_has_so_many_marks() {
+    let mut fleet = Fleet::new("web");
+    fleet.apply(&[report("web/0", "", Level::Error)]);
+    let hour = Until::After(Duration::from_secs(3600));
+    for n in 0..64 {
+        let new = mark(&n.to_string(), MarkKind::Planned, "web/0", hour);
+        fleet.apply(&[Command::SetMark(Box::new(new))])[0].as_ref().unwrap();
+    }
+    let new = mark("more", MarkKind::Planned, "web/0", hour);
+    let refused = fleet.apply(&[Command::SetMark(Box::new(new))]).remove(0);
+    assert!(refused.unwrap_err().to_string().contains("64"));
+    assert_eq!(fleet.state.head().marks.as_ref().unwrap().count, 64);
+}
+
+/// What random histories do.
+#[derive(Debug, Clone)]
+enum Do {
+    Pass(u64),
+    Apply(Vec<Command>),
+    Set(NewMark),
+    Unmark(MarkId),
+    Lose(&'static str),
+    Restart,
+}
+
+const UNITS: [&str; 3] = ["web/0", "web/1", "web/2"];
+
+fn mk_report() -> impl Strategy<Value = Command> {
+    let level = prop::sample::select(Level::ALL.to_vec());
+    let parts = (0..3usize, prop::sample::select(vec!["", "disk"]), level, -1..2i32, 0..4u8);
+    parts.prop_map(|(unit, component, level, precedence, ttl)| {
+        let details = Details { precedence, ..Details::default() };
+        let ttl = (ttl == 0).then(|| Duration::from_secs(90));
+        let report = Report { level, ttl, ..Report::default() }.with(details);
+        reported(UNITS[unit], component, report)
+    })
+}
+
+fn mk_mark() -> impl Strategy<Value = NewMark> {
+    let covers = prop::sample::select(vec!["", "web/0", "web/1", "web/0 disk", "web/1 disk"]);
+    let kind = prop::sample::select(MarkKind::ALL.to_vec());
+    let times = (prop::option::of(1..600u64), 30..4000u64);
+    (0..4u8, kind, covers, times, any::<bool>()).prop_map(
+        |(id, kind, covers, (ahead, length), well)| {
+            let start = ahead.filter(|_| kind == MarkKind::Planned);
+            NewMark {
+                // Replaced by the time at which it is set.
+                start: start.map(Timestamp::new),
+                ends_when_well: well || kind == MarkKind::Acknowledged,
+                ..mark(&format!("m{id}"), kind, covers, Until::After(Duration::from_secs(length)))
+            }
+        },
+    )
+}
+
+fn mk_history() -> impl Strategy<Value = Vec<Do>> {
+    let policy = prop::sample::select(vec![Policy::Juju, Policy::OpenStack, Policy::Strict]);
+    let configure = policy.prop_map(|policy| {
+        let patch = ConfigPatch { policy: Some(policy), ..ConfigPatch::default() };
+        Do::Apply(vec![Command::Configure(Box::new(patch))])
+    });
+    let quorum = prop::option::of(1..4u32).prop_map(|units| {
+        let quorum = Some(units.map(Quorum::Units));
+        Do::Apply(vec![Command::Configure(Box::new(ConfigPatch {
+            quorum,
+            ..ConfigPatch::default()
+        }))])
+    });
+    let remove = (0..3usize)
+        .prop_map(|unit| Do::Apply(vec![Command::RemoveUnit(UnitName::new(UNITS[unit]).unwrap())]));
+    let clear = (0..3usize).prop_map(|unit| {
+        let reporter = Reporter::new(UnitName::new(UNITS[unit]).unwrap(), None);
+        Do::Apply(vec![Command::Clear { reporter, component: None, key: None, kind: None }])
+    });
+    let step = prop_oneof![
+        8 => prop::collection::vec(mk_report(), 1..4).prop_map(Do::Apply),
+        4 => (1..700_000u64).prop_map(Do::Pass),
+        4 => mk_mark().prop_map(Do::Set),
+        1 => (0..4u8).prop_map(|id| Do::Unmark(format!("m{id}").into())),
+        1 => (0..3usize).prop_map(|unit| Do::Lose(UNITS[unit])),
+        1 => Just(Do::Restart),
+        1 => configure,
+        1 => quorum,
+        1 => remove,
+        1 => clear,
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+/// A mark as the model keeps it.
+#[derive(Debug, Clone)]
+struct Known {
+    kind: MarkKind,
+    cover: Cover,
+    start: u64,
+    end: u64,
+    worst: Level,
+    ends_when_well: bool,
+    begun: bool,
+    well_since: Option<u64>,
+}
+
+/// The marks, recomputed from all contributions after each step.
+#[derive(Debug, Default)]
+struct Model(BTreeMap<String, Known>);
+
+impl Model {
+    /// Judges every mark by the state after a commit at `now`.
+    fn judge(&mut self, state: &AppState, now: u64) {
+        let policy = state.head().config.policy.clone();
+        let severity = |level| policy.severity(level);
+        self.0.retain(|_, known| {
+            if !known.begun || !known.ends_when_well {
+                return true;
+            }
+            let (worst, is_well) = covered(state, &known.cover);
+            if known.kind == MarkKind::Acknowledged && severity(worst) < severity(known.worst) {
+                return false;
+            }
+            known.well_since = is_well.then(|| known.well_since.unwrap_or(now));
+            true
+        });
+    }
+
+    /// Begins and ends what is due by now.
+    fn pass(&mut self, now: u64) {
+        let well_for = WELL_FOR.as_millis() as u64;
+        self.0.retain(|_, known| {
+            let is_well_for_long = known.well_since.is_some_and(|since| since + well_for <= now);
+            now < known.end && !(known.begun && is_well_for_long)
+        });
+        self.0.values_mut().for_each(|known| known.begun |= known.start <= now);
+    }
+
+    fn next(&self) -> Option<u64> {
+        let well_for = WELL_FOR.as_millis() as u64;
+        let times = self.0.values().flat_map(|known| {
+            let start = (!known.begun).then_some(known.start);
+            let well = known.well_since.filter(|_| known.begun).map(|since| since + well_for);
+            [start, Some(known.end), well]
+        });
+        times.flatten().min()
+    }
+
+    fn remove_unit(&mut self, unit: &UnitName) {
+        self.0.retain(|_, known| known.cover.unit != *unit);
+    }
+}
+
+/// Returns the worst level of what is covered, at least active, and whether all of it is well.
+fn covered(state: &AppState, cover: &Cover) -> (Level, bool) {
+    let policy = &state.head().config.policy;
+    let all = state.contributions_from_scratch();
+    let ranks = all.iter().filter(|rank| cover.has(&rank.key));
+    let mut worst = Level::Active;
+    let mut is_well = true;
+    for rank in ranks {
+        if policy.severity(rank.level) < policy.severity(worst) {
+            worst = rank.level;
+        }
+        is_well &= matches!(rank.level, Level::Active | Level::Terminated);
+        let unit = state.unit(&rank.key.unit);
+        let status = state.status(&rank.key);
+        is_well &= !status.is_some_and(|status| {
+            status.stale || unit.is_some_and(|unit| unit.has_outlived(&rank.key, status))
+        });
+    }
+    for (name, unit) in state.units_after(None) {
+        if cover.is_all() || cover.unit == *name {
+            is_well &= match cover.component {
+                None => unit.freshness() == Freshness::Fresh,
+                Some(_) => unit.is_believed(),
+            };
+        }
+    }
+    (worst, is_well)
+}
+
+/// Sets a mark, in the fleet and in the model.
+fn set(fleet: &mut Fleet, model: &mut Model, new: &NewMark) {
+    let start = new.start.map(|ahead| Timestamp::new(fleet.now + 1000 * ahead.millis()));
+    let new = NewMark { start, ..new.clone() };
+    let set = fleet.apply(&[Command::SetMark(Box::new(new.clone()))]).remove(0);
+    let Until::After(length) = new.until else { unreachable!() };
+    let now = fleet.now;
+    if set.is_ok() {
+        let start = start.map_or(now, Timestamp::millis);
+        let fresh = || Known {
+            kind: new.kind,
+            cover: new.cover.clone(),
+            start,
+            end: 0,
+            worst: covered(&fleet.state, &new.cover).0,
+            ends_when_well: new.ends_when_well,
+            begun: false,
+            well_since: None,
+        };
+        let known = model.0.entry(new.id.to_string()).or_insert_with(fresh);
+        if !known.begun {
+            known.start = start;
+        }
+        known.end = known.start + length.as_millis() as u64;
+        known.begun |= known.start <= now;
+    }
+}
+
+fn play(history: &[Do]) {
+    let (mut fleet, mut twin, mut model) = (Fleet::new("web"), Fleet::new("web"), Model::default());
+    // One report that no random step removes the application with.
+    for fleet in [&mut fleet, &mut twin] {
+        fleet.apply(&[report("web/9", "", Level::Active)]);
+    }
+    for step in history {
+        match step {
+            Do::Pass(time) => {
+                let end = fleet.now + time;
+                // In the order of time: what the fleet does and what a mark does.
+                loop {
+                    let due = fleet.state.next_due().map(|due| due.millis());
+                    let other = twin.state.next_due().map(|due| due.millis());
+                    let next = [due, other, model.next()].into_iter().flatten().min();
+                    let Some(next) = next.filter(|next| *next <= end) else { break };
+                    fleet.pass(next);
+                    twin.pass(next);
+                    model.pass(next);
+                    model.judge(&fleet.state, next.max(fleet.now));
+                }
+                fleet.pass(end);
+                twin.pass(end);
+            }
+            Do::Apply(commands) => {
+                fleet.apply(commands);
+                twin.apply(commands);
+                for command in commands {
+                    if let Command::RemoveUnit(unit) = command
+                        && fleet.state.unit(unit).is_none()
+                    {
+                        model.remove_unit(unit);
+                    }
+                }
+            }
+            Do::Set(new) => set(&mut fleet, &mut model, new),
+            Do::Unmark(id) => {
+                fleet.apply(&[Command::RemoveMark(id.clone())]);
+                model.0.remove(&**id);
+            }
+            Do::Lose(unit) => {
+                if fleet.state.unit(&UnitName::new(unit).unwrap()).is_some() {
+                    fleet.lose(unit);
+                    twin.lose(unit);
+                }
+            }
+            Do::Restart => {
+                fleet.restart();
+                twin.restart();
+            }
+        }
+        model.judge(&fleet.state, fleet.now);
+        compare(&fleet, &twin, &model);
+    }
+}
+
+fn compare(fleet: &Fleet, twin: &Fleet, model: &Model) {
+    let marks: BTreeMap<String, (bool, Option<u64>)> = fleet
+        .state
+        .marks()
+        .iter()
+        .map(|(id, mark)| (id.to_string(), (mark.begun, mark.well_since.map(Timestamp::millis))))
+        .collect();
+    let known = model.0.iter().map(|(id, known)| (id.clone(), (known.begun, known.well_since)));
+    assert_eq!(marks, known.collect());
+    assert_eq!(fleet.without(), twin.state.head().summary.level, "as a server without marks");
+    let head = fleet.state.head();
+    let summary = &head.summary;
+    let all = fleet.state.contributions_from_scratch();
+    let winner = all.first();
+    let covers = |kind: MarkKind| {
+        let is = |known: &&Known| known.begun && known.kind == kind;
+        let bad = winner.is_some_and(|winner| winner.level.is_unwell());
+        let has = |known: &Known| winner.is_some_and(|winner| known.cover.has(&winner.key));
+        bad && model.0.values().filter(is).any(has)
+    };
+    if head.config.quorum.is_some() {
+        // The winner is that of the quorum, which has a model of its own.
+        return;
+    }
+    assert_eq!(fleet.says(|m| m.acknowledged), covers(MarkKind::Acknowledged));
+    assert_eq!(fleet.says(|m| m.planned), covers(MarkKind::Planned));
+    assert_eq!(summary.level, naive(&fleet.state, model));
+    assert!(
+        summary.level != Level::Active
+            || twin.state.head().summary.level == Level::Active
+            || summary.level == fleet.without()
+    );
+    // A mark removes nothing from a count.
+    assert_eq!(summary.totals.contributions, twin.state.head().summary.totals.contributions);
+}
+
+/// Returns the level of the application: the strongest contribution, by precedence and by its level
+/// under planned work.
+fn naive(state: &AppState, model: &Model) -> Level {
+    let policy = &state.head().config.policy;
+    let counts = |rank: &bellwether::domain::rank::Rank| {
+        let is_planned = |known: &Known| {
+            known.begun && known.kind == MarkKind::Planned && known.cover.has(&rank.key)
+        };
+        let maintenance = policy.severity(Level::Maintenance);
+        match model.0.values().any(is_planned) && policy.severity(rank.level) < maintenance {
+            true => Level::Maintenance,
+            false => rank.level,
+        }
+    };
+    let all = state.contributions_from_scratch();
+    let place = |rank: &&bellwether::domain::rank::Rank| {
+        (-i64::from(rank.precedence), policy.severity(counts(rank)))
+    };
+    all.iter().min_by_key(place).map_or(Level::Unknown, counts)
+}
+
+proptest! {
+    #[test]
+    fn random_histories_of_marks_are_as_recomputed(history in mk_history()) {
+        play(&history);
+    }
+}
+
+#[test]
+fn the_words_of_ends_are_those_of_the_history() {
+    let words: Vec<&str> = MarkEnd::ALL.iter().map(|end| end.word()).collect();
+    assert_eq!(words, ["expired", "worse", "well", "removed"]);
+    assert_eq!(Config::default().policy, Policy::Juju);
+}
