@@ -71,9 +71,21 @@ async fn the_page_lists_every_metric_of_a_server() {
     let request = v1::WatchApplicationsRequest::default();
     let watch = applications.watch_applications(request).await.unwrap();
     drop(watch);
+    // Applications without marks have no series of them.
+    reports.report_status(mk_report("db", "db/0", Level::Blocked, "b")).await.unwrap();
+    let (kind, reason) = (v1::MarkKind::Acknowledged.into(), "known".to_string());
+    let mark = Some(v1::Mark { kind, reason, ..v1::Mark::default() });
+    let during = Some(prost_types::Duration { seconds: 60, nanos: 0 });
+    let request =
+        v1::SetMarkRequest { application: "db".into(), mark, during, ..Default::default() };
+    applications.set_mark(request).await.unwrap();
     let text = eventually("the watch has ended", async || {
         let text = fetch(server.ops, "/metrics").1;
-        let has_all = ["bellwether_rpc_streams_finished_total{", "bellwether_store_free_bytes "];
+        let has_all = [
+            "bellwether_rpc_streams_finished_total{",
+            "bellwether_store_free_bytes ",
+            "bellwether_application_marked{",
+        ];
         has_all.into_iter().all(|one| text.contains(one)).then_some(text)
     })
     .await;
