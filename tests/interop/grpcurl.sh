@@ -204,12 +204,20 @@ call ApplicationService/ResolveHold "{$app, \"unit\": \"web/0\", \"component\": 
 refuse ReportService/ReportError "{$app, \"unit\": \"web/0\", \"error\": {$error, \"reason\": \"Not So\"}}" \
   InvalidArgument INVALID_VALUE
 
-# 10. Remove the unit and the application.
+# 10. Marks.
+mark="\"mark_id\": \"m\", \"kind\": \"MARK_KIND_PLANNED\", \"unit\": \"web/0\", \"reason\": \"new disks\""
+call ApplicationService/SetMark "{$app, \"mark\": {$mark}, \"during\": \"3600s\"}" '"inForce": true' '"endTime"'
+call ApplicationService/ListMarks "{$app}" '"markId": "m"' '"unit": "web/0"' '"new disks"'
+refuse ApplicationService/SetMark "{$app, \"mark\": {$mark}}" InvalidArgument MISSING_FIELD
+call ApplicationService/RemoveMark "{$app, \"mark_id\": \"m\"}" '"revision"'
+refuse ApplicationService/RemoveMark "{$app, \"mark_id\": \"m\"}" NotFound MARK_NOT_FOUND
+
+# 11. Remove the unit and the application.
 call ApplicationService/RemoveUnit "{$app, \"unit\": \"web/1\"}" '"removedCount": 1'
 call ApplicationService/DeleteApplication "{$app}" '"revision"'
 refuse ApplicationService/GetApplication "{$app}" NotFound APPLICATION_NOT_FOUND
 
-# 11. Information about the server.
+# 12. Information about the server.
 call ServerService/GetServerInfo "{}" '"version"' STORE_KIND_ '"units_max"' '"storeEpoch"' multiplex_watches
 
 uncalled=$(grep -vxF -f <(tr / . <"$scratch/called") "$scratch/methods" || true)

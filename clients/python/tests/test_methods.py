@@ -26,6 +26,7 @@ ERROR = {
     "retry_after": 1.5,
 }
 FATAL = dict(ERROR, code="DATA_LOSS", retry_after=None)
+MARK = {"mark_id": "m", "kind": "MARK_KIND_PLANNED", "reason": "new disks"}
 
 # Method, request, and fields of the answer. The order matters: a later call needs the earlier ones.
 STEPS = [
@@ -119,6 +120,9 @@ STEPS = [
         dict(UNIT, component="db", resolution="HOLD_RESOLUTION_SKIP"),
         {"released_count": 1},
     ),
+    ("set_mark", dict(APP, mark=MARK, during=3600), {"changed": True}),
+    ("list_marks", APP, {}),
+    ("remove_mark", dict(APP, mark_id="m"), {}),
     ("remove_unit", ANOTHER, {}),
     ("delete_application", APP, {}),
 ]
