@@ -278,6 +278,8 @@ table! {
         faults_total_max: u64 => aggregator.limits.total.faults, least 0;
         /// Operations of all applications, with the finished ones that are kept.
         operations_total_max: u64 => aggregator.limits.total.operations, least 0;
+        /// Marks of all applications.
+        marks_total_max: u64 => aggregator.limits.total.marks, least 0;
         /// Keys and values of leaders' data of all applications.
         data_bytes_total_max: u64 => aggregator.limits.total.data_bytes, least 0;
         /// Texts, checkpoints and payloads of all applications.

@@ -33,6 +33,11 @@ worded! {
 pub const LEVELS: usize = Level::ALL.len();
 
 impl Level {
+    /// Returns whether nothing is to be done: active, or terminated.
+    pub fn is_well(self) -> bool {
+        matches!(self, Level::Active | Level::Terminated)
+    }
+
     /// Returns whether the level may interest a person: waiting, maintenance, blocked, error.
     pub fn is_unwell(self) -> bool {
         match self {

@@ -161,7 +161,7 @@ fn cover(text: &str) -> Cover {
     Cover { unit, component: words.next().map(|c| PartName::new(c).unwrap()), key: None }
 }
 
-fn mark(id: &str, kind: MarkKind, covers: &str, until: Until) -> NewMark {
+pub fn mark(id: &str, kind: MarkKind, covers: &str, until: Until) -> NewMark {
     NewMark {
         id: id.into(),
         kind,

@@ -2,6 +2,7 @@
 //! name, and never an obstacle for commands that replace or remove.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
@@ -13,6 +14,7 @@ use bellwether::domain::draft::Draft;
 use bellwether::domain::leadership::Claim;
 use bellwether::domain::level::Level;
 use bellwether::domain::limits::{LEASE_DEFAULT, LimitExceeded, Limits};
+use bellwether::domain::mark::{MarkKind, Until};
 use bellwether::domain::name::{OperationId, PartName, UnitName};
 use bellwether::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use bellwether::domain::operation::{Kind as OperationKind, Payload};
@@ -175,6 +177,17 @@ fn each_count_over_all_applications_is_bounded_and_removal_frees_it() {
     let other = OperationId::new("other").unwrap();
     let Command::Operate(next) = begin(1) else { unreachable!() };
     app.refuses(Command::Operate(OperationCommand { id: other, ..next }), "operations_total_max");
+
+    let mut app = App::new(Usage { marks: 1001, ..many }, others);
+    app.ask(register("web/0")).unwrap();
+    let mark = |id: &str| {
+        let hour = Until::After(Duration::from_secs(3600));
+        Command::SetMark(Box::new(crate::marks::mark(id, MarkKind::Planned, "web/0", hour)))
+    };
+    app.ask(mark("a")).unwrap();
+    app.refuses(mark("b"), "marks_total_max");
+    app.ask(Command::RemoveMark("a".into())).unwrap();
+    app.ask(mark("b")).unwrap();
 }
 
 #[test]

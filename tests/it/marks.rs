@@ -43,6 +43,16 @@ async fn planned_work_counts_as_maintenance_until_it_is_removed_and_after_a_kill
     let known = answer.mark.unwrap();
     assert!(answer.changed && known.in_force && !known.mark_id.is_empty());
     let seen = status(&server, "web").await;
+    let other = || v1::SetMarkRequest {
+        request_id: "once".into(),
+        ..set("web", mark(MarkKind::Planned, "web/0"))
+    };
+    let first = applications.set_mark(other()).await.unwrap().into_inner();
+    assert!(first.mark.is_some());
+    assert_eq!(applications.set_mark(other()).await.unwrap().into_inner(), first, "a repeat");
+    let mark_id = first.mark.unwrap().mark_id;
+    let gone = v1::RemoveMarkRequest { application: "web".into(), mark_id, ..Default::default() };
+    applications.remove_mark(gone).await.unwrap();
     assert_eq!((seen.level(), seen.level_without_marks()), (Level::Maintenance, Level::Error));
     assert!(seen.planned && !seen.acknowledged);
     server.kill();
@@ -70,7 +80,8 @@ async fn planned_work_counts_as_maintenance_until_it_is_removed_and_after_a_kill
         .filter(|event| event.kind() == v1::EventKind::Mark)
         .map(|event| (event.cause.as_str(), event.changes[0].to.as_str()))
         .collect();
-    assert_eq!(marks, [("MarkEnded", "removed"), ("MarkSet", "in force")]);
+    let pair = [("MarkEnded", "removed"), ("MarkSet", "in force")];
+    assert_eq!(marks, [pair[0], pair[0], pair[1], pair[1]]);
 }
 
 #[tokio::test]

@@ -137,9 +137,7 @@ impl Draft<'_> {
             // Others were no worse before, and did not change.
             false => self.worst(changed.clone()),
         };
-        let is_bad = |rank: &Rank| {
-            !matches!(rank.level, Level::Active | Level::Terminated) || self.is_stale(&rank.key)
-        };
+        let is_bad = |rank: &Rank| !rank.level.is_well() || self.is_stale(&rank.key);
         let is_well = self.is_fresh(&mark.cover)
             && !changed.clone().any(is_bad)
             && (mark.well_since.is_some() && !is_new
@@ -152,9 +150,9 @@ impl Draft<'_> {
         let order = self.head.config.policy.order();
         let has = |level: Level| 0 < totals.contributions[level as usize];
         let worst = order.into_iter().find(|level| *level == Level::Active || has(*level));
-        let unwell = Level::ALL.iter().filter(|l| !matches!(l, Level::Active | Level::Terminated));
+        let mut unwell = Level::ALL.into_iter().filter(|level| !level.is_well());
         let silent = totals.stale_units + totals.lost_units + totals.uncertain_units;
-        let is_well = silent == 0 && !unwell.copied().any(has);
+        let is_well = silent == 0 && !unwell.any(has);
         Covered { worst: worst.unwrap_or(Level::Active), is_well }
     }
 

@@ -11,6 +11,7 @@ use crate::domain::limits::{
 };
 use crate::domain::mark::{Cover, Mark, MarkId, MarkKind, NewMark, Until};
 use crate::domain::name::AppName;
+use crate::domain::request::RequestId;
 use crate::proto::v1;
 use crate::service::call::Access;
 use crate::service::code::{ApiError, Reason};
@@ -41,21 +42,19 @@ pub fn set_mark(
             (_, Some(length), _) => Some(Until::After(length)),
             (None, None, _) => None,
         };
-        new_mark(fields, mark, until, author)
+        let id = new_mark_id(fields, &mark.mark_id, id.as_ref());
+        new_mark(fields, id, mark, until, author)
     })?;
     Some(Request { id, command: Command::SetMark(Box::new(mark)) })
 }
 
 fn new_mark(
     fields: &mut Fields,
+    id: MarkId,
     wire: v1::Mark,
     until: Option<Until>,
     author: Option<&str>,
 ) -> Option<NewMark> {
-    let id = match wire.mark_id.as_str() {
-        "" => new_id(),
-        _ => mark_id(fields, &wire.mark_id),
-    };
     let cover = Cover {
         unit: fields.unit_or_application("unit", &wire.unit),
         component: wire.component.map(|component| fields.part("component", &component)),
@@ -85,10 +84,15 @@ fn new_mark(
     Some(NewMark { id, kind, cover, start, until: until?, reason, author, ends_when_well })
 }
 
-/// Returns an id for a mark without one: short enough to be typed.
-fn new_id() -> MarkId {
+/// Reads the id of a new mark. One without an id gets one that is short enough to be typed; a
+/// repeat of the request gets the same.
+fn new_mark_id(fields: &mut Fields, id: &str, request: Option<&RequestId>) -> MarkId {
+    if !id.is_empty() {
+        return mark_id(fields, id);
+    }
+    let digest = request.and_then(|request| request.fingerprint.as_ref()).map(|f| f.digest[0]);
     // Without randomness the id is a fixed one, which a second mark of it refuses.
-    let number = getrandom::u32().unwrap_or_default();
+    let number = digest.map_or_else(|| getrandom::u32().unwrap_or_default(), |d| d as u32);
     Arc::from(format!("{number:08x}"))
 }
 

@@ -4,7 +4,6 @@ use tonic::{Request, Response, Status};
 
 use crate::domain::app::AppState;
 use crate::domain::command::Command;
-use crate::domain::level::Level;
 use crate::domain::mark::{MarkId, MarkKind};
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
@@ -38,8 +37,7 @@ pub(super) async fn set(
     let (revision, changed) = (outcome.revision.0, outcome.changed);
     let found = |state: &AppState| {
         let mark = state.marks().get(&id)?;
-        let is_well = mark.kind == MarkKind::Acknowledged
-            && matches!(mark.acknowledged_level, Level::Active | Level::Terminated);
+        let is_well = mark.kind == MarkKind::Acknowledged && mark.acknowledged_level.is_well();
         Some((convert::mark(&app, &id, mark), is_well))
     };
     let found = handlers.reads.if_there(&app, outcome.revision, found).await?.flatten();

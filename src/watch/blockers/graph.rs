@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::domain::app::Head;
-use crate::domain::level::Level;
 use crate::domain::met::is_met;
 use crate::domain::name::AppName;
 use crate::domain::need::Need;
@@ -90,7 +89,7 @@ pub(super) struct Graph {
 
 /// Returns whether an application needs something to get better, so that its needs are edges.
 pub(super) fn is_waiting(head: &Head) -> bool {
-    !head.deleted && !matches!(head.summary.level, Level::Active | Level::Terminated)
+    !head.deleted && !head.summary.level.is_well()
 }
 
 /// Returns the needs that an application states.
