@@ -82,6 +82,7 @@ fn text(event: &StatusEvent) -> String {
         EventKind::Configuration => with_message("configured", &changes(event)),
         EventKind::Leader => leadership(event),
         EventKind::Hold => hold(event),
+        EventKind::Mark => mark(event),
         EventKind::Unit => unit(event),
         EventKind::Application if event.cause == "Deleted" => {
             with_message("deleted", &event.message)
@@ -137,6 +138,21 @@ fn hold(event: &StatusEvent) -> String {
         "" => format!("{from} -> {to}"),
         message => format!("{from} -> {to}: \"{message}\""),
     }
+}
+
+/// Formats `planned work ended, expired [5c0f1a22]: new disks`.
+fn mark(event: &StatusEvent) -> String {
+    let kind = if event.reason == "Planned" { "planned work" } else { "acknowledgement" };
+    let (from, to) = change(event, "mark").unwrap_or_default();
+    let state = match event.cause.as_str() {
+        "MarkEnded" => format!("ended, {to}"),
+        "MarkBegan" => "began".to_string(),
+        _ if from != "none" => "changed".to_string(),
+        _ if to == "waits" => "set for later".to_string(),
+        _ => "set".to_string(),
+    };
+    let id = change(event, "mark_id").map_or("", |(_, id)| id);
+    with_message(&format!("{kind} {state} [{id}]"), &event.message)
 }
 
 /// Describes an event of a unit as a whole.
@@ -324,6 +340,24 @@ Time       What                  Event                                         W
         let shown = render("web", &mk_events(), false, mk_now(), Screen::PLAIN);
         assert_eq!(squeeze(&shown), squeeze(expected));
         assert!(!shown.contains("gone"), "{shown}");
+    }
+
+    #[test]
+    fn a_mark_is_set_begins_and_ends_in_its_own_words() {
+        let shown = |cause: &str, reason: &str, to: &str| {
+            let changes = [("mark", "", to), ("mark_id", "", "5c0f")];
+            let actor = EventActor::Operator;
+            let event = mk_other(0, "web/0", EventKind::Mark, cause, actor, &changes);
+            text(&StatusEvent { reason: reason.into(), message: "ticket 1".into(), ..event })
+        };
+        for (cause, reason, to, expected) in [
+            ("MarkSet", "Acknowledged", "in force", "acknowledgement set [5c0f]: ticket 1"),
+            ("MarkSet", "Planned", "waits", "planned work set for later [5c0f]: ticket 1"),
+            ("MarkBegan", "Planned", "in force", "planned work began [5c0f]: ticket 1"),
+            ("MarkEnded", "Acknowledged", "worse", "acknowledgement ended, worse [5c0f]: ticket 1"),
+        ] {
+            assert_eq!(shown(cause, reason, to), expected);
+        }
     }
 
     #[test]
