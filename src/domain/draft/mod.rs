@@ -207,7 +207,7 @@ impl<'a> Draft<'a> {
             let reranked = self.reranked();
             let (summary, winner) = self.summary(&reranked);
             self.judge_marks(&reranked, &summary.totals);
-            let marks = self.mark_summary(&reranked, winner.as_ref(), &summary);
+            let marks = self.mark_summary(&reranked, winner.as_deref(), &summary);
             self.log_summary(&summary);
             self.head.set_summary(summary);
             self.head.set_marks(marks);

@@ -75,8 +75,9 @@ impl Draft<'_> {
         touched.map(|unit| self.rerank(unit, reranks)).collect()
     }
 
-    /// Returns the derived status, and the contribution that wins.
-    pub(super) fn summary(&self, reranked: &[Reranked]) -> (Summary, Option<Rank>) {
+    /// Returns the derived status, and the contribution that wins for what the marks say of it;
+    /// boxed, because most applications have none.
+    pub(super) fn summary(&self, reranked: &[Reranked]) -> (Summary, Option<Box<Rank>>) {
         let old = &self.head.base().summary;
         let mut totals = old.totals.clone();
         for unit in reranked {
@@ -123,7 +124,7 @@ impl Draft<'_> {
             winner: Some(Winner::of(&winner)),
             totals,
         };
-        (summary, Some(winner))
+        (summary, (!self.marks.is_empty()).then(|| Box::new(winner)))
     }
 
     /// Returns the status of an application whose leader overrides it.

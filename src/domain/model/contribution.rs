@@ -8,6 +8,7 @@ use crate::domain::model::app::{AppState, Head};
 use crate::domain::model::fault::{Fault, FaultKey};
 use crate::domain::model::leadership::status::{ApplicationStatus, Mode};
 use crate::domain::model::mark::Cover;
+use crate::domain::model::mark::set::Marks;
 use crate::domain::model::name::{PartName, UnitName};
 use crate::domain::model::operation::words::{OperationStatus, SUCCESS_PRECEDENCE};
 use crate::domain::model::rank::{Origin, Rank};
@@ -25,10 +26,16 @@ pub(in crate::domain) struct Ranking<'a> {
     pub planned: &'a [Cover],
 }
 
+impl<'a> Ranking<'a> {
+    pub fn of(head: &'a Head, marks: &'a Marks) -> Ranking<'a> {
+        Ranking { head, planned: marks.planned() }
+    }
+}
+
 impl AppState {
     /// Returns what ranks the contributions.
     pub(in crate::domain) fn ranking(&self) -> Ranking<'_> {
-        Ranking { head: &self.head, planned: self.marks.planned() }
+        Ranking::of(&self.head, &self.marks)
     }
 }
 
@@ -56,6 +63,7 @@ pub(in crate::domain) fn status_rank(
 }
 
 /// Returns the rank of a contribution that has nothing beyond its level and its start.
+#[inline]
 fn rank(
     ranking: Ranking<'_>,
     key: Arc<StatusKey>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::domain::model::app::{AppState, Due, Head};
 use crate::domain::model::bytes::Bytes;
-use crate::domain::model::contribution::{fault_rank, own_ranks, status_rank, unit_ranks};
+use crate::domain::model::contribution::{Ranking, fault_rank, own_ranks, status_rank, unit_ranks};
 use crate::domain::model::fault::{Fault, FaultKey};
 use crate::domain::model::index::Index;
 use crate::domain::model::mark::{Mark, MarkId};
@@ -196,8 +196,8 @@ impl AppState {
         });
         let old: Vec<Rank> = faults.clone().filter_map(|key| self.rank_of_fault(key)).collect();
         old.iter().for_each(|rank| self.index.remove(rank));
-        let own: Vec<Rank> = own_ranks(self.ranking()).collect();
-        own.iter().for_each(|rank| self.index.remove(rank));
+        let ranking = Ranking::of(&self.head, &self.marks);
+        own_ranks(ranking).for_each(|rank| self.index.remove(&rank));
         // Not left to come up, as others are: that would be a month later.
         self.head.abandoned_until.map(|at| self.due.remove(&(at, Due::Abandoned)));
         self.head = transition.head.clone();
@@ -214,8 +214,8 @@ impl AppState {
         for unit in &whole {
             self.index_unit(unit);
         }
-        let own: Vec<Rank> = own_ranks(self.ranking()).collect();
-        own.into_iter().for_each(|rank| self.index.insert(rank));
+        let ranking = Ranking::of(&self.head, &self.marks);
+        own_ranks(ranking).for_each(|rank| self.index.insert(rank));
     }
 
     /// Returns the written units that are lost or uncertain, or have an operation, before or after
@@ -418,8 +418,8 @@ impl AppState {
         let ranks: Vec<Rank> = statuses.chain(faults).collect();
         ranks.into_iter().for_each(|rank| self.index.insert(rank));
         if let Some(unit) = self.units.get(name) {
-            let ranks: Vec<Rank> = unit_ranks(self.ranking(), name, unit).collect();
-            ranks.into_iter().for_each(|rank| self.index.insert(rank));
+            let ranking = Ranking::of(&self.head, &self.marks);
+            unit_ranks(ranking, name, unit).for_each(|rank| self.index.insert(rank));
         }
     }
 
@@ -432,8 +432,8 @@ impl AppState {
         let units: Vec<UnitName> = self.units.keys().cloned().collect();
         units.iter().for_each(|unit| self.index_unit(unit));
         self.index_unit(&UnitName::application());
-        let own: Vec<Rank> = own_ranks(self.ranking()).collect();
-        own.into_iter().for_each(|rank| self.index.insert(rank));
+        let ranking = Ranking::of(&self.head, &self.marks);
+        own_ranks(ranking).for_each(|rank| self.index.insert(rank));
         self.restate_all();
         self.collect_due();
     }
