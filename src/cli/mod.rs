@@ -52,7 +52,7 @@ use crate::cli::output::Output;
 use command::{
     app_status, attend, blockers, callback, check, clear, configure, data, delete, error, explain,
     explain_error, faults, health, juju, leader, log, man, mark, namespaces, ops, register, remove,
-    replace, report, resolve, status, stopping, version, wait, watch, why,
+    replace, report, resolve, status, stopping, uptime, version, wait, watch, why,
 };
 use serve::{config, doctor, token};
 
@@ -127,6 +127,7 @@ enum ClientCommand {
     #[command(visible_aliases = ["get", "ls"])]
     Status(status::Args),
     Why(why::Args),
+    Uptime(uptime::Args),
     Blockers(blockers::Args),
     Ack(mark::ack::Args),
     Plan(mark::plan::Args),
@@ -294,6 +295,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
     match command {
         ClientCommand::Status(args) => status::run(args, context).await,
         ClientCommand::Why(args) => why::run(args, context).await.map(Exit::from),
+        ClientCommand::Uptime(args) => uptime::run(args, context).await.map(Exit::from),
         ClientCommand::Blockers(args) => blockers::run(args, context).await,
         ClientCommand::Ack(args) => mark::ack::run(args, context).await.map(Exit::from),
         ClientCommand::Plan(args) => mark::plan::run(args, context).await.map(Exit::from),
@@ -347,6 +349,7 @@ mod tests {
             "bellwether status",
             "bellwether status web web/0 blocked -A --exit-status -o wide",
             "bellwether why web --server http://h:1",
+            "bellwether uptime web --since 30d --until 7d -o json",
             "bellwether blockers -A -o json",
             "bellwether -n prod blockers",
             "bellwether namespaces -o json",

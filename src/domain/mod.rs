@@ -41,6 +41,6 @@ pub mod replay;
 pub use self::model::{
     app, bytes, command, contribution, data, deadline, fault, health, history, index, leadership,
     limits, mark, message, met, name, need, operation, outage, policy, quorum, rank, request,
-    revision, severity, shown, stated, status, summary, time, transition, unit, usage,
+    revision, severity, shown, stated, status, summary, time, transition, unit, uptime, usage,
 };
 pub use self::rules::{apply, data_loss, delete, expire, quota, rejected, silence};

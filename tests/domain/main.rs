@@ -57,5 +57,6 @@ mod texts;
 mod ties;
 mod totals;
 mod units;
+mod uptime;
 mod work;
 mod world;

@@ -95,6 +95,8 @@ call ApplicationService/ListNamespaces "{\"page_size\": 1000}" "\"name\": \"$nam
 call ApplicationService/ExplainApplication "{$app}" '"winner"' '"rule"' '"beaten"' 'juju integrate web postgresql'
 call ApplicationService/ListBlockers "{\"namespace\": \"$namespace\"}" CAUSE_STATE_OUTSIDE '"quota cpu of prod"' \
   CAUSE_STATE_NOT_KNOWN '"application": "postgresql"'
+call ApplicationService/GetUptime "{$app, \"start\": \"$(date --utc --date '1 day ago' +%Y-%m-%dT%H:%M:%SZ)\"}" '"notWell"' \
+  '"unknown"' '"episodeCount": 1'
 call ApplicationService/ListStatuses "{$app, \"unit\": \"web/1\"}" STATUS_KIND_PULL LEVEL_ACTIVE
 call ApplicationService/ListUnits "{$app, \"page_size\": 1}" '"name": "web/0"' '"nextPageToken"'
 follow bellwether.v1.ApplicationService/WatchApplications "{\"namespace\": \"$namespace\"}" \

@@ -116,6 +116,7 @@ mod transport;
 mod two_stores;
 mod unread;
 mod untaken;
+mod uptime;
 mod valkey;
 mod vectors;
 mod watch;

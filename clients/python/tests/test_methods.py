@@ -11,6 +11,7 @@ from bellwether_client import NotFound, errors
 from bellwether_client._table import METHODS
 
 # A namespace of its own, so that the tests can run again on the same server.
+YESTERDAY = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=1)
 APP = {"namespace": "python-" + os.urandom(8).hex(), "application": "web"}
 UNIT = dict(APP, unit="web/0")
 ANOTHER = dict(APP, unit="web/2")
@@ -53,6 +54,7 @@ STEPS = [
     ("list_statuses", UNIT, {"next_page_token": ""}),
     ("list_units", dict(APP, page_size=1), {"next_page_token": ""}),
     ("list_status_events", APP, {}),
+    ("get_uptime", dict(APP, start=YESTERDAY), {"episode_count": 1}),
     (
         "configure_application",
         dict(

@@ -23,6 +23,7 @@ SCALARS = {
     "bytes": ("y", "bytes", 'b""'),
     "int32": ("i", "int", "0"),
     "sint32": ("i", "int", "0"),
+    "double": ("r", "float", "0.0"),
     "uint64": ("l", "int", "0"),
 }
 KNOWN = {

@@ -29,6 +29,7 @@ pub mod report;
 pub mod resolve;
 pub mod status;
 pub mod stopping;
+pub mod uptime;
 pub mod version;
 pub mod wait;
 pub mod watch;

@@ -15,6 +15,7 @@ pub mod status;
 pub mod table;
 pub mod text;
 pub mod time;
+pub mod uptime;
 pub mod why;
 
 pub use text::{counted, one_line};

@@ -61,10 +61,7 @@ impl Draft<'_> {
         self.log(StatusEvent {
             subject: Some(subject),
             message: mark.reason.clone(),
-            reason: match mark.kind {
-                MarkKind::Acknowledged => "Acknowledged".into(),
-                MarkKind::Planned => "Planned".into(),
-            },
+            reason: mark.kind.reason().into(),
             changes,
             ..self.event(cause)
         });

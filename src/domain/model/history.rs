@@ -181,24 +181,29 @@ fn cut(text: &str) -> &str {
 const LINE_BYTES: u64 = 128;
 
 impl StatusEvent {
-    /// Returns whether the event is the application's own: about its status, its configuration,
-    /// its leaders, its marks or its operations. These have a budget of their own, so that no noise
-    /// of a unit evicts them.
+    /// Returns whether the event is the application's own: about its derived status, its
+    /// configuration, its leaders, its marks or its operations. These have a budget of their own,
+    /// so that no noise of a status evicts them, be it of a unit or of the leader.
     pub fn is_own(&self) -> bool {
-        let is_about_leaders = matches!(
-            self.cause,
+        let is_of_application = |subject: &Subject| subject.unit.is_application();
+        match self.cause {
             Cause::LeaderClaimed
-                | Cause::LeaderTransferred
-                | Cause::LeaderReleased
-                | Cause::LeaderExpired
-                | Cause::LeaderEnded
-        );
-        let subject = self.subject.as_ref();
-        let is_about_marks =
-            matches!(self.cause, Cause::MarkSet | Cause::MarkBegan | Cause::MarkEnded);
-        is_about_leaders
-            || is_about_marks
-            || subject.is_none_or(|subject| subject.unit.is_application())
+            | Cause::LeaderTransferred
+            | Cause::LeaderReleased
+            | Cause::LeaderExpired
+            | Cause::LeaderEnded
+            | Cause::MarkSet
+            | Cause::MarkBegan
+            | Cause::MarkEnded => true,
+            Cause::Doubted => self.subject.is_none() || self.is_about_leader(),
+            Cause::Operation => self.subject.as_ref().is_none_or(is_of_application),
+            _ => self.subject.is_none(),
+        }
+    }
+
+    /// Returns whether the leader changed with the event.
+    pub fn is_about_leader(&self) -> bool {
+        self.changes.iter().any(|change| &*change.field == "leader")
     }
 
     /// Returns an event with only a time, a revision and a cause.

@@ -35,4 +35,5 @@ pub mod time;
 pub mod transition;
 pub(in crate::domain) mod turnout;
 pub mod unit;
+pub mod uptime;
 pub mod usage;

@@ -57,9 +57,7 @@ fn kind_of(event: &StatusEvent) -> v1::EventKind {
         | Cause::LeaderTransferred
         | Cause::LeaderReleased
         | Cause::LeaderExpired => v1::EventKind::Leader,
-        Cause::Doubted if event.changes.iter().any(|c| &*c.field == "leader") => {
-            v1::EventKind::Leader
-        }
+        Cause::Doubted if event.is_about_leader() => v1::EventKind::Leader,
         Cause::Configured if subject.is_none() => v1::EventKind::Configuration,
         _ if subject.is_none() => v1::EventKind::Application,
         // The level of a fault that ends together with its unit is a status event.

@@ -94,6 +94,7 @@ requests! {
     CollectApplicationRequest;
     ListStatusesRequest;
     ListStatusEventsRequest;
+    GetUptimeRequest;
     ListUnitsRequest;
     ListFaultsRequest                      ? include_internal_detail;
     GetLeaderRequest;

@@ -21,6 +21,7 @@ mod report;
 pub mod rules;
 mod session;
 pub mod severity;
+mod uptime;
 mod value;
 
 pub use crate::service::protobuf::timestamp;
@@ -57,4 +58,5 @@ pub use output::{
 pub use page::{PAGE_BYTES_MAX, Page, fill, first_of, framed, page_size};
 pub use report::{clear, replace, report};
 pub use session::{announce_stop, hello, inbound, outbound, register_unit, request_callback};
+pub use uptime::{uptime, uptime_range};
 pub use value::{count, duration, from_level, level_word};

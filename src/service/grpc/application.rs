@@ -14,7 +14,7 @@ use crate::service::call::Access;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX, Page};
 use crate::service::grpc::handlers::{Applied, Handlers};
-use crate::service::grpc::{collect, faults, marks};
+use crate::service::grpc::{collect, faults, marks, uptime};
 
 /// Metadata of a read that is answered from memory because the store is unreachable: the start of
 /// that time, as RFC 3339.
@@ -235,6 +235,14 @@ impl ApplicationService for Handlers {
         };
         let next_page_token = page.token(next);
         Ok(Response::new(v1::ListStatusEventsResponse { events, next_page_token }))
+    }
+
+    async fn get_uptime(
+        &self,
+        request: Request<v1::GetUptimeRequest>,
+    ) -> Result<Response<v1::GetUptimeResponse>, Status> {
+        let answer = uptime::get(&self.parts, &self.reads, request).await?;
+        Ok(self.as_of(answer))
     }
 
     async fn configure_application(

@@ -16,7 +16,8 @@ mod read_path;
 mod report;
 mod route;
 mod server;
-pub mod watch;
+pub mod uptime;
+mod watch;
 mod worker;
 #[cfg(test)]
 mod worlds;

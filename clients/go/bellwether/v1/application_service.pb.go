@@ -2663,6 +2663,277 @@ func (x *ListStatusEventsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Request of GetUptime.
+type GetUptimeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the application. Empty means `default`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the application. Required.
+	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// Start of the range, by the store's clock, included. Required; at most 400 days before the end.
+	Start *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start,proto3" json:"start,omitempty"`
+	// End of the range, excluded. Absent, or in the future: now. An end that is not after the start is refused with
+	// INVALID_VALUE.
+	End           *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUptimeRequest) Reset() {
+	*x = GetUptimeRequest{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUptimeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUptimeRequest) ProtoMessage() {}
+
+func (x *GetUptimeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUptimeRequest.ProtoReflect.Descriptor instead.
+func (*GetUptimeRequest) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *GetUptimeRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *GetUptimeRequest) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *GetUptimeRequest) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *GetUptimeRequest) GetEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+// Response of GetUptime. Time is taken out of the range in this order: planned, unknown; the rest is well or not well.
+type GetUptimeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Start of the range.
+	Start *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
+	// End of the range.
+	End *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end,proto3" json:"end,omitempty"`
+	// `well`, in percent of `well` and `not_well` together; absent if both are zero.
+	Percent *float64 `protobuf:"fixed64,3,opt,name=percent,proto3,oneof" json:"percent,omitempty"`
+	// Time in which the application was well: its level was active, terminated or one of its serving levels, and no unit
+	// was silent.
+	Well *durationpb.Duration `protobuf:"bytes,4,opt,name=well,proto3" json:"well,omitempty"`
+	// Time in which it was not.
+	NotWell *durationpb.Duration `protobuf:"bytes,5,opt,name=not_well,json=notWell,proto3" json:"not_well,omitempty"`
+	// Time of planned work on the whole application, at any level.
+	Planned *durationpb.Duration `protobuf:"bytes,6,opt,name=planned,proto3" json:"planned,omitempty"`
+	// Time in which the level is not known: level unknown, uncertain after a data loss of the store, before the
+	// application existed, or its events are no longer stored. An event whose level before is unknown makes the time
+	// since the event before it unknown.
+	Unknown *durationpb.Duration `protobuf:"bytes,7,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// The part of `not_well` with a good level, in which a unit was stale or lost. It is from events about units, which
+	// are kept for a shorter time.
+	Silent *durationpb.Duration `protobuf:"bytes,8,opt,name=silent,proto3" json:"silent,omitempty"`
+	// Number of stretches of time that was not well. Each ends where the application is well, or where planned or unknown
+	// time begins.
+	EpisodeCount int32 `protobuf:"varint,9,opt,name=episode_count,json=episodeCount,proto3" json:"episode_count,omitempty"`
+	// The longest of them; zero if there is none.
+	LongestEpisode *durationpb.Duration `protobuf:"bytes,10,opt,name=longest_episode,json=longestEpisode,proto3" json:"longest_episode,omitempty"`
+	// Time at each level outside of planned time, by number of the level; levels without time are left out. UNKNOWN has
+	// the unknown time.
+	Levels        []*LevelDuration `protobuf:"bytes,11,rep,name=levels,proto3" json:"levels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUptimeResponse) Reset() {
+	*x = GetUptimeResponse{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUptimeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUptimeResponse) ProtoMessage() {}
+
+func (x *GetUptimeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUptimeResponse.ProtoReflect.Descriptor instead.
+func (*GetUptimeResponse) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *GetUptimeResponse) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *GetUptimeResponse) GetEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *GetUptimeResponse) GetPercent() float64 {
+	if x != nil && x.Percent != nil {
+		return *x.Percent
+	}
+	return 0
+}
+
+func (x *GetUptimeResponse) GetWell() *durationpb.Duration {
+	if x != nil {
+		return x.Well
+	}
+	return nil
+}
+
+func (x *GetUptimeResponse) GetNotWell() *durationpb.Duration {
+	if x != nil {
+		return x.NotWell
+	}
+	return nil
+}
+
+func (x *GetUptimeResponse) GetPlanned() *durationpb.Duration {
+	if x != nil {
+		return x.Planned
+	}
+	return nil
+}
+
+func (x *GetUptimeResponse) GetUnknown() *durationpb.Duration {
+	if x != nil {
+		return x.Unknown
+	}
+	return nil
+}
+
+func (x *GetUptimeResponse) GetSilent() *durationpb.Duration {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
+func (x *GetUptimeResponse) GetEpisodeCount() int32 {
+	if x != nil {
+		return x.EpisodeCount
+	}
+	return 0
+}
+
+func (x *GetUptimeResponse) GetLongestEpisode() *durationpb.Duration {
+	if x != nil {
+		return x.LongestEpisode
+	}
+	return nil
+}
+
+func (x *GetUptimeResponse) GetLevels() []*LevelDuration {
+	if x != nil {
+		return x.Levels
+	}
+	return nil
+}
+
+// Time at a level.
+type LevelDuration struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The level.
+	Level Level `protobuf:"varint,1,opt,name=level,proto3,enum=bellwether.v1.Level" json:"level,omitempty"`
+	// The time.
+	Duration      *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LevelDuration) Reset() {
+	*x = LevelDuration{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LevelDuration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LevelDuration) ProtoMessage() {}
+
+func (x *LevelDuration) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LevelDuration.ProtoReflect.Descriptor instead.
+func (*LevelDuration) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *LevelDuration) GetLevel() Level {
+	if x != nil {
+		return x.Level
+	}
+	return Level_LEVEL_UNSPECIFIED
+}
+
+func (x *LevelDuration) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
 // Request of ConfigureApplication.
 type ConfigureApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2687,7 +2958,7 @@ type ConfigureApplicationRequest struct {
 
 func (x *ConfigureApplicationRequest) Reset() {
 	*x = ConfigureApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2970,7 @@ func (x *ConfigureApplicationRequest) String() string {
 func (*ConfigureApplicationRequest) ProtoMessage() {}
 
 func (x *ConfigureApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[30]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2983,7 @@ func (x *ConfigureApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{30}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ConfigureApplicationRequest) GetNamespace() string {
@@ -2763,7 +3034,7 @@ type ConfigureApplicationResponse struct {
 
 func (x *ConfigureApplicationResponse) Reset() {
 	*x = ConfigureApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +3046,7 @@ func (x *ConfigureApplicationResponse) String() string {
 func (*ConfigureApplicationResponse) ProtoMessage() {}
 
 func (x *ConfigureApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[31]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +3059,7 @@ func (x *ConfigureApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{31}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ConfigureApplicationResponse) GetRevision() uint64 {
@@ -2847,7 +3118,7 @@ type SetApplicationStatusRequest struct {
 
 func (x *SetApplicationStatusRequest) Reset() {
 	*x = SetApplicationStatusRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2859,7 +3130,7 @@ func (x *SetApplicationStatusRequest) String() string {
 func (*SetApplicationStatusRequest) ProtoMessage() {}
 
 func (x *SetApplicationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[32]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2872,7 +3143,7 @@ func (x *SetApplicationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetApplicationStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetApplicationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{32}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetApplicationStatusRequest) GetNamespace() string {
@@ -2988,7 +3259,7 @@ type SetApplicationStatusResponse struct {
 
 func (x *SetApplicationStatusResponse) Reset() {
 	*x = SetApplicationStatusResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3271,7 @@ func (x *SetApplicationStatusResponse) String() string {
 func (*SetApplicationStatusResponse) ProtoMessage() {}
 
 func (x *SetApplicationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3284,7 @@ func (x *SetApplicationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetApplicationStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetApplicationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{33}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetApplicationStatusResponse) GetRevision() uint64 {
@@ -3071,7 +3342,7 @@ type ReplaceApplicationStatusesRequest struct {
 
 func (x *ReplaceApplicationStatusesRequest) Reset() {
 	*x = ReplaceApplicationStatusesRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3083,7 +3354,7 @@ func (x *ReplaceApplicationStatusesRequest) String() string {
 func (*ReplaceApplicationStatusesRequest) ProtoMessage() {}
 
 func (x *ReplaceApplicationStatusesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3096,7 +3367,7 @@ func (x *ReplaceApplicationStatusesRequest) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use ReplaceApplicationStatusesRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceApplicationStatusesRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{34}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplaceApplicationStatusesRequest) GetNamespace() string {
@@ -3179,7 +3450,7 @@ type ReplaceApplicationStatusesResponse struct {
 
 func (x *ReplaceApplicationStatusesResponse) Reset() {
 	*x = ReplaceApplicationStatusesResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3462,7 @@ func (x *ReplaceApplicationStatusesResponse) String() string {
 func (*ReplaceApplicationStatusesResponse) ProtoMessage() {}
 
 func (x *ReplaceApplicationStatusesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3475,7 @@ func (x *ReplaceApplicationStatusesResponse) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use ReplaceApplicationStatusesResponse.ProtoReflect.Descriptor instead.
 func (*ReplaceApplicationStatusesResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{35}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReplaceApplicationStatusesResponse) GetRevision() uint64 {
@@ -3260,7 +3531,7 @@ type ClearApplicationStatusRequest struct {
 
 func (x *ClearApplicationStatusRequest) Reset() {
 	*x = ClearApplicationStatusRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3272,7 +3543,7 @@ func (x *ClearApplicationStatusRequest) String() string {
 func (*ClearApplicationStatusRequest) ProtoMessage() {}
 
 func (x *ClearApplicationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3285,7 +3556,7 @@ func (x *ClearApplicationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearApplicationStatusRequest.ProtoReflect.Descriptor instead.
 func (*ClearApplicationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{36}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ClearApplicationStatusRequest) GetNamespace() string {
@@ -3343,7 +3614,7 @@ type ClearApplicationStatusResponse struct {
 
 func (x *ClearApplicationStatusResponse) Reset() {
 	*x = ClearApplicationStatusResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3355,7 +3626,7 @@ func (x *ClearApplicationStatusResponse) String() string {
 func (*ClearApplicationStatusResponse) ProtoMessage() {}
 
 func (x *ClearApplicationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3368,7 +3639,7 @@ func (x *ClearApplicationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearApplicationStatusResponse.ProtoReflect.Descriptor instead.
 func (*ClearApplicationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{37}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ClearApplicationStatusResponse) GetRevision() uint64 {
@@ -3403,7 +3674,7 @@ type RemoveUnitRequest struct {
 
 func (x *RemoveUnitRequest) Reset() {
 	*x = RemoveUnitRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3686,7 @@ func (x *RemoveUnitRequest) String() string {
 func (*RemoveUnitRequest) ProtoMessage() {}
 
 func (x *RemoveUnitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3699,7 @@ func (x *RemoveUnitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnitRequest.ProtoReflect.Descriptor instead.
 func (*RemoveUnitRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{38}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RemoveUnitRequest) GetNamespace() string {
@@ -3472,7 +3743,7 @@ type RemoveUnitResponse struct {
 
 func (x *RemoveUnitResponse) Reset() {
 	*x = RemoveUnitResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3755,7 @@ func (x *RemoveUnitResponse) String() string {
 func (*RemoveUnitResponse) ProtoMessage() {}
 
 func (x *RemoveUnitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3768,7 @@ func (x *RemoveUnitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnitResponse.ProtoReflect.Descriptor instead.
 func (*RemoveUnitResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{39}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RemoveUnitResponse) GetRevision() uint64 {
@@ -3530,7 +3801,7 @@ type DeleteApplicationRequest struct {
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3542,7 +3813,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3555,7 +3826,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{40}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DeleteApplicationRequest) GetNamespace() string {
@@ -3590,7 +3861,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +3873,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +3886,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{41}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DeleteApplicationResponse) GetRevision() uint64 {
@@ -3652,7 +3923,7 @@ type ListFaultsRequest struct {
 
 func (x *ListFaultsRequest) Reset() {
 	*x = ListFaultsRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3664,7 +3935,7 @@ func (x *ListFaultsRequest) String() string {
 func (*ListFaultsRequest) ProtoMessage() {}
 
 func (x *ListFaultsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3677,7 +3948,7 @@ func (x *ListFaultsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFaultsRequest.ProtoReflect.Descriptor instead.
 func (*ListFaultsRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{42}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListFaultsRequest) GetNamespace() string {
@@ -3752,7 +4023,7 @@ type ListFaultsResponse struct {
 
 func (x *ListFaultsResponse) Reset() {
 	*x = ListFaultsResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3764,7 +4035,7 @@ func (x *ListFaultsResponse) String() string {
 func (*ListFaultsResponse) ProtoMessage() {}
 
 func (x *ListFaultsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3777,7 +4048,7 @@ func (x *ListFaultsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFaultsResponse.ProtoReflect.Descriptor instead.
 func (*ListFaultsResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{43}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListFaultsResponse) GetFaults() []*Fault {
@@ -3827,7 +4098,7 @@ type FaultTarget struct {
 
 func (x *FaultTarget) Reset() {
 	*x = FaultTarget{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3839,7 +4110,7 @@ func (x *FaultTarget) String() string {
 func (*FaultTarget) ProtoMessage() {}
 
 func (x *FaultTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3852,7 +4123,7 @@ func (x *FaultTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FaultTarget.ProtoReflect.Descriptor instead.
 func (*FaultTarget) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{44}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FaultTarget) GetTarget() string {
@@ -3935,7 +4206,7 @@ type ResolveHoldRequest struct {
 
 func (x *ResolveHoldRequest) Reset() {
 	*x = ResolveHoldRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3947,7 +4218,7 @@ func (x *ResolveHoldRequest) String() string {
 func (*ResolveHoldRequest) ProtoMessage() {}
 
 func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3960,7 +4231,7 @@ func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldRequest.ProtoReflect.Descriptor instead.
 func (*ResolveHoldRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{45}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ResolveHoldRequest) GetNamespace() string {
@@ -4025,7 +4296,7 @@ type ResolveHoldResponse struct {
 
 func (x *ResolveHoldResponse) Reset() {
 	*x = ResolveHoldResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4037,7 +4308,7 @@ func (x *ResolveHoldResponse) String() string {
 func (*ResolveHoldResponse) ProtoMessage() {}
 
 func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4050,7 +4321,7 @@ func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldResponse.ProtoReflect.Descriptor instead.
 func (*ResolveHoldResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{46}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ResolveHoldResponse) GetRevision() uint64 {
@@ -4088,7 +4359,7 @@ type SetMarkRequest struct {
 
 func (x *SetMarkRequest) Reset() {
 	*x = SetMarkRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4100,7 +4371,7 @@ func (x *SetMarkRequest) String() string {
 func (*SetMarkRequest) ProtoMessage() {}
 
 func (x *SetMarkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4113,7 +4384,7 @@ func (x *SetMarkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMarkRequest.ProtoReflect.Descriptor instead.
 func (*SetMarkRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{47}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SetMarkRequest) GetNamespace() string {
@@ -4168,7 +4439,7 @@ type SetMarkResponse struct {
 
 func (x *SetMarkResponse) Reset() {
 	*x = SetMarkResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4180,7 +4451,7 @@ func (x *SetMarkResponse) String() string {
 func (*SetMarkResponse) ProtoMessage() {}
 
 func (x *SetMarkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4193,7 +4464,7 @@ func (x *SetMarkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMarkResponse.ProtoReflect.Descriptor instead.
 func (*SetMarkResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{48}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SetMarkResponse) GetMark() *Mark {
@@ -4241,7 +4512,7 @@ type RemoveMarkRequest struct {
 
 func (x *RemoveMarkRequest) Reset() {
 	*x = RemoveMarkRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4253,7 +4524,7 @@ func (x *RemoveMarkRequest) String() string {
 func (*RemoveMarkRequest) ProtoMessage() {}
 
 func (x *RemoveMarkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4266,7 +4537,7 @@ func (x *RemoveMarkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMarkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMarkRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{49}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RemoveMarkRequest) GetNamespace() string {
@@ -4308,7 +4579,7 @@ type RemoveMarkResponse struct {
 
 func (x *RemoveMarkResponse) Reset() {
 	*x = RemoveMarkResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[50]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4320,7 +4591,7 @@ func (x *RemoveMarkResponse) String() string {
 func (*RemoveMarkResponse) ProtoMessage() {}
 
 func (x *RemoveMarkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[50]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4333,7 +4604,7 @@ func (x *RemoveMarkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMarkResponse.ProtoReflect.Descriptor instead.
 func (*RemoveMarkResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{50}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RemoveMarkResponse) GetRevision() uint64 {
@@ -4360,7 +4631,7 @@ type ListMarksRequest struct {
 
 func (x *ListMarksRequest) Reset() {
 	*x = ListMarksRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[51]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4372,7 +4643,7 @@ func (x *ListMarksRequest) String() string {
 func (*ListMarksRequest) ProtoMessage() {}
 
 func (x *ListMarksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[51]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4385,7 +4656,7 @@ func (x *ListMarksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMarksRequest.ProtoReflect.Descriptor instead.
 func (*ListMarksRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{51}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListMarksRequest) GetNamespace() string {
@@ -4429,7 +4700,7 @@ type ListMarksResponse struct {
 
 func (x *ListMarksResponse) Reset() {
 	*x = ListMarksResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[52]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4441,7 +4712,7 @@ func (x *ListMarksResponse) String() string {
 func (*ListMarksResponse) ProtoMessage() {}
 
 func (x *ListMarksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[52]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4454,7 +4725,7 @@ func (x *ListMarksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMarksResponse.ProtoReflect.Descriptor instead.
 func (*ListMarksResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{52}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListMarksResponse) GetMarks() []*Mark {
@@ -4488,7 +4759,7 @@ type ListBlockersRequest struct {
 
 func (x *ListBlockersRequest) Reset() {
 	*x = ListBlockersRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[53]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4500,7 +4771,7 @@ func (x *ListBlockersRequest) String() string {
 func (*ListBlockersRequest) ProtoMessage() {}
 
 func (x *ListBlockersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[53]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4513,7 +4784,7 @@ func (x *ListBlockersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockersRequest.ProtoReflect.Descriptor instead.
 func (*ListBlockersRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{53}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListBlockersRequest) GetNamespace() string {
@@ -4573,7 +4844,7 @@ type Blocker struct {
 
 func (x *Blocker) Reset() {
 	*x = Blocker{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[54]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4585,7 +4856,7 @@ func (x *Blocker) String() string {
 func (*Blocker) ProtoMessage() {}
 
 func (x *Blocker) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[54]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4598,7 +4869,7 @@ func (x *Blocker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blocker.ProtoReflect.Descriptor instead.
 func (*Blocker) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{54}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Blocker) GetState() CauseState {
@@ -4693,7 +4964,7 @@ type ListBlockersResponse struct {
 
 func (x *ListBlockersResponse) Reset() {
 	*x = ListBlockersResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[55]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4705,7 +4976,7 @@ func (x *ListBlockersResponse) String() string {
 func (*ListBlockersResponse) ProtoMessage() {}
 
 func (x *ListBlockersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[55]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4718,7 +4989,7 @@ func (x *ListBlockersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockersResponse.ProtoReflect.Descriptor instead.
 func (*ListBlockersResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{55}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListBlockersResponse) GetBlockers() []*Blocker {
@@ -4945,7 +5216,30 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"after_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tafterTime\"v\n" +
 	"\x18ListStatusEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.bellwether.v1.StatusEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf3\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb2\x01\n" +
+	"\x10GetUptimeRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x120\n" +
+	"\x05start\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
+	"\x03end\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\"\xbf\x04\n" +
+	"\x11GetUptimeResponse\x120\n" +
+	"\x05start\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
+	"\x03end\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12\x1d\n" +
+	"\apercent\x18\x03 \x01(\x01H\x00R\apercent\x88\x01\x01\x12-\n" +
+	"\x04well\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04well\x124\n" +
+	"\bnot_well\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\anotWell\x123\n" +
+	"\aplanned\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\aplanned\x123\n" +
+	"\aunknown\x18\a \x01(\v2\x19.google.protobuf.DurationR\aunknown\x121\n" +
+	"\x06silent\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06silent\x12#\n" +
+	"\repisode_count\x18\t \x01(\x05R\fepisodeCount\x12B\n" +
+	"\x0flongest_episode\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x0elongestEpisode\x124\n" +
+	"\x06levels\x18\v \x03(\v2\x1c.bellwether.v1.LevelDurationR\x06levelsB\n" +
+	"\n" +
+	"\b_percent\"r\n" +
+	"\rLevelDuration\x12*\n" +
+	"\x05level\x18\x01 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x125\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xf3\x01\n" +
 	"\x1bConfigureApplicationRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x128\n" +
@@ -5136,7 +5430,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x0eHoldResolution\x12\x1f\n" +
 	"\x1bHOLD_RESOLUTION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15HOLD_RESOLUTION_RETRY\x10\x01\x12\x18\n" +
-	"\x14HOLD_RESOLUTION_SKIP\x10\x022\xac\x11\n" +
+	"\x14HOLD_RESOLUTION_SKIP\x10\x022\x81\x12\n" +
 	"\x12ApplicationService\x12b\n" +
 	"\x0eGetApplication\x12$.bellwether.v1.GetApplicationRequest\x1a%.bellwether.v1.GetApplicationResponse\"\x03\x90\x02\x01\x12h\n" +
 	"\x10ListApplications\x12&.bellwether.v1.ListApplicationsRequest\x1a'.bellwether.v1.ListApplicationsResponse\"\x03\x90\x02\x01\x12b\n" +
@@ -5155,7 +5449,8 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x11WatchApplications\x12'.bellwether.v1.WatchApplicationsRequest\x1a(.bellwether.v1.WatchApplicationsResponse\"\x03\x90\x02\x010\x01\x12g\n" +
 	"\x10MultiplexWatches\x12&.bellwether.v1.MultiplexWatchesRequest\x1a'.bellwether.v1.MultiplexWatchesResponse(\x010\x01\x12i\n" +
 	"\x12CollectApplication\x12(.bellwether.v1.CollectApplicationRequest\x1a).bellwether.v1.CollectApplicationResponse\x12h\n" +
-	"\x10ListStatusEvents\x12&.bellwether.v1.ListStatusEventsRequest\x1a'.bellwether.v1.ListStatusEventsResponse\"\x03\x90\x02\x01\x12o\n" +
+	"\x10ListStatusEvents\x12&.bellwether.v1.ListStatusEventsRequest\x1a'.bellwether.v1.ListStatusEventsResponse\"\x03\x90\x02\x01\x12S\n" +
+	"\tGetUptime\x12\x1f.bellwether.v1.GetUptimeRequest\x1a .bellwether.v1.GetUptimeResponse\"\x03\x90\x02\x01\x12o\n" +
 	"\x14ConfigureApplication\x12*.bellwether.v1.ConfigureApplicationRequest\x1a+.bellwether.v1.ConfigureApplicationResponse\x12o\n" +
 	"\x14SetApplicationStatus\x12*.bellwether.v1.SetApplicationStatusRequest\x1a+.bellwether.v1.SetApplicationStatusResponse\x12\x81\x01\n" +
 	"\x1aReplaceApplicationStatuses\x120.bellwether.v1.ReplaceApplicationStatusesRequest\x1a1.bellwether.v1.ReplaceApplicationStatusesResponse\x12u\n" +
@@ -5178,7 +5473,7 @@ func file_bellwether_v1_application_service_proto_rawDescGZIP() []byte {
 }
 
 var file_bellwether_v1_application_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_bellwether_v1_application_service_proto_goTypes = []any{
 	(CauseState)(0),                            // 0: bellwether.v1.CauseState
 	(HoldResolution)(0),                        // 1: bellwether.v1.HoldResolution
@@ -5212,176 +5507,194 @@ var file_bellwether_v1_application_service_proto_goTypes = []any{
 	(*CollectApplicationResponse)(nil),         // 29: bellwether.v1.CollectApplicationResponse
 	(*ListStatusEventsRequest)(nil),            // 30: bellwether.v1.ListStatusEventsRequest
 	(*ListStatusEventsResponse)(nil),           // 31: bellwether.v1.ListStatusEventsResponse
-	(*ConfigureApplicationRequest)(nil),        // 32: bellwether.v1.ConfigureApplicationRequest
-	(*ConfigureApplicationResponse)(nil),       // 33: bellwether.v1.ConfigureApplicationResponse
-	(*SetApplicationStatusRequest)(nil),        // 34: bellwether.v1.SetApplicationStatusRequest
-	(*SetApplicationStatusResponse)(nil),       // 35: bellwether.v1.SetApplicationStatusResponse
-	(*ReplaceApplicationStatusesRequest)(nil),  // 36: bellwether.v1.ReplaceApplicationStatusesRequest
-	(*ReplaceApplicationStatusesResponse)(nil), // 37: bellwether.v1.ReplaceApplicationStatusesResponse
-	(*ClearApplicationStatusRequest)(nil),      // 38: bellwether.v1.ClearApplicationStatusRequest
-	(*ClearApplicationStatusResponse)(nil),     // 39: bellwether.v1.ClearApplicationStatusResponse
-	(*RemoveUnitRequest)(nil),                  // 40: bellwether.v1.RemoveUnitRequest
-	(*RemoveUnitResponse)(nil),                 // 41: bellwether.v1.RemoveUnitResponse
-	(*DeleteApplicationRequest)(nil),           // 42: bellwether.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil),          // 43: bellwether.v1.DeleteApplicationResponse
-	(*ListFaultsRequest)(nil),                  // 44: bellwether.v1.ListFaultsRequest
-	(*ListFaultsResponse)(nil),                 // 45: bellwether.v1.ListFaultsResponse
-	(*FaultTarget)(nil),                        // 46: bellwether.v1.FaultTarget
-	(*ResolveHoldRequest)(nil),                 // 47: bellwether.v1.ResolveHoldRequest
-	(*ResolveHoldResponse)(nil),                // 48: bellwether.v1.ResolveHoldResponse
-	(*SetMarkRequest)(nil),                     // 49: bellwether.v1.SetMarkRequest
-	(*SetMarkResponse)(nil),                    // 50: bellwether.v1.SetMarkResponse
-	(*RemoveMarkRequest)(nil),                  // 51: bellwether.v1.RemoveMarkRequest
-	(*RemoveMarkResponse)(nil),                 // 52: bellwether.v1.RemoveMarkResponse
-	(*ListMarksRequest)(nil),                   // 53: bellwether.v1.ListMarksRequest
-	(*ListMarksResponse)(nil),                  // 54: bellwether.v1.ListMarksResponse
-	(*ListBlockersRequest)(nil),                // 55: bellwether.v1.ListBlockersRequest
-	(*Blocker)(nil),                            // 56: bellwether.v1.Blocker
-	(*ListBlockersResponse)(nil),               // 57: bellwether.v1.ListBlockersResponse
-	(*Application)(nil),                        // 58: bellwether.v1.Application
-	(Level)(0),                                 // 59: bellwether.v1.Level
-	(*LevelCount)(nil),                         // 60: bellwether.v1.LevelCount
-	(*StatusRef)(nil),                          // 61: bellwether.v1.StatusRef
-	(*timestamppb.Timestamp)(nil),              // 62: google.protobuf.Timestamp
-	(Freshness)(0),                             // 63: bellwether.v1.Freshness
-	(*Fault)(nil),                              // 64: bellwether.v1.Fault
-	(*Hold)(nil),                               // 65: bellwether.v1.Hold
-	(*Operation)(nil),                          // 66: bellwether.v1.Operation
-	(*Mark)(nil),                               // 67: bellwether.v1.Mark
-	(*Need)(nil),                               // 68: bellwether.v1.Need
-	(*StatusRecord)(nil),                       // 69: bellwether.v1.StatusRecord
-	(*Unit)(nil),                               // 70: bellwether.v1.Unit
-	(*durationpb.Duration)(nil),                // 71: google.protobuf.Duration
-	(*status.Status)(nil),                      // 72: google.rpc.Status
-	(*StatusEvent)(nil),                        // 73: bellwether.v1.StatusEvent
-	(*ApplicationConfig)(nil),                  // 74: bellwether.v1.ApplicationConfig
-	(*fieldmaskpb.FieldMask)(nil),              // 75: google.protobuf.FieldMask
-	(ApplicationStatusMode)(0),                 // 76: bellwether.v1.ApplicationStatusMode
-	(*StatusReport)(nil),                       // 77: bellwether.v1.StatusReport
-	(ErrorClass)(0),                            // 78: bellwether.v1.ErrorClass
+	(*GetUptimeRequest)(nil),                   // 32: bellwether.v1.GetUptimeRequest
+	(*GetUptimeResponse)(nil),                  // 33: bellwether.v1.GetUptimeResponse
+	(*LevelDuration)(nil),                      // 34: bellwether.v1.LevelDuration
+	(*ConfigureApplicationRequest)(nil),        // 35: bellwether.v1.ConfigureApplicationRequest
+	(*ConfigureApplicationResponse)(nil),       // 36: bellwether.v1.ConfigureApplicationResponse
+	(*SetApplicationStatusRequest)(nil),        // 37: bellwether.v1.SetApplicationStatusRequest
+	(*SetApplicationStatusResponse)(nil),       // 38: bellwether.v1.SetApplicationStatusResponse
+	(*ReplaceApplicationStatusesRequest)(nil),  // 39: bellwether.v1.ReplaceApplicationStatusesRequest
+	(*ReplaceApplicationStatusesResponse)(nil), // 40: bellwether.v1.ReplaceApplicationStatusesResponse
+	(*ClearApplicationStatusRequest)(nil),      // 41: bellwether.v1.ClearApplicationStatusRequest
+	(*ClearApplicationStatusResponse)(nil),     // 42: bellwether.v1.ClearApplicationStatusResponse
+	(*RemoveUnitRequest)(nil),                  // 43: bellwether.v1.RemoveUnitRequest
+	(*RemoveUnitResponse)(nil),                 // 44: bellwether.v1.RemoveUnitResponse
+	(*DeleteApplicationRequest)(nil),           // 45: bellwether.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil),          // 46: bellwether.v1.DeleteApplicationResponse
+	(*ListFaultsRequest)(nil),                  // 47: bellwether.v1.ListFaultsRequest
+	(*ListFaultsResponse)(nil),                 // 48: bellwether.v1.ListFaultsResponse
+	(*FaultTarget)(nil),                        // 49: bellwether.v1.FaultTarget
+	(*ResolveHoldRequest)(nil),                 // 50: bellwether.v1.ResolveHoldRequest
+	(*ResolveHoldResponse)(nil),                // 51: bellwether.v1.ResolveHoldResponse
+	(*SetMarkRequest)(nil),                     // 52: bellwether.v1.SetMarkRequest
+	(*SetMarkResponse)(nil),                    // 53: bellwether.v1.SetMarkResponse
+	(*RemoveMarkRequest)(nil),                  // 54: bellwether.v1.RemoveMarkRequest
+	(*RemoveMarkResponse)(nil),                 // 55: bellwether.v1.RemoveMarkResponse
+	(*ListMarksRequest)(nil),                   // 56: bellwether.v1.ListMarksRequest
+	(*ListMarksResponse)(nil),                  // 57: bellwether.v1.ListMarksResponse
+	(*ListBlockersRequest)(nil),                // 58: bellwether.v1.ListBlockersRequest
+	(*Blocker)(nil),                            // 59: bellwether.v1.Blocker
+	(*ListBlockersResponse)(nil),               // 60: bellwether.v1.ListBlockersResponse
+	(*Application)(nil),                        // 61: bellwether.v1.Application
+	(Level)(0),                                 // 62: bellwether.v1.Level
+	(*LevelCount)(nil),                         // 63: bellwether.v1.LevelCount
+	(*StatusRef)(nil),                          // 64: bellwether.v1.StatusRef
+	(*timestamppb.Timestamp)(nil),              // 65: google.protobuf.Timestamp
+	(Freshness)(0),                             // 66: bellwether.v1.Freshness
+	(*Fault)(nil),                              // 67: bellwether.v1.Fault
+	(*Hold)(nil),                               // 68: bellwether.v1.Hold
+	(*Operation)(nil),                          // 69: bellwether.v1.Operation
+	(*Mark)(nil),                               // 70: bellwether.v1.Mark
+	(*Need)(nil),                               // 71: bellwether.v1.Need
+	(*StatusRecord)(nil),                       // 72: bellwether.v1.StatusRecord
+	(*Unit)(nil),                               // 73: bellwether.v1.Unit
+	(*durationpb.Duration)(nil),                // 74: google.protobuf.Duration
+	(*status.Status)(nil),                      // 75: google.rpc.Status
+	(*StatusEvent)(nil),                        // 76: bellwether.v1.StatusEvent
+	(*ApplicationConfig)(nil),                  // 77: bellwether.v1.ApplicationConfig
+	(*fieldmaskpb.FieldMask)(nil),              // 78: google.protobuf.FieldMask
+	(ApplicationStatusMode)(0),                 // 79: bellwether.v1.ApplicationStatusMode
+	(*StatusReport)(nil),                       // 80: bellwether.v1.StatusReport
+	(ErrorClass)(0),                            // 81: bellwether.v1.ErrorClass
 }
 var file_bellwether_v1_application_service_proto_depIdxs = []int32{
-	58, // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
-	59, // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	58, // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
-	60, // 3: bellwether.v1.Namespace.applications_by_level:type_name -> bellwether.v1.LevelCount
-	58, // 4: bellwether.v1.Namespace.worst:type_name -> bellwether.v1.Application
-	7,  // 5: bellwether.v1.ListNamespacesResponse.namespaces:type_name -> bellwether.v1.Namespace
-	61, // 6: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
-	59, // 7: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
-	62, // 8: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
-	63, // 9: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
-	62, // 10: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
-	59, // 11: bellwether.v1.Contribution.counts_as:type_name -> bellwether.v1.Level
-	58, // 12: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
-	10, // 13: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
-	10, // 14: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
-	64, // 15: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
-	65, // 16: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
-	66, // 17: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
-	12, // 18: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
-	67, // 19: bellwether.v1.ExplainApplicationResponse.marks:type_name -> bellwether.v1.Mark
-	68, // 20: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
-	61, // 21: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
-	0,  // 22: bellwether.v1.Cause.state:type_name -> bellwether.v1.CauseState
-	59, // 23: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
-	62, // 24: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
-	69, // 25: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
-	70, // 26: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
-	59, // 27: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
-	59, // 28: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	71, // 29: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
-	58, // 30: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
-	23, // 31: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
-	24, // 32: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
-	25, // 33: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
-	26, // 34: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
-	70, // 35: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
-	20, // 36: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
-	21, // 37: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
-	17, // 38: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
-	18, // 39: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
-	72, // 40: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
-	71, // 41: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	71, // 42: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
-	70, // 43: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
-	71, // 44: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
-	69, // 45: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
-	28, // 46: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
-	62, // 47: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
-	73, // 48: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
-	74, // 49: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
-	75, // 50: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
-	74, // 51: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
-	59, // 52: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
-	76, // 53: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
-	71, // 54: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
-	62, // 55: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
-	77, // 56: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
-	64, // 57: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
-	46, // 58: bellwether.v1.ListFaultsResponse.targets:type_name -> bellwether.v1.FaultTarget
-	78, // 59: bellwether.v1.FaultTarget.classes:type_name -> bellwether.v1.ErrorClass
-	62, // 60: bellwether.v1.FaultTarget.first_time:type_name -> google.protobuf.Timestamp
-	62, // 61: bellwether.v1.FaultTarget.last_time:type_name -> google.protobuf.Timestamp
-	1,  // 62: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
-	67, // 63: bellwether.v1.SetMarkRequest.mark:type_name -> bellwether.v1.Mark
-	71, // 64: bellwether.v1.SetMarkRequest.during:type_name -> google.protobuf.Duration
-	67, // 65: bellwether.v1.SetMarkResponse.mark:type_name -> bellwether.v1.Mark
-	67, // 66: bellwether.v1.ListMarksResponse.marks:type_name -> bellwether.v1.Mark
-	0,  // 67: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
-	68, // 68: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
-	59, // 69: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
-	62, // 70: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
-	56, // 71: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
-	2,  // 72: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
-	4,  // 73: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
-	6,  // 74: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
-	9,  // 75: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
-	13, // 76: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
-	15, // 77: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
-	44, // 78: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
-	55, // 79: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
-	47, // 80: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
-	49, // 81: bellwether.v1.ApplicationService.SetMark:input_type -> bellwether.v1.SetMarkRequest
-	51, // 82: bellwether.v1.ApplicationService.RemoveMark:input_type -> bellwether.v1.RemoveMarkRequest
-	53, // 83: bellwether.v1.ApplicationService.ListMarks:input_type -> bellwether.v1.ListMarksRequest
-	17, // 84: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
-	19, // 85: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
-	27, // 86: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
-	30, // 87: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
-	32, // 88: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
-	34, // 89: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
-	36, // 90: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
-	38, // 91: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
-	40, // 92: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
-	42, // 93: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
-	3,  // 94: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
-	5,  // 95: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
-	8,  // 96: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
-	11, // 97: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
-	14, // 98: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
-	16, // 99: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
-	45, // 100: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
-	57, // 101: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
-	48, // 102: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
-	50, // 103: bellwether.v1.ApplicationService.SetMark:output_type -> bellwether.v1.SetMarkResponse
-	52, // 104: bellwether.v1.ApplicationService.RemoveMark:output_type -> bellwether.v1.RemoveMarkResponse
-	54, // 105: bellwether.v1.ApplicationService.ListMarks:output_type -> bellwether.v1.ListMarksResponse
-	18, // 106: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
-	22, // 107: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
-	29, // 108: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
-	31, // 109: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
-	33, // 110: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
-	35, // 111: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
-	37, // 112: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
-	39, // 113: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
-	41, // 114: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
-	43, // 115: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
-	94, // [94:116] is the sub-list for method output_type
-	72, // [72:94] is the sub-list for method input_type
-	72, // [72:72] is the sub-list for extension type_name
-	72, // [72:72] is the sub-list for extension extendee
-	0,  // [0:72] is the sub-list for field type_name
+	61,  // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
+	62,  // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	61,  // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
+	63,  // 3: bellwether.v1.Namespace.applications_by_level:type_name -> bellwether.v1.LevelCount
+	61,  // 4: bellwether.v1.Namespace.worst:type_name -> bellwether.v1.Application
+	7,   // 5: bellwether.v1.ListNamespacesResponse.namespaces:type_name -> bellwether.v1.Namespace
+	64,  // 6: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
+	62,  // 7: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
+	65,  // 8: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
+	66,  // 9: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
+	65,  // 10: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
+	62,  // 11: bellwether.v1.Contribution.counts_as:type_name -> bellwether.v1.Level
+	61,  // 12: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
+	10,  // 13: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
+	10,  // 14: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
+	67,  // 15: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
+	68,  // 16: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
+	69,  // 17: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
+	12,  // 18: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
+	70,  // 19: bellwether.v1.ExplainApplicationResponse.marks:type_name -> bellwether.v1.Mark
+	71,  // 20: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
+	64,  // 21: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
+	0,   // 22: bellwether.v1.Cause.state:type_name -> bellwether.v1.CauseState
+	62,  // 23: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
+	65,  // 24: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
+	72,  // 25: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
+	73,  // 26: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
+	62,  // 27: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
+	62,  // 28: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	74,  // 29: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
+	61,  // 30: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
+	23,  // 31: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
+	24,  // 32: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
+	25,  // 33: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
+	26,  // 34: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
+	73,  // 35: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
+	20,  // 36: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
+	21,  // 37: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
+	17,  // 38: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
+	18,  // 39: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
+	75,  // 40: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
+	74,  // 41: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	74,  // 42: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
+	73,  // 43: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
+	74,  // 44: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
+	72,  // 45: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
+	28,  // 46: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
+	65,  // 47: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
+	76,  // 48: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
+	65,  // 49: bellwether.v1.GetUptimeRequest.start:type_name -> google.protobuf.Timestamp
+	65,  // 50: bellwether.v1.GetUptimeRequest.end:type_name -> google.protobuf.Timestamp
+	65,  // 51: bellwether.v1.GetUptimeResponse.start:type_name -> google.protobuf.Timestamp
+	65,  // 52: bellwether.v1.GetUptimeResponse.end:type_name -> google.protobuf.Timestamp
+	74,  // 53: bellwether.v1.GetUptimeResponse.well:type_name -> google.protobuf.Duration
+	74,  // 54: bellwether.v1.GetUptimeResponse.not_well:type_name -> google.protobuf.Duration
+	74,  // 55: bellwether.v1.GetUptimeResponse.planned:type_name -> google.protobuf.Duration
+	74,  // 56: bellwether.v1.GetUptimeResponse.unknown:type_name -> google.protobuf.Duration
+	74,  // 57: bellwether.v1.GetUptimeResponse.silent:type_name -> google.protobuf.Duration
+	74,  // 58: bellwether.v1.GetUptimeResponse.longest_episode:type_name -> google.protobuf.Duration
+	34,  // 59: bellwether.v1.GetUptimeResponse.levels:type_name -> bellwether.v1.LevelDuration
+	62,  // 60: bellwether.v1.LevelDuration.level:type_name -> bellwether.v1.Level
+	74,  // 61: bellwether.v1.LevelDuration.duration:type_name -> google.protobuf.Duration
+	77,  // 62: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
+	78,  // 63: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
+	77,  // 64: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
+	62,  // 65: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
+	79,  // 66: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
+	74,  // 67: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
+	65,  // 68: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
+	80,  // 69: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
+	67,  // 70: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
+	49,  // 71: bellwether.v1.ListFaultsResponse.targets:type_name -> bellwether.v1.FaultTarget
+	81,  // 72: bellwether.v1.FaultTarget.classes:type_name -> bellwether.v1.ErrorClass
+	65,  // 73: bellwether.v1.FaultTarget.first_time:type_name -> google.protobuf.Timestamp
+	65,  // 74: bellwether.v1.FaultTarget.last_time:type_name -> google.protobuf.Timestamp
+	1,   // 75: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
+	70,  // 76: bellwether.v1.SetMarkRequest.mark:type_name -> bellwether.v1.Mark
+	74,  // 77: bellwether.v1.SetMarkRequest.during:type_name -> google.protobuf.Duration
+	70,  // 78: bellwether.v1.SetMarkResponse.mark:type_name -> bellwether.v1.Mark
+	70,  // 79: bellwether.v1.ListMarksResponse.marks:type_name -> bellwether.v1.Mark
+	0,   // 80: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
+	71,  // 81: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
+	62,  // 82: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
+	65,  // 83: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
+	59,  // 84: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
+	2,   // 85: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
+	4,   // 86: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
+	6,   // 87: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
+	9,   // 88: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
+	13,  // 89: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
+	15,  // 90: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
+	47,  // 91: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
+	58,  // 92: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
+	50,  // 93: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
+	52,  // 94: bellwether.v1.ApplicationService.SetMark:input_type -> bellwether.v1.SetMarkRequest
+	54,  // 95: bellwether.v1.ApplicationService.RemoveMark:input_type -> bellwether.v1.RemoveMarkRequest
+	56,  // 96: bellwether.v1.ApplicationService.ListMarks:input_type -> bellwether.v1.ListMarksRequest
+	17,  // 97: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
+	19,  // 98: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
+	27,  // 99: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
+	30,  // 100: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
+	32,  // 101: bellwether.v1.ApplicationService.GetUptime:input_type -> bellwether.v1.GetUptimeRequest
+	35,  // 102: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
+	37,  // 103: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
+	39,  // 104: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
+	41,  // 105: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
+	43,  // 106: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
+	45,  // 107: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
+	3,   // 108: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
+	5,   // 109: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
+	8,   // 110: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
+	11,  // 111: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
+	14,  // 112: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
+	16,  // 113: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
+	48,  // 114: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
+	60,  // 115: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
+	51,  // 116: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
+	53,  // 117: bellwether.v1.ApplicationService.SetMark:output_type -> bellwether.v1.SetMarkResponse
+	55,  // 118: bellwether.v1.ApplicationService.RemoveMark:output_type -> bellwether.v1.RemoveMarkResponse
+	57,  // 119: bellwether.v1.ApplicationService.ListMarks:output_type -> bellwether.v1.ListMarksResponse
+	18,  // 120: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
+	22,  // 121: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
+	29,  // 122: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
+	31,  // 123: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
+	33,  // 124: bellwether.v1.ApplicationService.GetUptime:output_type -> bellwether.v1.GetUptimeResponse
+	36,  // 125: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
+	38,  // 126: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
+	40,  // 127: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
+	42,  // 128: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
+	44,  // 129: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
+	46,  // 130: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
+	108, // [108:131] is the sub-list for method output_type
+	85,  // [85:108] is the sub-list for method input_type
+	85,  // [85:85] is the sub-list for extension type_name
+	85,  // [85:85] is the sub-list for extension extendee
+	0,   // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_application_service_proto_init() }
@@ -5409,14 +5722,15 @@ func file_bellwether_v1_application_service_proto_init() {
 		(*MultiplexWatchesResponse_Ended)(nil),
 	}
 	file_bellwether_v1_application_service_proto_msgTypes[25].OneofWrappers = []any{}
-	file_bellwether_v1_application_service_proto_msgTypes[34].OneofWrappers = []any{}
+	file_bellwether_v1_application_service_proto_msgTypes[31].OneofWrappers = []any{}
+	file_bellwether_v1_application_service_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_application_service_proto_rawDesc), len(file_bellwether_v1_application_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   56,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

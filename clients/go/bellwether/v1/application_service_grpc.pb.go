@@ -35,6 +35,7 @@ const (
 	ApplicationService_MultiplexWatches_FullMethodName           = "/bellwether.v1.ApplicationService/MultiplexWatches"
 	ApplicationService_CollectApplication_FullMethodName         = "/bellwether.v1.ApplicationService/CollectApplication"
 	ApplicationService_ListStatusEvents_FullMethodName           = "/bellwether.v1.ApplicationService/ListStatusEvents"
+	ApplicationService_GetUptime_FullMethodName                  = "/bellwether.v1.ApplicationService/GetUptime"
 	ApplicationService_ConfigureApplication_FullMethodName       = "/bellwether.v1.ApplicationService/ConfigureApplication"
 	ApplicationService_SetApplicationStatus_FullMethodName       = "/bellwether.v1.ApplicationService/SetApplicationStatus"
 	ApplicationService_ReplaceApplicationStatuses_FullMethodName = "/bellwether.v1.ApplicationService/ReplaceApplicationStatuses"
@@ -106,6 +107,9 @@ type ApplicationServiceClient interface {
 	// Lists the transitions of an application, newest first. They outlive the units, and also the application until their
 	// retention ends.
 	ListStatusEvents(ctx context.Context, in *ListStatusEventsRequest, opts ...grpc.CallOption) (*ListStatusEventsResponse, error)
+	// Returns how long an application was well in a range of time, from its history and its present state. Right: as for
+	// ListStatusEvents.
+	GetUptime(ctx context.Context, in *GetUptimeRequest, opts ...grpc.CallOption) (*GetUptimeResponse, error)
 	// Changes the configuration of an application, and creates the application if it does not exist.
 	ConfigureApplication(ctx context.Context, in *ConfigureApplicationRequest, opts ...grpc.CallOption) (*ConfigureApplicationResponse, error)
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
@@ -306,6 +310,16 @@ func (c *applicationServiceClient) ListStatusEvents(ctx context.Context, in *Lis
 	return out, nil
 }
 
+func (c *applicationServiceClient) GetUptime(ctx context.Context, in *GetUptimeRequest, opts ...grpc.CallOption) (*GetUptimeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetUptimeResponse)
+	err := c.cc.Invoke(ctx, ApplicationService_GetUptime_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *applicationServiceClient) ConfigureApplication(ctx context.Context, in *ConfigureApplicationRequest, opts ...grpc.CallOption) (*ConfigureApplicationResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ConfigureApplicationResponse)
@@ -429,6 +443,9 @@ type ApplicationServiceServer interface {
 	// Lists the transitions of an application, newest first. They outlive the units, and also the application until their
 	// retention ends.
 	ListStatusEvents(context.Context, *ListStatusEventsRequest) (*ListStatusEventsResponse, error)
+	// Returns how long an application was well in a range of time, from its history and its present state. Right: as for
+	// ListStatusEvents.
+	GetUptime(context.Context, *GetUptimeRequest) (*GetUptimeResponse, error)
 	// Changes the configuration of an application, and creates the application if it does not exist.
 	ConfigureApplication(context.Context, *ConfigureApplicationRequest) (*ConfigureApplicationResponse, error)
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
@@ -504,6 +521,9 @@ func (UnimplementedApplicationServiceServer) CollectApplication(context.Context,
 }
 func (UnimplementedApplicationServiceServer) ListStatusEvents(context.Context, *ListStatusEventsRequest) (*ListStatusEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListStatusEvents not implemented")
+}
+func (UnimplementedApplicationServiceServer) GetUptime(context.Context, *GetUptimeRequest) (*GetUptimeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetUptime not implemented")
 }
 func (UnimplementedApplicationServiceServer) ConfigureApplication(context.Context, *ConfigureApplicationRequest) (*ConfigureApplicationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConfigureApplication not implemented")
@@ -814,6 +834,24 @@ func _ApplicationService_ListStatusEvents_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ApplicationService_GetUptime_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetUptimeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApplicationServiceServer).GetUptime(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApplicationService_GetUptime_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApplicationServiceServer).GetUptime(ctx, req.(*GetUptimeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ApplicationService_ConfigureApplication_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ConfigureApplicationRequest)
 	if err := dec(in); err != nil {
@@ -984,6 +1022,10 @@ var ApplicationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListStatusEvents",
 			Handler:    _ApplicationService_ListStatusEvents_Handler,
+		},
+		{
+			MethodName: "GetUptime",
+			Handler:    _ApplicationService_GetUptime_Handler,
 		},
 		{
 			MethodName: "ConfigureApplication",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Fields = Dict[str, Tuple[str, str, str]]
 
-_DEFAULTS = {"s": "", "b": False, "y": b"", "i": 0, "l": 0}
+_DEFAULTS = {"s": "", "b": False, "y": b"", "i": 0, "l": 0, "r": 0.0}
 # The fields of a message, once they were needed. They follow from the table alone.
 _parsed: Dict[str, Fields] = {}
 
@@ -20,8 +20,8 @@ def fields_of(message: str) -> Fields:
     """Returns each field with its name in JSON, its label and its type.
 
     The label is `?` (optional), `*` (repeated), `{` (map) or empty. The type is `s` (text), `b`
-    (bool), `y` (bytes), `i` and `l` (32 and 64 bits), `d` (duration), `t` (time), `f` (field mask),
-    `e=DEFAULT` (enum) or `m=NAME` (message).
+    (bool), `y` (bytes), `i` and `l` (32 and 64 bits), `r` (a real number), `d` (duration), `t`
+    (time), `f` (field mask), `e=DEFAULT` (enum) or `m=NAME` (message).
     """
     if message not in _parsed:
         fields = {}
@@ -102,6 +102,8 @@ def _decode_one(kind: str, value: Any) -> Any:
         return decode(kind[2:], value)
     if first in "il":
         return int(value)
+    if first == "r":
+        return float(value)
     if first == "y":
         import base64
 

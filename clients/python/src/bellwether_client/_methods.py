@@ -395,6 +395,27 @@ class Methods:
         )
         return answer
 
+    def get_uptime(
+        self,
+        *,
+        application: str,
+        namespace: str = "",
+        start: Optional[datetime] = None,
+        end: Optional[datetime] = None,
+        timeout: Optional[float] = None,
+    ) -> messages.GetUptimeResponse:
+        """Returns how long an application was well in a range of time, from its history and its
+        present state. Right: as for ListStatusEvents.
+        """
+        request = {
+            "application": application,
+            "namespace": namespace,
+            "start": start,
+            "end": end,
+        }
+        answer: messages.GetUptimeResponse = self._call("get_uptime", request, timeout)
+        return answer
+
     def configure_application(
         self,
         *,

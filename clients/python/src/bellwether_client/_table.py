@@ -100,6 +100,12 @@ METHODS = {
         "ListStatusEventsResponse",
         True,
     ),
+    "get_uptime": (
+        "/bellwether.v1.ApplicationService/GetUptime",
+        "GetUptimeRequest",
+        "GetUptimeResponse",
+        True,
+    ),
     "configure_application": (
         "/bellwether.v1.ApplicationService/ConfigureApplication",
         "ConfigureApplicationRequest",
@@ -401,6 +407,16 @@ MESSAGES = {
     ),
     "ListStatusEventsResponse": (
         "events:*m=StatusEvent next_page_token:s"
+    ),
+    "GetUptimeRequest": (
+        "namespace:s application:s start:t end:t"
+    ),
+    "GetUptimeResponse": (
+        "start:t end:t percent:?r well:d not_well:d planned:d unknown:d silent:d "
+        "episode_count:i longest_episode:d levels:*m=LevelDuration"
+    ),
+    "LevelDuration": (
+        "level:e=LEVEL_UNSPECIFIED duration:d"
     ),
     "ConfigureApplicationRequest": (
         "namespace:s application:s config:m=ApplicationConfig update_mask:f request_id:s"

@@ -528,6 +528,29 @@ class ListStatusEventsResponse(TypedDict):
     next_page_token: str
 
 
+class GetUptimeResponse(TypedDict):
+    """The message `GetUptimeResponse`."""
+
+    start: Optional[datetime]
+    end: Optional[datetime]
+    percent: Optional[float]
+    well: Optional[float]
+    not_well: Optional[float]
+    planned: Optional[float]
+    unknown: Optional[float]
+    silent: Optional[float]
+    episode_count: int
+    longest_episode: Optional[float]
+    levels: List[LevelDuration]
+
+
+class LevelDuration(TypedDict):
+    """The message `LevelDuration`."""
+
+    level: Level
+    duration: Optional[float]
+
+
 class ConfigureApplicationResponse(TypedDict):
     """The message `ConfigureApplicationResponse`."""
 

@@ -2224,6 +2224,76 @@ pub struct ListStatusEventsResponse {
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
 }
+/// Request of GetUptime.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetUptimeRequest {
+    /// Namespace of the application. Empty means `default`.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name of the application. Required.
+    #[prost(string, tag = "2")]
+    pub application: ::prost::alloc::string::String,
+    /// Start of the range, by the store's clock, included. Required; at most 400 days before the end.
+    #[prost(message, optional, tag = "3")]
+    pub start: ::core::option::Option<::prost_types::Timestamp>,
+    /// End of the range, excluded. Absent, or in the future: now. An end that is not after the start is refused with
+    /// INVALID_VALUE.
+    #[prost(message, optional, tag = "4")]
+    pub end: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Response of GetUptime. Time is taken out of the range in this order: planned, unknown; the rest is well or not well.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetUptimeResponse {
+    /// Start of the range.
+    #[prost(message, optional, tag = "1")]
+    pub start: ::core::option::Option<::prost_types::Timestamp>,
+    /// End of the range.
+    #[prost(message, optional, tag = "2")]
+    pub end: ::core::option::Option<::prost_types::Timestamp>,
+    /// `well`, in percent of `well` and `not_well` together; absent if both are zero.
+    #[prost(double, optional, tag = "3")]
+    pub percent: ::core::option::Option<f64>,
+    /// Time in which the application was well: its level was active, terminated or one of its serving levels, and no unit
+    /// was silent.
+    #[prost(message, optional, tag = "4")]
+    pub well: ::core::option::Option<::prost_types::Duration>,
+    /// Time in which it was not.
+    #[prost(message, optional, tag = "5")]
+    pub not_well: ::core::option::Option<::prost_types::Duration>,
+    /// Time of planned work on the whole application, at any level.
+    #[prost(message, optional, tag = "6")]
+    pub planned: ::core::option::Option<::prost_types::Duration>,
+    /// Time in which the level is not known: level unknown, uncertain after a data loss of the store, before the
+    /// application existed, or its events are no longer stored. An event whose level before is unknown makes the time
+    /// since the event before it unknown.
+    #[prost(message, optional, tag = "7")]
+    pub unknown: ::core::option::Option<::prost_types::Duration>,
+    /// The part of `not_well` with a good level, in which a unit was stale or lost. It is from events about units, which
+    /// are kept for a shorter time.
+    #[prost(message, optional, tag = "8")]
+    pub silent: ::core::option::Option<::prost_types::Duration>,
+    /// Number of stretches of time that was not well. Each ends where the application is well, or where planned or unknown
+    /// time begins.
+    #[prost(int32, tag = "9")]
+    pub episode_count: i32,
+    /// The longest of them; zero if there is none.
+    #[prost(message, optional, tag = "10")]
+    pub longest_episode: ::core::option::Option<::prost_types::Duration>,
+    /// Time at each level outside of planned time, by number of the level; levels without time are left out. UNKNOWN has
+    /// the unknown time.
+    #[prost(message, repeated, tag = "11")]
+    pub levels: ::prost::alloc::vec::Vec<LevelDuration>,
+}
+/// Time at a level.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LevelDuration {
+    /// The level.
+    #[prost(enumeration = "Level", tag = "1")]
+    pub level: i32,
+    /// The time.
+    #[prost(message, optional, tag = "2")]
+    pub duration: ::core::option::Option<::prost_types::Duration>,
+}
 /// Request of ConfigureApplication.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ConfigureApplicationRequest {
@@ -3376,6 +3446,34 @@ pub mod application_service_client {
                         "bellwether.v1.ApplicationService",
                         "ListStatusEvents",
                     ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns how long an application was well in a range of time, from its history and its present state. Right: as for
+        /// ListStatusEvents.
+        pub async fn get_uptime(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetUptimeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetUptimeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/bellwether.v1.ApplicationService/GetUptime",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("bellwether.v1.ApplicationService", "GetUptime"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -6666,6 +6764,11 @@ impl super::Unary for ListStatusEventsRequest {
     const PATH: &'static str = "/bellwether.v1.ApplicationService/ListStatusEvents";
     const ANSWER: &'static str = "ListStatusEventsResponse";
 }
+impl super::Unary for GetUptimeRequest {
+    type Answer = GetUptimeResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/GetUptime";
+    const ANSWER: &'static str = "GetUptimeResponse";
+}
 impl super::Unary for ConfigureApplicationRequest {
     type Answer = ConfigureApplicationResponse;
     const PATH: &'static str = "/bellwether.v1.ApplicationService/ConfigureApplication";
@@ -6877,6 +6980,12 @@ impl super::OfUnit for ListStatusEventsRequest {
     fn of_unit(namespace: &str, application: &str, unit: &str) -> ListStatusEventsRequest {
         let rest = super::OfApplication::of_application(namespace, application);
         ListStatusEventsRequest { unit: unit.into(), ..rest }
+    }
+}
+impl super::OfApplication for GetUptimeRequest {
+    fn of_application(namespace: &str, application: &str) -> GetUptimeRequest {
+        let (namespace, application) = (namespace.into(), application.into());
+        GetUptimeRequest { namespace, application, ..GetUptimeRequest::default() }
     }
 }
 impl super::OfApplication for ConfigureApplicationRequest {

@@ -53,6 +53,16 @@ worded! {
     }
 }
 
+impl MarkKind {
+    /// Returns the kind in the words of the history.
+    pub fn reason(self) -> &'static str {
+        match self {
+            MarkKind::Acknowledged => "Acknowledged",
+            MarkKind::Planned => "Planned",
+        }
+    }
+}
+
 /// The contributions that a mark covers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cover {
@@ -109,6 +119,9 @@ pub struct Mark {
 }
 
 impl Mark {
+    /// The state of a mark in force, in the words of the history.
+    pub const IN_FORCE: &'static str = "in force";
+
     /// Returns whether planned work is under way.
     pub fn is_planned(&self) -> bool {
         self.begun && self.kind == MarkKind::Planned
@@ -121,7 +134,7 @@ impl Mark {
 
     /// Returns its state, in the words of the history.
     pub fn state(&self) -> &'static str {
-        if self.begun { "in force" } else { "waits" }
+        if self.begun { Mark::IN_FORCE } else { "waits" }
     }
 
     /// Returns the size of its texts in bytes.

@@ -81,6 +81,9 @@ const (
 	// ApplicationServiceListStatusEventsProcedure is the fully-qualified name of the
 	// ApplicationService's ListStatusEvents RPC.
 	ApplicationServiceListStatusEventsProcedure = "/bellwether.v1.ApplicationService/ListStatusEvents"
+	// ApplicationServiceGetUptimeProcedure is the fully-qualified name of the ApplicationService's
+	// GetUptime RPC.
+	ApplicationServiceGetUptimeProcedure = "/bellwether.v1.ApplicationService/GetUptime"
 	// ApplicationServiceConfigureApplicationProcedure is the fully-qualified name of the
 	// ApplicationService's ConfigureApplication RPC.
 	ApplicationServiceConfigureApplicationProcedure = "/bellwether.v1.ApplicationService/ConfigureApplication"
@@ -153,6 +156,9 @@ type ApplicationServiceClient interface {
 	// Lists the transitions of an application, newest first. They outlive the units, and also the application until their
 	// retention ends.
 	ListStatusEvents(context.Context, *connect.Request[v1.ListStatusEventsRequest]) (*connect.Response[v1.ListStatusEventsResponse], error)
+	// Returns how long an application was well in a range of time, from its history and its present state. Right: as for
+	// ListStatusEvents.
+	GetUptime(context.Context, *connect.Request[v1.GetUptimeRequest]) (*connect.Response[v1.GetUptimeResponse], error)
 	// Changes the configuration of an application, and creates the application if it does not exist.
 	ConfigureApplication(context.Context, *connect.Request[v1.ConfigureApplicationRequest]) (*connect.Response[v1.ConfigureApplicationResponse], error)
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
@@ -291,6 +297,13 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getUptime: connect.NewClient[v1.GetUptimeRequest, v1.GetUptimeResponse](
+			httpClient,
+			baseURL+ApplicationServiceGetUptimeProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("GetUptime")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		configureApplication: connect.NewClient[v1.ConfigureApplicationRequest, v1.ConfigureApplicationResponse](
 			httpClient,
 			baseURL+ApplicationServiceConfigureApplicationProcedure,
@@ -348,6 +361,7 @@ type applicationServiceClient struct {
 	multiplexWatches           *connect.Client[v1.MultiplexWatchesRequest, v1.MultiplexWatchesResponse]
 	collectApplication         *connect.Client[v1.CollectApplicationRequest, v1.CollectApplicationResponse]
 	listStatusEvents           *connect.Client[v1.ListStatusEventsRequest, v1.ListStatusEventsResponse]
+	getUptime                  *connect.Client[v1.GetUptimeRequest, v1.GetUptimeResponse]
 	configureApplication       *connect.Client[v1.ConfigureApplicationRequest, v1.ConfigureApplicationResponse]
 	setApplicationStatus       *connect.Client[v1.SetApplicationStatusRequest, v1.SetApplicationStatusResponse]
 	replaceApplicationStatuses *connect.Client[v1.ReplaceApplicationStatusesRequest, v1.ReplaceApplicationStatusesResponse]
@@ -436,6 +450,11 @@ func (c *applicationServiceClient) ListStatusEvents(ctx context.Context, req *co
 	return c.listStatusEvents.CallUnary(ctx, req)
 }
 
+// GetUptime calls bellwether.v1.ApplicationService.GetUptime.
+func (c *applicationServiceClient) GetUptime(ctx context.Context, req *connect.Request[v1.GetUptimeRequest]) (*connect.Response[v1.GetUptimeResponse], error) {
+	return c.getUptime.CallUnary(ctx, req)
+}
+
 // ConfigureApplication calls bellwether.v1.ApplicationService.ConfigureApplication.
 func (c *applicationServiceClient) ConfigureApplication(ctx context.Context, req *connect.Request[v1.ConfigureApplicationRequest]) (*connect.Response[v1.ConfigureApplicationResponse], error) {
 	return c.configureApplication.CallUnary(ctx, req)
@@ -518,6 +537,9 @@ type ApplicationServiceHandler interface {
 	// Lists the transitions of an application, newest first. They outlive the units, and also the application until their
 	// retention ends.
 	ListStatusEvents(context.Context, *connect.Request[v1.ListStatusEventsRequest]) (*connect.Response[v1.ListStatusEventsResponse], error)
+	// Returns how long an application was well in a range of time, from its history and its present state. Right: as for
+	// ListStatusEvents.
+	GetUptime(context.Context, *connect.Request[v1.GetUptimeRequest]) (*connect.Response[v1.GetUptimeResponse], error)
 	// Changes the configuration of an application, and creates the application if it does not exist.
 	ConfigureApplication(context.Context, *connect.Request[v1.ConfigureApplicationRequest]) (*connect.Response[v1.ConfigureApplicationResponse], error)
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
@@ -652,6 +674,13 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	applicationServiceGetUptimeHandler := connect.NewUnaryHandler(
+		ApplicationServiceGetUptimeProcedure,
+		svc.GetUptime,
+		connect.WithSchema(applicationServiceMethods.ByName("GetUptime")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	applicationServiceConfigureApplicationHandler := connect.NewUnaryHandler(
 		ApplicationServiceConfigureApplicationProcedure,
 		svc.ConfigureApplication,
@@ -722,6 +751,8 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 			applicationServiceCollectApplicationHandler.ServeHTTP(w, r)
 		case ApplicationServiceListStatusEventsProcedure:
 			applicationServiceListStatusEventsHandler.ServeHTTP(w, r)
+		case ApplicationServiceGetUptimeProcedure:
+			applicationServiceGetUptimeHandler.ServeHTTP(w, r)
 		case ApplicationServiceConfigureApplicationProcedure:
 			applicationServiceConfigureApplicationHandler.ServeHTTP(w, r)
 		case ApplicationServiceSetApplicationStatusProcedure:
@@ -805,6 +836,10 @@ func (UnimplementedApplicationServiceHandler) CollectApplication(context.Context
 
 func (UnimplementedApplicationServiceHandler) ListStatusEvents(context.Context, *connect.Request[v1.ListStatusEventsRequest]) (*connect.Response[v1.ListStatusEventsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.ListStatusEvents is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) GetUptime(context.Context, *connect.Request[v1.GetUptimeRequest]) (*connect.Response[v1.GetUptimeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.GetUptime is not implemented"))
 }
 
 func (UnimplementedApplicationServiceHandler) ConfigureApplication(context.Context, *connect.Request[v1.ConfigureApplicationRequest]) (*connect.Response[v1.ConfigureApplicationResponse], error) {
