@@ -7,11 +7,11 @@
 //! the order of messages, [`damping`] latches and damping, [`faults`] open errors, [`operations`]
 //! work in flight, [`holders`] leaders and holders after a data loss, [`elections`] leadership,
 //! [`requests`] request ids, [`outages`] the times that count for no deadline, [`totals`] limits on
-//! all applications together, [`quorum`] units that are enough, [`marks`] marks; [`bounds`]
-//! contains single edge cases. [`case`] commits command by command; its cases are in [`batches`],
-//! [`callbacks`], [`calls`], [`data`], [`deletion`], [`errors`], [`lapses`], [`leases`],
-//! [`passing`], [`quotas`], [`records`], [`rules`], [`silence`], [`successors`], [`texts`],
-//! [`units`], [`work`].
+//! all applications together, [`quorum`] units that are enough, [`marks`] marks, and
+//! [`mark_histories`] both together; [`bounds`] contains single edge cases. [`case`] commits
+//! command by command; its cases are in [`batches`], [`callbacks`], [`calls`], [`data`],
+//! [`deletion`], [`errors`], [`lapses`], [`leases`], [`passing`], [`quotas`], [`records`],
+//! [`rules`], [`silence`], [`successors`], [`texts`], [`units`], [`work`].
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod batches;
@@ -38,6 +38,7 @@ mod lapses;
 mod leases;
 mod lifecycle;
 mod losses;
+mod mark_histories;
 mod marks;
 mod model;
 mod needs;

@@ -1,5 +1,4 @@
-//! Marks: recorded cases, and random histories beside a twin without marks and a model that
-//! recomputes every mark from all contributions.
+//! Marks: recorded cases, and the limits of a mark.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,36 +12,34 @@ use bellwether::domain::expire::expire;
 use bellwether::domain::history::{Cause, StatusEvent};
 use bellwether::domain::level::Level;
 use bellwether::domain::limits::Limits;
-use bellwether::domain::mark::{Cover, MarkEnd, MarkId, MarkKind, NewMark, Until, WELL_FOR};
+use bellwether::domain::mark::{Cover, MarkEnd, MarkKind, NewMark, Until};
 use bellwether::domain::name::{AppName, PartName, UnitName};
-use bellwether::domain::policy::{Config, ConfigPatch, Policy};
-use bellwether::domain::quorum::Quorum;
+use bellwether::domain::policy::{Config, Policy};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::silence::lose_unit;
-use bellwether::domain::status::report::{Details, Report};
-use bellwether::domain::status::{Freshness, Kind};
+use bellwether::domain::status::Kind;
+use bellwether::domain::status::report::Report;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::Transition;
 use bellwether::domain::unit::presence::{ReplicaId, SessionId};
-use bellwether::domain::unit::{Newcomer, Reporter};
-use proptest::prelude::*;
+use bellwether::domain::unit::{Newcomer, Reporter, Unit};
 use serde::Deserialize;
 
 use crate::world::Stored;
 
 /// One application with its store, at a time.
-struct Fleet {
-    state: AppState,
+pub struct Fleet {
+    pub state: AppState,
     store: Stored,
-    now: u64,
+    pub now: u64,
     events: Vec<StatusEvent>,
     sessions: u64,
 }
 
 impl Fleet {
-    fn new(app: &str) -> Fleet {
+    pub fn new(app: &str) -> Fleet {
         let name = AppName::new("", app).unwrap();
         let state = AppState::empty(name, Revision::default());
         Fleet { state, store: Stored::default(), now: 1000, events: Vec::new(), sessions: 0 }
@@ -56,7 +53,7 @@ impl Fleet {
     }
 
     /// Lets time pass to `now`, and does what is due in each moment at which something is.
-    fn pass(&mut self, now: u64) {
+    pub fn pass(&mut self, now: u64) {
         while let Some(due) = self.state.next_due().filter(|due| due.millis() <= now) {
             self.now = self.now.max(due.millis());
             let (before, limits) = (self.state.clone(), Limits::default());
@@ -68,7 +65,7 @@ impl Fleet {
         self.now = self.now.max(now);
     }
 
-    fn apply(&mut self, commands: &[Command]) -> Vec<Result<Outcome, Rejected>> {
+    pub fn apply(&mut self, commands: &[Command]) -> Vec<Result<Outcome, Rejected>> {
         let (before, limits) = (self.state.clone(), Limits::default());
         let mut draft = Draft::new(&before, &limits, Timestamp::new(self.now));
         expire(&mut draft);
@@ -79,7 +76,7 @@ impl Fleet {
         outcomes
     }
 
-    fn lose(&mut self, unit: &str) {
+    pub fn lose(&mut self, unit: &str) {
         let (before, limits) = (self.state.clone(), Limits::default());
         let mut draft = Draft::new(&before, &limits, Timestamp::new(self.now));
         lose_unit(&mut draft, &UnitName::new(unit).unwrap());
@@ -87,7 +84,7 @@ impl Fleet {
         self.take(&transition);
     }
 
-    fn connect(&mut self, unit: &str) {
+    pub fn connect(&mut self, unit: &str) {
         self.sessions += 1;
         let (unit, labels) = (UnitName::new(unit).unwrap(), BTreeMap::new());
         let who = Newcomer { unit, incarnation: None, stateless: false, labels };
@@ -95,8 +92,17 @@ impl Fleet {
         self.apply(&[Command::Connect(who, session)]);
     }
 
+    /// Closes the session of a unit, if it has one.
+    pub fn disconnect(&mut self, unit: &str) {
+        let unit = UnitName::new(unit).unwrap();
+        if let Some(session) = self.state.unit(&unit).and_then(Unit::session) {
+            let ttl = Duration::from_secs(60);
+            self.apply(&[Command::Disconnect { unit, session, ttl, silent: false }]);
+        }
+    }
+
     /// Reads everything from the store again.
-    fn restart(&mut self) {
+    pub fn restart(&mut self) {
         let app = self.state.name.clone();
         self.state = self.store.load_as(app);
         self.check();
@@ -118,13 +124,13 @@ impl Fleet {
         begun.map(|(id, _)| id.to_string()).collect()
     }
 
-    fn without(&self) -> Level {
+    pub fn without(&self) -> Level {
         let head = self.state.head();
         let without = head.marks.as_ref().and_then(|marks| marks.level_without);
         without.unwrap_or(head.summary.level)
     }
 
-    fn says(&self, of: fn(&bellwether::domain::mark::head::MarkSummary) -> bool) -> bool {
+    pub fn says(&self, of: fn(&bellwether::domain::mark::head::MarkSummary) -> bool) -> bool {
         self.state.head().marks.as_ref().is_some_and(|marks| of(marks))
     }
 
@@ -140,12 +146,12 @@ impl Fleet {
     }
 }
 
-fn report(unit: &str, component: &str, level: Level) -> Command {
+pub fn report(unit: &str, component: &str, level: Level) -> Command {
     let report = Report { level, message: format!("{level:?}").into(), ..Report::default() };
     reported(unit, component, report)
 }
 
-fn reported(unit: &str, component: &str, report: Report) -> Command {
+pub fn reported(unit: &str, component: &str, report: Report) -> Command {
     let new = NewStatus {
         component: PartName::new(component).unwrap(),
         key: PartName::default(),
@@ -388,318 +394,6 @@ fn an_application_has_so_many_marks() {
     let refused = fleet.apply(&[Command::SetMark(Box::new(new))]).remove(0);
     assert!(refused.unwrap_err().to_string().contains("64"));
     assert_eq!(fleet.state.head().marks.as_ref().unwrap().count, 64);
-}
-
-/// What random histories do.
-#[derive(Debug, Clone)]
-enum Do {
-    Pass(u64),
-    Apply(Vec<Command>),
-    Set(NewMark),
-    Unmark(MarkId),
-    Lose(&'static str),
-    Restart,
-}
-
-const UNITS: [&str; 3] = ["web/0", "web/1", "web/2"];
-
-fn mk_report() -> impl Strategy<Value = Command> {
-    let level = prop::sample::select(Level::ALL.to_vec());
-    let parts = (0..3usize, prop::sample::select(vec!["", "disk"]), level, -1..2i32, 0..4u8);
-    parts.prop_map(|(unit, component, level, precedence, ttl)| {
-        let details = Details { precedence, ..Details::default() };
-        let ttl = (ttl == 0).then(|| Duration::from_secs(90));
-        let report = Report { level, ttl, ..Report::default() }.with(details);
-        reported(UNITS[unit], component, report)
-    })
-}
-
-fn mk_mark() -> impl Strategy<Value = NewMark> {
-    let covers = prop::sample::select(vec!["", "web/0", "web/1", "web/0 disk", "web/1 disk"]);
-    let kind = prop::sample::select(MarkKind::ALL.to_vec());
-    let times = (prop::option::of(1..600u64), 30..4000u64);
-    (0..4u8, kind, covers, times, any::<bool>()).prop_map(
-        |(id, kind, covers, (ahead, length), well)| {
-            let start = ahead.filter(|_| kind == MarkKind::Planned);
-            NewMark {
-                // Replaced by the time at which it is set.
-                start: start.map(Timestamp::new),
-                ends_when_well: well || kind == MarkKind::Acknowledged,
-                ..mark(&format!("m{id}"), kind, covers, Until::After(Duration::from_secs(length)))
-            }
-        },
-    )
-}
-
-fn mk_history() -> impl Strategy<Value = Vec<Do>> {
-    let policy = prop::sample::select(vec![Policy::Juju, Policy::OpenStack, Policy::Strict]);
-    let configure = policy.prop_map(|policy| {
-        let patch = ConfigPatch { policy: Some(policy), ..ConfigPatch::default() };
-        Do::Apply(vec![Command::Configure(Box::new(patch))])
-    });
-    let quorum = prop::option::of(1..4u32).prop_map(|units| {
-        let quorum = Some(units.map(Quorum::Units));
-        Do::Apply(vec![Command::Configure(Box::new(ConfigPatch {
-            quorum,
-            ..ConfigPatch::default()
-        }))])
-    });
-    let remove = (0..3usize)
-        .prop_map(|unit| Do::Apply(vec![Command::RemoveUnit(UnitName::new(UNITS[unit]).unwrap())]));
-    let clear = (0..3usize).prop_map(|unit| {
-        let reporter = Reporter::new(UnitName::new(UNITS[unit]).unwrap(), None);
-        Do::Apply(vec![Command::Clear { reporter, component: None, key: None, kind: None }])
-    });
-    let step = prop_oneof![
-        8 => prop::collection::vec(mk_report(), 1..4).prop_map(Do::Apply),
-        4 => (1..700_000u64).prop_map(Do::Pass),
-        4 => mk_mark().prop_map(Do::Set),
-        1 => (0..4u8).prop_map(|id| Do::Unmark(format!("m{id}").into())),
-        1 => (0..3usize).prop_map(|unit| Do::Lose(UNITS[unit])),
-        1 => Just(Do::Restart),
-        1 => configure,
-        1 => quorum,
-        1 => remove,
-        1 => clear,
-    ];
-    prop::collection::vec(step, 1..40)
-}
-
-/// A mark as the model keeps it.
-#[derive(Debug, Clone)]
-struct Known {
-    kind: MarkKind,
-    cover: Cover,
-    start: u64,
-    end: u64,
-    worst: Level,
-    ends_when_well: bool,
-    begun: bool,
-    well_since: Option<u64>,
-}
-
-/// The marks, recomputed from all contributions after each step.
-#[derive(Debug, Default)]
-struct Model(BTreeMap<String, Known>);
-
-impl Model {
-    /// Judges every mark by the state after a commit at `now`.
-    fn judge(&mut self, state: &AppState, now: u64) {
-        let policy = state.head().config.policy.clone();
-        let severity = |level| policy.severity(level);
-        self.0.retain(|_, known| {
-            if !known.begun || !known.ends_when_well {
-                return true;
-            }
-            let (worst, is_well) = covered(state, &known.cover);
-            if known.kind == MarkKind::Acknowledged && severity(worst) < severity(known.worst) {
-                return false;
-            }
-            known.well_since = is_well.then(|| known.well_since.unwrap_or(now));
-            true
-        });
-    }
-
-    /// Begins and ends what is due by now.
-    fn pass(&mut self, now: u64) {
-        let well_for = WELL_FOR.as_millis() as u64;
-        self.0.retain(|_, known| {
-            let is_well_for_long = known.well_since.is_some_and(|since| since + well_for <= now);
-            now < known.end && !(known.begun && is_well_for_long)
-        });
-        self.0.values_mut().for_each(|known| known.begun |= known.start <= now);
-    }
-
-    fn next(&self) -> Option<u64> {
-        let well_for = WELL_FOR.as_millis() as u64;
-        let times = self.0.values().flat_map(|known| {
-            let start = (!known.begun).then_some(known.start);
-            let well = known.well_since.filter(|_| known.begun).map(|since| since + well_for);
-            [start, Some(known.end), well]
-        });
-        times.flatten().min()
-    }
-
-    fn remove_unit(&mut self, unit: &UnitName) {
-        self.0.retain(|_, known| known.cover.unit != *unit);
-    }
-}
-
-/// Returns the worst level of what is covered, at least active, and whether all of it is well.
-fn covered(state: &AppState, cover: &Cover) -> (Level, bool) {
-    let policy = &state.head().config.policy;
-    let all = state.contributions_from_scratch();
-    let ranks = all.iter().filter(|rank| cover.has(&rank.key));
-    let mut worst = Level::Active;
-    let mut is_well = true;
-    for rank in ranks {
-        if policy.severity(rank.level) < policy.severity(worst) {
-            worst = rank.level;
-        }
-        is_well &= matches!(rank.level, Level::Active | Level::Terminated);
-        let unit = state.unit(&rank.key.unit);
-        let status = state.status(&rank.key);
-        is_well &= !status.is_some_and(|status| {
-            status.stale || unit.is_some_and(|unit| unit.has_outlived(&rank.key, status))
-        });
-    }
-    for (name, unit) in state.units_after(None) {
-        if cover.is_all() || cover.unit == *name {
-            is_well &= match cover.component {
-                None => unit.freshness() == Freshness::Fresh,
-                Some(_) => unit.is_believed(),
-            };
-        }
-    }
-    (worst, is_well)
-}
-
-/// Sets a mark, in the fleet and in the model.
-fn set(fleet: &mut Fleet, model: &mut Model, new: &NewMark) {
-    let start = new.start.map(|ahead| Timestamp::new(fleet.now + 1000 * ahead.millis()));
-    let new = NewMark { start, ..new.clone() };
-    let set = fleet.apply(&[Command::SetMark(Box::new(new.clone()))]).remove(0);
-    let Until::After(length) = new.until else { unreachable!() };
-    let now = fleet.now;
-    if set.is_ok() {
-        let start = start.map_or(now, Timestamp::millis);
-        let fresh = || Known {
-            kind: new.kind,
-            cover: new.cover.clone(),
-            start,
-            end: 0,
-            worst: covered(&fleet.state, &new.cover).0,
-            ends_when_well: new.ends_when_well,
-            begun: false,
-            well_since: None,
-        };
-        let known = model.0.entry(new.id.to_string()).or_insert_with(fresh);
-        if !known.begun {
-            known.start = start;
-        }
-        known.end = known.start + length.as_millis() as u64;
-        known.begun |= known.start <= now;
-    }
-}
-
-fn play(history: &[Do]) {
-    let (mut fleet, mut twin, mut model) = (Fleet::new("web"), Fleet::new("web"), Model::default());
-    // One report that no random step removes the application with.
-    for fleet in [&mut fleet, &mut twin] {
-        fleet.apply(&[report("web/9", "", Level::Active)]);
-    }
-    for step in history {
-        match step {
-            Do::Pass(time) => {
-                let end = fleet.now + time;
-                // In the order of time: what the fleet does and what a mark does.
-                loop {
-                    let due = fleet.state.next_due().map(|due| due.millis());
-                    let other = twin.state.next_due().map(|due| due.millis());
-                    let next = [due, other, model.next()].into_iter().flatten().min();
-                    let Some(next) = next.filter(|next| *next <= end) else { break };
-                    fleet.pass(next);
-                    twin.pass(next);
-                    model.pass(next);
-                    model.judge(&fleet.state, next.max(fleet.now));
-                }
-                fleet.pass(end);
-                twin.pass(end);
-            }
-            Do::Apply(commands) => {
-                fleet.apply(commands);
-                twin.apply(commands);
-                for command in commands {
-                    if let Command::RemoveUnit(unit) = command
-                        && fleet.state.unit(unit).is_none()
-                    {
-                        model.remove_unit(unit);
-                    }
-                }
-            }
-            Do::Set(new) => set(&mut fleet, &mut model, new),
-            Do::Unmark(id) => {
-                fleet.apply(&[Command::RemoveMark(id.clone())]);
-                model.0.remove(&**id);
-            }
-            Do::Lose(unit) => {
-                if fleet.state.unit(&UnitName::new(unit).unwrap()).is_some() {
-                    fleet.lose(unit);
-                    twin.lose(unit);
-                }
-            }
-            Do::Restart => {
-                fleet.restart();
-                twin.restart();
-            }
-        }
-        model.judge(&fleet.state, fleet.now);
-        compare(&fleet, &twin, &model);
-    }
-}
-
-fn compare(fleet: &Fleet, twin: &Fleet, model: &Model) {
-    let marks: BTreeMap<String, (bool, Option<u64>)> = fleet
-        .state
-        .marks()
-        .iter()
-        .map(|(id, mark)| (id.to_string(), (mark.begun, mark.well_since.map(Timestamp::millis))))
-        .collect();
-    let known = model.0.iter().map(|(id, known)| (id.clone(), (known.begun, known.well_since)));
-    assert_eq!(marks, known.collect());
-    assert_eq!(fleet.without(), twin.state.head().summary.level, "as a server without marks");
-    let head = fleet.state.head();
-    let summary = &head.summary;
-    let all = fleet.state.contributions_from_scratch();
-    let winner = all.first();
-    let covers = |kind: MarkKind| {
-        let is = |known: &&Known| known.begun && known.kind == kind;
-        let bad = winner.is_some_and(|winner| winner.level.is_unwell());
-        let has = |known: &Known| winner.is_some_and(|winner| known.cover.has(&winner.key));
-        bad && model.0.values().filter(is).any(has)
-    };
-    if head.config.quorum.is_some() {
-        // The winner is that of the quorum, which has a model of its own.
-        return;
-    }
-    assert_eq!(fleet.says(|m| m.acknowledged), covers(MarkKind::Acknowledged));
-    assert_eq!(fleet.says(|m| m.planned), covers(MarkKind::Planned));
-    assert_eq!(summary.level, naive(&fleet.state, model));
-    assert!(
-        summary.level != Level::Active
-            || twin.state.head().summary.level == Level::Active
-            || summary.level == fleet.without()
-    );
-    // A mark removes nothing from a count.
-    assert_eq!(summary.totals.contributions, twin.state.head().summary.totals.contributions);
-}
-
-/// Returns the level of the application: the strongest contribution, by precedence and by its level
-/// under planned work.
-fn naive(state: &AppState, model: &Model) -> Level {
-    let policy = &state.head().config.policy;
-    let counts = |rank: &bellwether::domain::rank::Rank| {
-        let is_planned = |known: &Known| {
-            known.begun && known.kind == MarkKind::Planned && known.cover.has(&rank.key)
-        };
-        let maintenance = policy.severity(Level::Maintenance);
-        match model.0.values().any(is_planned) && policy.severity(rank.level) < maintenance {
-            true => Level::Maintenance,
-            false => rank.level,
-        }
-    };
-    let all = state.contributions_from_scratch();
-    let place = |rank: &&bellwether::domain::rank::Rank| {
-        (-i64::from(rank.precedence), policy.severity(counts(rank)))
-    };
-    all.iter().min_by_key(place).map_or(Level::Unknown, counts)
-}
-
-proptest! {
-    #[test]
-    fn random_histories_of_marks_are_as_recomputed(history in mk_history()) {
-        play(&history);
-    }
 }
 
 #[test]

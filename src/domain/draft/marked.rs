@@ -135,10 +135,12 @@ impl Draft<'_> {
             false => self.worst(changed.clone()),
         };
         let is_bad = |rank: &Rank| !rank.level.is_well() || self.is_stale(&rank.key);
+        // A new incarnation of the unit makes statuses stale that the draft does not write.
+        let has_outlived = self.unit(unit).is_some_and(|unit| unit.outlived_count != 0);
+        let was_well = mark.well_since.is_some() && !is_new && !has_outlived;
         let is_well = self.is_fresh(&mark.cover)
             && !changed.clone().any(is_bad)
-            && (mark.well_since.is_some() && !is_new
-                || !self.untouched(reranked).filter(covers).any(is_bad));
+            && (was_well || !self.untouched(reranked).filter(covers).any(is_bad));
         Some(Covered { worst, is_well })
     }
 

@@ -75,7 +75,7 @@ fn rank(
     let policy = &head.config.policy;
     let own_severity = policy.severity(level);
     let severity = match planned.iter().any(|cover| cover.has(&key)) {
-        true => own_severity.max(policy.severity(Level::Maintenance)),
+        true => own_severity.max(policy.severity_of_planned()),
         false => own_severity,
     };
     Rank {

@@ -88,6 +88,16 @@ impl Policy {
         self.severity(level) < self.severity(Level::Active)
     }
 
+    /// Returns the position as which a contribution under planned work counts at worst: that of
+    /// maintenance. An order with maintenance behind active has 0, so that planned work changes no
+    /// level: it would make the application active.
+    pub(in crate::domain) fn severity_of_planned(&self) -> u8 {
+        match self.is_bad(Level::Maintenance) {
+            true => self.severity(Level::Maintenance),
+            false => 0,
+        }
+    }
+
     /// Returns the position of a level in the order: 0 is the worst.
     pub fn severity(&self, level: Level) -> u8 {
         let place = self.order().iter().position(|l| *l == level);
