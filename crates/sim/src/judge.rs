@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether::domain::app::Head;
+use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::level::Level;
 use bellwether::domain::name::{AppName, OperationId, PartName, UnitName};
 use bellwether::domain::operation::Operation;
@@ -20,6 +20,8 @@ use bellwether::domain::unit::Unit;
 use bellwether::store::{Bucket, Position};
 use bellwether::watch::{Cursors, Entry, mark};
 
+use crate::level;
+use crate::mark::Marks;
 use crate::server::app::App;
 use crate::server::bucket::bucket_of;
 use crate::server::time::StoreTime;
@@ -63,6 +65,8 @@ pub struct Counts {
     pub stated: u64,
     /// Applications with a quorum whose status was counted again at the end.
     pub quorums: u64,
+    /// Acknowledged calls that set a mark.
+    pub marks: u64,
     /// Units that the server declared lost.
     pub losts: u64,
     /// Units that were silent for so long that the server had to declare them lost.
@@ -82,6 +86,8 @@ pub struct Judge {
     ahead_max: Duration,
     /// The uptime of the replicas, and what it says about leases.
     pub uptime: Uptime,
+    /// What clients know of the marks.
+    pub marks: Marks,
     masters: u64,
     revisions: BTreeMap<AppName, Revision>,
     positions: BTreeMap<Bucket, Position>,
@@ -189,6 +195,17 @@ impl Judge {
         }
     }
 
+    /// Checks the marks of all applications: what the store has at this time, and what heads say.
+    pub fn check_marks(&mut self, apps: &BTreeMap<AppName, App>, time: Timestamp) {
+        let wrong = self.marks.compare(apps, time, (self.now, self.uptime.acted_for()));
+        wrong.into_iter().for_each(|what| self.accuse(what));
+        let marked = apps.iter().filter(|(_, app)| !app.head.deleted && !app.marked.is_empty());
+        for (name, app) in marked {
+            let state = AppState::load(name.clone(), app.records());
+            level::wrong(&state).into_iter().for_each(|what| self.accuse(format!("{name} {what}")));
+        }
+    }
+
     /// Checks a position that the store gives.
     pub fn on_position(&mut self, app: &AppName, bucket: Bucket, at: Position, head: &Arc<Head>) {
         let last = self.positions.insert(bucket, at).unwrap_or_default();
@@ -217,6 +234,8 @@ impl Judge {
         if let Some(what) = self.uptime.on_commit(known.map(|app| &*app.head), t) {
             self.accuse(what);
         }
+        let wrong = self.marks.on_commit(known, t);
+        wrong.into_iter().for_each(|what| self.accuse(what));
         let version = self.versions.get(app).copied().unwrap_or_default();
         let writes_data = t.writes.iter().any(|write| matches!(write, Write::Data(..)));
         let (is, rises) = (head.data.version, version < head.data.version);
@@ -340,6 +359,7 @@ impl Judge {
         for name in lost {
             *self.losses.entry(name.clone()).or_default() += 1;
             self.acknowledged.retain(|((of, _), _), _| of != name);
+            self.marks.forget(name);
             let units = apps.get(name).map(|app| app.units.keys().cloned().collect());
             self.doubted.insert(name.clone(), (losses, units.unwrap_or_default()));
         }

@@ -13,6 +13,8 @@ mod client;
 mod fault;
 mod host;
 mod judge;
+mod level;
+mod mark;
 mod network;
 mod process;
 mod quorum;
@@ -87,6 +89,8 @@ fn one(seed: u64, arguments: &Arguments) -> Result<()> {
     println!("{}", line(seed, seconds, &summary));
     let faults = summary.faults.iter().map(|(name, count)| format!("{count} {name}"));
     println!("  faults: {}", faults.collect::<Vec<_>>().join(", "));
+    let ends = summary.mark_ends.iter().map(|(why, count)| format!("{count} {why}"));
+    println!("  ends of marks: {}", ends.collect::<Vec<_>>().join(", "));
     for violation in &summary.violations {
         println!("  VIOLATION of seed {seed} {violation}");
     }
@@ -99,14 +103,14 @@ fn one(seed: u64, arguments: &Arguments) -> Result<()> {
 
 /// Returns a summary as names with numbers.
 fn line(seed: u64, seconds: f64, summary: &Summary) -> String {
-    let Summary { simulated, faults, events, lost, counts, trace, most, violations } = summary;
+    let Summary { simulated, faults, events, lost, counts, trace, most, violations, .. } = summary;
     let faults: u64 = faults.values().sum();
     let speed = *simulated as f64 / 1000.0 / seconds.max(0.001);
     format!(
         "seed={seed} simulated_s={} took_s={seconds:.2} times_real_time={speed:.0} faults={faults} \
          events={events} lost={lost} commits={} reports={} leader_writes={} operations={} \
-         watch_events={} bookmarks={} reads={} needs_met={} stated={} quorums={} losts={} \
-         silences={} tasks_most={} queued_most={} lines={} trace={:016x} violations={}",
+         watch_events={} bookmarks={} reads={} needs_met={} stated={} quorums={} marks={} \
+         losts={} silences={} tasks_most={} queued_most={} lines={} trace={:016x} violations={}",
         simulated / 1000,
         counts.commits,
         counts.reports,
@@ -118,6 +122,7 @@ fn line(seed: u64, seconds: f64, summary: &Summary) -> String {
         counts.needs_met,
         counts.stated,
         counts.quorums,
+        counts.marks,
         counts.losts,
         counts.silences,
         most.0,
@@ -155,7 +160,8 @@ fn many(arguments: &Arguments) -> Result<()> {
     println!(
         "{} seeds from {}: {:.2} simulated days in {took:.0} s, {:.0} times real time; {} faults, \
          {} events, {} commits, {} reports, {} leader writes, {} checkpoints, {} watch events, {} \
-         bookmarks, {} needs met, {} units lost, {} times because they had to be; {} failed{}",
+         bookmarks, {} needs met, {} marks set, {} units lost, {} times because they had to be; {} \
+         failed{}",
         arguments.seeds,
         seeds.start,
         simulated / 86_400.0,
@@ -169,6 +175,7 @@ fn many(arguments: &Arguments) -> Result<()> {
         sum("watch_events"),
         sum("bookmarks"),
         sum("needs_met"),
+        sum("marks"),
         sum("losts"),
         sum("silences"),
         failed.len(),

@@ -45,6 +45,11 @@ impl Uptime {
         }
     }
 
+    /// Returns for how long a replica could act without a gap, up to the last time that it could.
+    pub fn acted_for(&self) -> u64 {
+        self.last - self.since
+    }
+
     /// Checks what a commit does to the deadlines. Returns what is wrong.
     pub fn on_commit(&mut self, before: Option<&Head>, t: &Transition) -> Option<String> {
         let lease = |head: &Head| head.lease.clone();
@@ -95,6 +100,6 @@ impl Uptime {
     pub fn is_late(&self, lease: &Lease, outages: &Outages, now: Timestamp) -> bool {
         let Some(ends) = lease.ends else { return false };
         let late = now.since(outages.moved(ends, lease.duration)).as_millis() as u64;
-        LATE_MAX < late && LATE_MAX < self.last - self.since
+        LATE_MAX < late && LATE_MAX < self.acted_for()
     }
 }

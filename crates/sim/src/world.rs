@@ -14,7 +14,7 @@ use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::presence::ReplicaId;
 use bellwether::store::Store;
 
-use crate::client::Client;
+use crate::client::{Client, marker};
 use crate::client::operator::{Hand, come_and_go};
 use crate::client::watcher::Watcher;
 use crate::client::worker::Worker;
@@ -26,6 +26,7 @@ use crate::network::Network;
 use crate::process::{Process, Processes};
 use crate::quorum;
 use crate::randomness::Dice;
+use crate::server::time::BEGINNING;
 use crate::server::{Server, Shape};
 use crate::trace::Trace;
 
@@ -38,9 +39,6 @@ const SETTLED: u64 = 5_000;
 /// Tasks of a replica, and packets in the network: far above what a healthy run has.
 const TASKS_MAX: usize = 400;
 const QUEUED_MAX: usize = 2_000;
-/// The time at which runs begin.
-const BEGINNING: Timestamp = Timestamp::new(1_800_000_000_000);
-
 /// What to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -68,6 +66,8 @@ pub struct Summary {
     pub trace: (u64, u64),
     /// The most tasks of a replica, and the most packets in the network.
     pub most: (usize, usize),
+    /// Ends of marks, by their reasons.
+    pub mark_ends: BTreeMap<&'static str, u64>,
     /// What was wrong.
     pub violations: Vec<String>,
 }
@@ -161,6 +161,10 @@ impl World {
         }
         let name = AppName::new("", "b").map_err(|(_, error)| error)?;
         handle.spawn(quorum::configure(mk_client(), name));
+        for app in ["a", "b", "c0"] {
+            let name = AppName::new("", app).map_err(|(_, error)| error)?;
+            handle.spawn(marker::set_and_remove(mk_client(), name));
+        }
         let size = (replicas, number + 1);
         let faults = Faults::new(Dice::new(plan.seed, 3), network.clone(), is_shared, size);
         let places = (0..replicas).map(|_| Place {
@@ -238,6 +242,7 @@ impl World {
         let mut judge = lock(&self.judge);
         judge.compare(self.server.apps());
         judge.check_ends(self.server.apps(), &self.server.clock);
+        judge.check_marks(self.server.apps(), self.server.clock.now());
         for (place, host) in self.places.iter().enumerate() {
             let tasks = host.host.as_ref().map_or(0, Host::tasks);
             self.tasks_most = self.tasks_most.max(tasks);
@@ -352,9 +357,10 @@ impl World {
             faults: self.faults.counts.clone(),
             events: delivered,
             lost,
-            counts: judge.counts.clone(),
+            counts: Counts { marks: judge.marks.acknowledged, ..judge.counts.clone() },
             trace,
             most: (self.tasks_most, queued),
+            mark_ends: judge.marks.ended.clone(),
             violations: judge.violations.clone(),
         }
     }

@@ -12,7 +12,7 @@ fn a_few_seeds_hold_and_repeat_themselves() {
     let sum = text.lines().last().expect("a summary");
     assert!(sum.contains("0 failed; each ran twice with one trace"), "{sum}");
     // A run in which nothing happens would hold too.
-    for word in ["faults=", "commits=", "reports=", "leader_writes=", "bookmarks="] {
+    for word in ["faults=", "commits=", "reports=", "leader_writes=", "marks=", "bookmarks="] {
         let counts = text.split_whitespace().filter_map(|part| part.strip_prefix(word));
         let total: u64 = counts.map(|count| count.parse::<u64>().expect("a number")).sum();
         assert!(0 < total, "{word} {text}");

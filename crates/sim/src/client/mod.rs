@@ -1,5 +1,6 @@
 //! The clients of a run: workers, watchers and operators, on a machine of their own.
 
+pub mod marker;
 pub mod operator;
 pub mod watcher;
 pub mod worker;

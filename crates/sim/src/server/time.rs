@@ -9,6 +9,8 @@ use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::presence::ReplicaId;
 use bellwether::store::moment::Life;
 
+/// The time at which runs begin.
+pub const BEGINNING: Timestamp = Timestamp::new(1_800_000_000_000);
 /// A difference that is smaller is followed.
 const TOLERANCE: Duration = Duration::from_secs(1);
 /// A sign of life that is older does not confirm a time.
