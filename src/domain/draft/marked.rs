@@ -120,7 +120,8 @@ impl Draft<'_> {
         let touched = reranked.binary_search_by(|reranked| reranked.unit.cmp(unit));
         let own;
         let reranked = match touched {
-            Ok(place) => &reranked[place],
+            Ok(place) if is_new || self.changes(&reranked[place], &mark.cover) => &reranked[place],
+            Ok(_) => return None,
             Err(_) if is_new => {
                 own = self.rerank(unit.clone(), false);
                 &own
@@ -142,6 +143,17 @@ impl Draft<'_> {
             && !changed.clone().any(is_bad)
             && (was_well || !self.untouched(reranked).filter(covers).any(is_bad));
         Some(Covered { worst, is_well })
+    }
+
+    /// Returns whether the draft can have changed how bad it is what a cover has of a unit: a part
+    /// of it, or how far the unit is believed. Each mark is asked at each report, so nothing is
+    /// ranked for the answer.
+    fn changes(&self, reranked: &Reranked, cover: &Cover) -> bool {
+        let believed = |unit: &Unit| (unit.freshness(), unit.outlived_count);
+        let (before, after) = (self.base.unit(&cover.unit), self.unit(&cover.unit));
+        reranked.is_more_than_statuses()
+            || before.map(believed) != after.map(believed)
+            || self.statuses.of(&cover.unit).any(|(key, _)| cover.has(key))
     }
 
     /// Returns how bad the application is with all its units.
@@ -207,24 +219,25 @@ impl Draft<'_> {
         winner: Option<&Rank>,
         summary: &Summary,
     ) -> Option<Arc<MarkSummary>> {
-        self.marks.iter().next()?;
-        let count =
-            |is: fn(&Mark) -> bool| self.marks.iter().filter(|(_, mark)| is(mark)).count() as u32;
-        let covers = |is: fn(&Mark) -> bool| {
-            let Some(winner) = winner else { return false };
-            self.marks.iter().any(|(_, mark)| is(mark) && mark.cover.has(&winner.key))
-        };
-        let is_bad = winner.is_some_and(|winner| winner.level.is_unwell());
+        let bad = winner.filter(|winner| winner.level.is_unwell());
+        let mut says = MarkSummary::default();
+        for (_, mark) in self.marks.iter() {
+            says.count += 1;
+            let covers = || bad.is_some_and(|winner| mark.cover.has(&winner.key));
+            if mark.is_acknowledged() {
+                says.acknowledged_count += 1;
+                says.acknowledged = says.acknowledged || covers();
+            } else if mark.is_planned() {
+                says.planned_count += 1;
+                says.planned = says.planned || covers();
+            }
+        }
+        if says.count == 0 {
+            return None;
+        }
         let without = self.level_without_marks(reranked, &summary.totals);
-        let without = without.filter(|level| *level != summary.level);
-        Some(Arc::new(MarkSummary {
-            count: count(|_| true),
-            acknowledged_count: count(Mark::is_acknowledged),
-            planned_count: count(Mark::is_planned),
-            acknowledged: is_bad && covers(Mark::is_acknowledged),
-            planned: is_bad && covers(Mark::is_planned),
-            level_without: without,
-        }))
+        says.level_without = without.filter(|level| *level != summary.level);
+        Some(Arc::new(says))
     }
 
     /// Returns the level that the application has without planned work, if some covers a part.

@@ -37,6 +37,11 @@ pub(super) struct Reranked {
 }
 
 impl Reranked {
+    /// Returns whether the draft affects more of the unit than some of its statuses.
+    pub(super) fn is_more_than_statuses(&self) -> bool {
+        self.whole || !self.faults.is_empty()
+    }
+
     /// Returns the drafted ranks after the draft, in no order.
     pub(super) fn after(&self) -> std::slice::Iter<'_, Rank> {
         self.after.0.iter()
