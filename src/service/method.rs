@@ -157,6 +157,7 @@ pub const TABLE: &[Method] = table! {
         ListFaults                 Read           Read      Small List
             "`include_internal_detail`: operator";
         ListStatusEvents           Read           Read      Small List  "";
+        ListPast                   List           Read      Small List  "";
         GetUptime                  Read           Read      Small Short "";
         ListBlockers               List           Read      Small List
             "causes that it may not read have a name only";

@@ -97,6 +97,8 @@ call ApplicationService/ListBlockers "{\"namespace\": \"$namespace\"}" CAUSE_STA
   CAUSE_STATE_NOT_KNOWN '"application": "postgresql"'
 call ApplicationService/GetUptime "{$app, \"start\": \"$(date --utc --date '1 day ago' +%Y-%m-%dT%H:%M:%SZ)\"}" '"notWell"' \
   '"unknown"' '"episodeCount": 1'
+call ApplicationService/ListPast "{\"namespace\": \"$namespace\", \"slot\": \"3600s\", \"slot_count\": 24,
+  \"start_time\": \"$(date --utc --date '23 hours ago' +%Y-%m-%dT%H:%M:%SZ)\"}" '"application": "web"' '"slots"'
 call ApplicationService/ListStatuses "{$app, \"unit\": \"web/1\"}" STATUS_KIND_PULL LEVEL_ACTIVE
 call ApplicationService/ListUnits "{$app, \"page_size\": 1}" '"name": "web/0"' '"nextPageToken"'
 follow bellwether.v1.ApplicationService/WatchApplications "{\"namespace\": \"$namespace\"}" \

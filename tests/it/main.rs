@@ -6,6 +6,7 @@ mod load;
 mod page;
 mod page_session;
 mod pair;
+mod past;
 mod peer;
 mod principals;
 mod raw_call;

@@ -56,6 +56,11 @@ STEPS = [
     ("list_status_events", APP, {}),
     ("get_uptime", dict(APP, start=YESTERDAY), {"episode_count": 1}),
     (
+        "list_past",
+        dict(namespace=APP["namespace"], start_time=YESTERDAY, slot=3600, slot_count=24),
+        {"next_page_token": ""},
+    ),
+    (
         "configure_application",
         dict(
             APP,

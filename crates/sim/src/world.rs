@@ -14,10 +14,10 @@ use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::presence::ReplicaId;
 use bellwether::store::Store;
 
-use crate::client::{Client, marker};
 use crate::client::operator::{Hand, come_and_go};
 use crate::client::watcher::Watcher;
 use crate::client::worker::Worker;
+use crate::client::{Client, marker};
 use crate::fault::{Faults, Harm};
 use crate::host::{Host, STEP};
 use crate::judge::{Counts, Judge};

@@ -201,6 +201,17 @@ impl Fields {
         }
     }
 
+    /// Reads the name of an application from a list of names.
+    pub(super) fn app_in(
+        &mut self,
+        field: &str,
+        (namespace, application): (&str, &str),
+        given: &str,
+    ) -> Option<AppName> {
+        let read = AppName::new(namespace, application).map_err(|(_, error)| error);
+        self.name(field, given, read)
+    }
+
     /// Reads a namespace; `-` means all and gives `None`.
     #[allow(clippy::option_option)]
     pub(super) fn namespace(&mut self, text: &str) -> Option<Option<Arc<str>>> {

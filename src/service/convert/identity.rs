@@ -168,6 +168,11 @@ pub fn app<R: Scoped>(request: Request<R>) -> Result<(AppName, R), ApiError> {
     open(request, |_, _| Some(())).map(|(app, wire, ())| (app, wire))
 }
 
+/// Reads the order of a list of units.
+pub fn unit_order(fields: &mut Fields, wire: &v1::ListUnitsRequest) -> Option<v1::UnitOrder> {
+    fields.choice("order", wire.order, "; give 1 (by name) or 2 (worst first), or nothing")
+}
+
 /// Reads a request about all applications of a namespace, or with `-` of all namespaces: the
 /// namespace and the levels.
 pub fn list_applications(

@@ -16,6 +16,7 @@ mod one_pass;
 mod operation;
 mod output;
 mod page;
+mod past;
 mod quorum;
 mod report;
 pub mod rules;
@@ -34,7 +35,7 @@ pub use fields::Fields;
 pub use filter::filter;
 pub use identity::{
     OnOperation, Scoped, app, faults_of_many, list_applications, list_blockers, open, read,
-    request_id,
+    request_id, unit_order,
 };
 pub use leader::{
     app_data, candidates, claim_leadership, clear_application_status, lease, release_leadership,
@@ -56,6 +57,7 @@ pub use output::{
     unit,
 };
 pub use page::{PAGE_BYTES_MAX, Page, fill, first_of, framed, page_size};
+pub use past::{PastOf, list_past, past};
 pub use report::{clear, replace, report};
 pub use session::{announce_stop, hello, inbound, outbound, register_unit, request_callback};
 pub use uptime::{uptime, uptime_range};

@@ -14,7 +14,7 @@ use crate::service::call::Access;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX, Page};
 use crate::service::grpc::handlers::{Applied, Handlers};
-use crate::service::grpc::{collect, faults, marks, uptime};
+use crate::service::grpc::{collect, faults, marks, units, uptime};
 
 /// Metadata of a read that is answered from memory because the store is unreachable: the start of
 /// that time, as RFC 3339.
@@ -109,15 +109,7 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ListUnitsRequest>,
     ) -> Result<Response<v1::ListUnitsResponse>, Status> {
-        let (app, wire) = convert::app(request)?;
-        let asked = [&*app.to_string()];
-        let page = Page::open("ListUnits", &asked, wire.page_size, &wire.page_token)?;
-        let list = |state: &AppState| {
-            let units = state.units_after(page.after.as_ref());
-            page.fill(units.map(|(name, unit)| (name, convert::unit(state, name, unit))))
-        };
-        let (units, next_page_token) = self.reads.read(&app, wire.min_revision, list).await?;
-        Ok(self.as_of(v1::ListUnitsResponse { units, next_page_token }))
+        Ok(self.as_of(units::list(self, request).await?))
     }
 
     async fn list_faults(
@@ -243,6 +235,13 @@ impl ApplicationService for Handlers {
     ) -> Result<Response<v1::GetUptimeResponse>, Status> {
         let answer = uptime::get(&self.parts, &self.reads, request).await?;
         Ok(self.as_of(answer))
+    }
+
+    async fn list_past(
+        &self,
+        request: Request<v1::ListPastRequest>,
+    ) -> Result<Response<v1::ListPastResponse>, Status> {
+        Ok(self.as_of(self.past(request).await?))
     }
 
     async fn configure_application(

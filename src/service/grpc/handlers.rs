@@ -19,6 +19,7 @@ use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields, Scoped};
 use crate::service::grpc::blockers::Blockers;
 use crate::service::grpc::read_path::Reads;
+use crate::service::grpc::timelines::Timelines;
 use crate::service::grpc::watch::Watches;
 use crate::service::offload::Offload;
 
@@ -31,6 +32,7 @@ pub(super) struct Handlers {
     pub(super) blockers: Blockers,
     /// Held while errors of several applications are grouped: one answer at a time.
     pub(super) grouping: tokio::sync::Mutex<()>,
+    pub(super) timelines: Timelines,
     pub(super) has_reflection: bool,
     /// Sessions of one address, and of one principal.
     pub(super) share_max: (usize, usize),

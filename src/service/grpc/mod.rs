@@ -16,6 +16,8 @@ mod read_path;
 mod report;
 mod route;
 mod server;
+mod timelines;
+mod units;
 pub mod uptime;
 mod watch;
 mod worker;
@@ -50,6 +52,7 @@ pub(super) fn routes(parts: Parts, options: &Options, offload: &Offload) -> Rout
         offload: offload.clone(),
         blockers: blockers::Blockers::new(),
         grouping: tokio::sync::Mutex::new(()),
+        timelines: timelines::Timelines::default(),
         has_reflection: options.reflection,
         share_max: (options.sessions_per_peer_max, options.sessions_per_principal_max),
     });

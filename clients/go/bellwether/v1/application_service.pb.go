@@ -110,6 +110,61 @@ func (CauseState) EnumDescriptor() ([]byte, []int) {
 	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{0}
 }
 
+// Order of a list of units.
+type UnitOrder int32
+
+const (
+	// Not given: by name.
+	UnitOrder_UNIT_ORDER_UNSPECIFIED UnitOrder = 0
+	// In natural order: `web/2` before `web/10`.
+	UnitOrder_UNIT_ORDER_NAME UnitOrder = 1
+	// By severity: error, blocked, silent (unknown, stale, lost or uncertain), maintenance, waiting, active, terminated;
+	// those of equal severity in natural order. A unit that changes its severity between two pages may be on both, or on
+	// none.
+	UnitOrder_UNIT_ORDER_WORST_FIRST UnitOrder = 2
+)
+
+// Enum value maps for UnitOrder.
+var (
+	UnitOrder_name = map[int32]string{
+		0: "UNIT_ORDER_UNSPECIFIED",
+		1: "UNIT_ORDER_NAME",
+		2: "UNIT_ORDER_WORST_FIRST",
+	}
+	UnitOrder_value = map[string]int32{
+		"UNIT_ORDER_UNSPECIFIED": 0,
+		"UNIT_ORDER_NAME":        1,
+		"UNIT_ORDER_WORST_FIRST": 2,
+	}
+)
+
+func (x UnitOrder) Enum() *UnitOrder {
+	p := new(UnitOrder)
+	*p = x
+	return p
+}
+
+func (x UnitOrder) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (UnitOrder) Descriptor() protoreflect.EnumDescriptor {
+	return file_bellwether_v1_application_service_proto_enumTypes[1].Descriptor()
+}
+
+func (UnitOrder) Type() protoreflect.EnumType {
+	return &file_bellwether_v1_application_service_proto_enumTypes[1]
+}
+
+func (x UnitOrder) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use UnitOrder.Descriptor instead.
+func (UnitOrder) EnumDescriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{1}
+}
+
 // How a held component continues.
 type HoldResolution int32
 
@@ -147,11 +202,11 @@ func (x HoldResolution) String() string {
 }
 
 func (HoldResolution) Descriptor() protoreflect.EnumDescriptor {
-	return file_bellwether_v1_application_service_proto_enumTypes[1].Descriptor()
+	return file_bellwether_v1_application_service_proto_enumTypes[2].Descriptor()
 }
 
 func (HoldResolution) Type() protoreflect.EnumType {
-	return &file_bellwether_v1_application_service_proto_enumTypes[1]
+	return &file_bellwether_v1_application_service_proto_enumTypes[2]
 }
 
 func (x HoldResolution) Number() protoreflect.EnumNumber {
@@ -160,7 +215,7 @@ func (x HoldResolution) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HoldResolution.Descriptor instead.
 func (HoldResolution) EnumDescriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{1}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{2}
 }
 
 // Request of GetApplication.
@@ -1371,7 +1426,9 @@ type ListUnitsRequest struct {
 	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Lowest revision that the answer may have: the call waits for it, at most until its own deadline and for 30 s. 0: no
 	// wait.
-	MinRevision   uint64 `protobuf:"varint,5,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
+	MinRevision uint64 `protobuf:"varint,5,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
+	// Order of the units. Not given: by name.
+	Order         UnitOrder `protobuf:"varint,6,opt,name=order,proto3,enum=bellwether.v1.UnitOrder" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1441,10 +1498,17 @@ func (x *ListUnitsRequest) GetMinRevision() uint64 {
 	return 0
 }
 
+func (x *ListUnitsRequest) GetOrder() UnitOrder {
+	if x != nil {
+		return x.Order
+	}
+	return UnitOrder_UNIT_ORDER_UNSPECIFIED
+}
+
 // A page of units.
 type ListUnitsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Units in natural order: `web/2` before `web/10`.
+	// Units in the order of the request.
 	Units []*Unit `protobuf:"bytes,1,rep,name=units,proto3" json:"units,omitempty"`
 	// Token of the next page; empty at the end.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -2934,6 +2998,228 @@ func (x *LevelDuration) GetDuration() *durationpb.Duration {
 	return nil
 }
 
+// Request of ListPast.
+type ListPastRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the applications. Empty means `default`, `-` means all.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Only these applications, at most 1,000; those that do not exist are left out. With namespace `-` each as
+	// `NAMESPACE/NAME`. Empty: all of the namespace.
+	Applications []string `protobuf:"bytes,2,rep,name=applications,proto3" json:"applications,omitempty"`
+	// Start of the first slot, by the store's clock. Required; in the past, by at most 400 days.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// Length of a slot: 10 s to 24 h. Required.
+	Slot *durationpb.Duration `protobuf:"bytes,4,opt,name=slot,proto3" json:"slot,omitempty"`
+	// Number of slots: 1 to 400. Required. Slots in the future have no record.
+	SlotCount int32 `protobuf:"varint,5,opt,name=slot_count,json=slotCount,proto3" json:"slot_count,omitempty"`
+	// Results per page: 1 to 1,000 (larger values mean 1,000); 0: 100. A page also ends at 1 MiB.
+	PageSize int32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the last answer to the same request; empty: the first page.
+	PageToken     string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPastRequest) Reset() {
+	*x = ListPastRequest{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPastRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPastRequest) ProtoMessage() {}
+
+func (x *ListPastRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPastRequest.ProtoReflect.Descriptor instead.
+func (*ListPastRequest) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ListPastRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListPastRequest) GetApplications() []string {
+	if x != nil {
+		return x.Applications
+	}
+	return nil
+}
+
+func (x *ListPastRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *ListPastRequest) GetSlot() *durationpb.Duration {
+	if x != nil {
+		return x.Slot
+	}
+	return nil
+}
+
+func (x *ListPastRequest) GetSlotCount() int32 {
+	if x != nil {
+		return x.SlotCount
+	}
+	return 0
+}
+
+func (x *ListPastRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListPastRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// The past of one application.
+type Past struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the application.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the application.
+	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// One byte for each slot, the oldest first: the number of the worst Level in the slot, by severity; 0: no record;
+	// 128: a unit was silent (stale, lost or uncertain), and the level was better than blocked. Silence is from events
+	// about units, which are kept for a shorter time than those about the application.
+	Slots         []byte `protobuf:"bytes,3,opt,name=slots,proto3" json:"slots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Past) Reset() {
+	*x = Past{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Past) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Past) ProtoMessage() {}
+
+func (x *Past) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Past.ProtoReflect.Descriptor instead.
+func (*Past) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Past) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Past) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *Past) GetSlots() []byte {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+// A page of pasts.
+type ListPastResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The applications, by namespace and name.
+	Applications []*Past `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
+	// Token of the next page; empty at the end.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPastResponse) Reset() {
+	*x = ListPastResponse{}
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPastResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPastResponse) ProtoMessage() {}
+
+func (x *ListPastResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPastResponse.ProtoReflect.Descriptor instead.
+func (*ListPastResponse) Descriptor() ([]byte, []int) {
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ListPastResponse) GetApplications() []*Past {
+	if x != nil {
+		return x.Applications
+	}
+	return nil
+}
+
+func (x *ListPastResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // Request of ConfigureApplication.
 type ConfigureApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2958,7 +3244,7 @@ type ConfigureApplicationRequest struct {
 
 func (x *ConfigureApplicationRequest) Reset() {
 	*x = ConfigureApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2970,7 +3256,7 @@ func (x *ConfigureApplicationRequest) String() string {
 func (*ConfigureApplicationRequest) ProtoMessage() {}
 
 func (x *ConfigureApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[33]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2983,7 +3269,7 @@ func (x *ConfigureApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{33}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ConfigureApplicationRequest) GetNamespace() string {
@@ -3034,7 +3320,7 @@ type ConfigureApplicationResponse struct {
 
 func (x *ConfigureApplicationResponse) Reset() {
 	*x = ConfigureApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3332,7 @@ func (x *ConfigureApplicationResponse) String() string {
 func (*ConfigureApplicationResponse) ProtoMessage() {}
 
 func (x *ConfigureApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[34]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3345,7 @@ func (x *ConfigureApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{34}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConfigureApplicationResponse) GetRevision() uint64 {
@@ -3118,7 +3404,7 @@ type SetApplicationStatusRequest struct {
 
 func (x *SetApplicationStatusRequest) Reset() {
 	*x = SetApplicationStatusRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3130,7 +3416,7 @@ func (x *SetApplicationStatusRequest) String() string {
 func (*SetApplicationStatusRequest) ProtoMessage() {}
 
 func (x *SetApplicationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[35]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3143,7 +3429,7 @@ func (x *SetApplicationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetApplicationStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetApplicationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{35}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SetApplicationStatusRequest) GetNamespace() string {
@@ -3259,7 +3545,7 @@ type SetApplicationStatusResponse struct {
 
 func (x *SetApplicationStatusResponse) Reset() {
 	*x = SetApplicationStatusResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3271,7 +3557,7 @@ func (x *SetApplicationStatusResponse) String() string {
 func (*SetApplicationStatusResponse) ProtoMessage() {}
 
 func (x *SetApplicationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[36]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3284,7 +3570,7 @@ func (x *SetApplicationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetApplicationStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetApplicationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{36}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SetApplicationStatusResponse) GetRevision() uint64 {
@@ -3342,7 +3628,7 @@ type ReplaceApplicationStatusesRequest struct {
 
 func (x *ReplaceApplicationStatusesRequest) Reset() {
 	*x = ReplaceApplicationStatusesRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3354,7 +3640,7 @@ func (x *ReplaceApplicationStatusesRequest) String() string {
 func (*ReplaceApplicationStatusesRequest) ProtoMessage() {}
 
 func (x *ReplaceApplicationStatusesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[37]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3367,7 +3653,7 @@ func (x *ReplaceApplicationStatusesRequest) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use ReplaceApplicationStatusesRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceApplicationStatusesRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{37}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReplaceApplicationStatusesRequest) GetNamespace() string {
@@ -3450,7 +3736,7 @@ type ReplaceApplicationStatusesResponse struct {
 
 func (x *ReplaceApplicationStatusesResponse) Reset() {
 	*x = ReplaceApplicationStatusesResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3462,7 +3748,7 @@ func (x *ReplaceApplicationStatusesResponse) String() string {
 func (*ReplaceApplicationStatusesResponse) ProtoMessage() {}
 
 func (x *ReplaceApplicationStatusesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[38]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3475,7 +3761,7 @@ func (x *ReplaceApplicationStatusesResponse) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use ReplaceApplicationStatusesResponse.ProtoReflect.Descriptor instead.
 func (*ReplaceApplicationStatusesResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{38}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReplaceApplicationStatusesResponse) GetRevision() uint64 {
@@ -3531,7 +3817,7 @@ type ClearApplicationStatusRequest struct {
 
 func (x *ClearApplicationStatusRequest) Reset() {
 	*x = ClearApplicationStatusRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +3829,7 @@ func (x *ClearApplicationStatusRequest) String() string {
 func (*ClearApplicationStatusRequest) ProtoMessage() {}
 
 func (x *ClearApplicationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[39]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +3842,7 @@ func (x *ClearApplicationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearApplicationStatusRequest.ProtoReflect.Descriptor instead.
 func (*ClearApplicationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{39}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ClearApplicationStatusRequest) GetNamespace() string {
@@ -3614,7 +3900,7 @@ type ClearApplicationStatusResponse struct {
 
 func (x *ClearApplicationStatusResponse) Reset() {
 	*x = ClearApplicationStatusResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3626,7 +3912,7 @@ func (x *ClearApplicationStatusResponse) String() string {
 func (*ClearApplicationStatusResponse) ProtoMessage() {}
 
 func (x *ClearApplicationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[40]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3639,7 +3925,7 @@ func (x *ClearApplicationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearApplicationStatusResponse.ProtoReflect.Descriptor instead.
 func (*ClearApplicationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{40}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ClearApplicationStatusResponse) GetRevision() uint64 {
@@ -3674,7 +3960,7 @@ type RemoveUnitRequest struct {
 
 func (x *RemoveUnitRequest) Reset() {
 	*x = RemoveUnitRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3686,7 +3972,7 @@ func (x *RemoveUnitRequest) String() string {
 func (*RemoveUnitRequest) ProtoMessage() {}
 
 func (x *RemoveUnitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[41]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3699,7 +3985,7 @@ func (x *RemoveUnitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnitRequest.ProtoReflect.Descriptor instead.
 func (*RemoveUnitRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{41}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RemoveUnitRequest) GetNamespace() string {
@@ -3743,7 +4029,7 @@ type RemoveUnitResponse struct {
 
 func (x *RemoveUnitResponse) Reset() {
 	*x = RemoveUnitResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3755,7 +4041,7 @@ func (x *RemoveUnitResponse) String() string {
 func (*RemoveUnitResponse) ProtoMessage() {}
 
 func (x *RemoveUnitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[42]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3768,7 +4054,7 @@ func (x *RemoveUnitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnitResponse.ProtoReflect.Descriptor instead.
 func (*RemoveUnitResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{42}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RemoveUnitResponse) GetRevision() uint64 {
@@ -3801,7 +4087,7 @@ type DeleteApplicationRequest struct {
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3813,7 +4099,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[43]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3826,7 +4112,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{43}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeleteApplicationRequest) GetNamespace() string {
@@ -3861,7 +4147,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3873,7 +4159,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[44]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3886,7 +4172,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{44}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DeleteApplicationResponse) GetRevision() uint64 {
@@ -3923,7 +4209,7 @@ type ListFaultsRequest struct {
 
 func (x *ListFaultsRequest) Reset() {
 	*x = ListFaultsRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3935,7 +4221,7 @@ func (x *ListFaultsRequest) String() string {
 func (*ListFaultsRequest) ProtoMessage() {}
 
 func (x *ListFaultsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[45]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3948,7 +4234,7 @@ func (x *ListFaultsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFaultsRequest.ProtoReflect.Descriptor instead.
 func (*ListFaultsRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{45}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListFaultsRequest) GetNamespace() string {
@@ -4023,7 +4309,7 @@ type ListFaultsResponse struct {
 
 func (x *ListFaultsResponse) Reset() {
 	*x = ListFaultsResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4035,7 +4321,7 @@ func (x *ListFaultsResponse) String() string {
 func (*ListFaultsResponse) ProtoMessage() {}
 
 func (x *ListFaultsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[46]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4048,7 +4334,7 @@ func (x *ListFaultsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFaultsResponse.ProtoReflect.Descriptor instead.
 func (*ListFaultsResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{46}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListFaultsResponse) GetFaults() []*Fault {
@@ -4098,7 +4384,7 @@ type FaultTarget struct {
 
 func (x *FaultTarget) Reset() {
 	*x = FaultTarget{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4110,7 +4396,7 @@ func (x *FaultTarget) String() string {
 func (*FaultTarget) ProtoMessage() {}
 
 func (x *FaultTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[47]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4123,7 +4409,7 @@ func (x *FaultTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FaultTarget.ProtoReflect.Descriptor instead.
 func (*FaultTarget) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{47}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FaultTarget) GetTarget() string {
@@ -4206,7 +4492,7 @@ type ResolveHoldRequest struct {
 
 func (x *ResolveHoldRequest) Reset() {
 	*x = ResolveHoldRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4218,7 +4504,7 @@ func (x *ResolveHoldRequest) String() string {
 func (*ResolveHoldRequest) ProtoMessage() {}
 
 func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[48]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4231,7 +4517,7 @@ func (x *ResolveHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldRequest.ProtoReflect.Descriptor instead.
 func (*ResolveHoldRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{48}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ResolveHoldRequest) GetNamespace() string {
@@ -4296,7 +4582,7 @@ type ResolveHoldResponse struct {
 
 func (x *ResolveHoldResponse) Reset() {
 	*x = ResolveHoldResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4308,7 +4594,7 @@ func (x *ResolveHoldResponse) String() string {
 func (*ResolveHoldResponse) ProtoMessage() {}
 
 func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[49]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4321,7 +4607,7 @@ func (x *ResolveHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveHoldResponse.ProtoReflect.Descriptor instead.
 func (*ResolveHoldResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{49}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ResolveHoldResponse) GetRevision() uint64 {
@@ -4359,7 +4645,7 @@ type SetMarkRequest struct {
 
 func (x *SetMarkRequest) Reset() {
 	*x = SetMarkRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[50]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4371,7 +4657,7 @@ func (x *SetMarkRequest) String() string {
 func (*SetMarkRequest) ProtoMessage() {}
 
 func (x *SetMarkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[50]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4384,7 +4670,7 @@ func (x *SetMarkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMarkRequest.ProtoReflect.Descriptor instead.
 func (*SetMarkRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{50}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SetMarkRequest) GetNamespace() string {
@@ -4439,7 +4725,7 @@ type SetMarkResponse struct {
 
 func (x *SetMarkResponse) Reset() {
 	*x = SetMarkResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[51]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4451,7 +4737,7 @@ func (x *SetMarkResponse) String() string {
 func (*SetMarkResponse) ProtoMessage() {}
 
 func (x *SetMarkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[51]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4464,7 +4750,7 @@ func (x *SetMarkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMarkResponse.ProtoReflect.Descriptor instead.
 func (*SetMarkResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{51}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SetMarkResponse) GetMark() *Mark {
@@ -4512,7 +4798,7 @@ type RemoveMarkRequest struct {
 
 func (x *RemoveMarkRequest) Reset() {
 	*x = RemoveMarkRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[52]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4524,7 +4810,7 @@ func (x *RemoveMarkRequest) String() string {
 func (*RemoveMarkRequest) ProtoMessage() {}
 
 func (x *RemoveMarkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[52]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4537,7 +4823,7 @@ func (x *RemoveMarkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMarkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMarkRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{52}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RemoveMarkRequest) GetNamespace() string {
@@ -4579,7 +4865,7 @@ type RemoveMarkResponse struct {
 
 func (x *RemoveMarkResponse) Reset() {
 	*x = RemoveMarkResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[53]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4591,7 +4877,7 @@ func (x *RemoveMarkResponse) String() string {
 func (*RemoveMarkResponse) ProtoMessage() {}
 
 func (x *RemoveMarkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[53]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4604,7 +4890,7 @@ func (x *RemoveMarkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMarkResponse.ProtoReflect.Descriptor instead.
 func (*RemoveMarkResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{53}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RemoveMarkResponse) GetRevision() uint64 {
@@ -4631,7 +4917,7 @@ type ListMarksRequest struct {
 
 func (x *ListMarksRequest) Reset() {
 	*x = ListMarksRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[54]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4643,7 +4929,7 @@ func (x *ListMarksRequest) String() string {
 func (*ListMarksRequest) ProtoMessage() {}
 
 func (x *ListMarksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[54]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4656,7 +4942,7 @@ func (x *ListMarksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMarksRequest.ProtoReflect.Descriptor instead.
 func (*ListMarksRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{54}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListMarksRequest) GetNamespace() string {
@@ -4700,7 +4986,7 @@ type ListMarksResponse struct {
 
 func (x *ListMarksResponse) Reset() {
 	*x = ListMarksResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[55]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4712,7 +4998,7 @@ func (x *ListMarksResponse) String() string {
 func (*ListMarksResponse) ProtoMessage() {}
 
 func (x *ListMarksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[55]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4725,7 +5011,7 @@ func (x *ListMarksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMarksResponse.ProtoReflect.Descriptor instead.
 func (*ListMarksResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{55}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListMarksResponse) GetMarks() []*Mark {
@@ -4759,7 +5045,7 @@ type ListBlockersRequest struct {
 
 func (x *ListBlockersRequest) Reset() {
 	*x = ListBlockersRequest{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[56]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4771,7 +5057,7 @@ func (x *ListBlockersRequest) String() string {
 func (*ListBlockersRequest) ProtoMessage() {}
 
 func (x *ListBlockersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[56]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4784,7 +5070,7 @@ func (x *ListBlockersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockersRequest.ProtoReflect.Descriptor instead.
 func (*ListBlockersRequest) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{56}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListBlockersRequest) GetNamespace() string {
@@ -4844,7 +5130,7 @@ type Blocker struct {
 
 func (x *Blocker) Reset() {
 	*x = Blocker{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[57]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4856,7 +5142,7 @@ func (x *Blocker) String() string {
 func (*Blocker) ProtoMessage() {}
 
 func (x *Blocker) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[57]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4869,7 +5155,7 @@ func (x *Blocker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blocker.ProtoReflect.Descriptor instead.
 func (*Blocker) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{57}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Blocker) GetState() CauseState {
@@ -4964,7 +5250,7 @@ type ListBlockersResponse struct {
 
 func (x *ListBlockersResponse) Reset() {
 	*x = ListBlockersResponse{}
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[58]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4976,7 +5262,7 @@ func (x *ListBlockersResponse) String() string {
 func (*ListBlockersResponse) ProtoMessage() {}
 
 func (x *ListBlockersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_bellwether_v1_application_service_proto_msgTypes[58]
+	mi := &file_bellwether_v1_application_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4989,7 +5275,7 @@ func (x *ListBlockersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockersResponse.ProtoReflect.Descriptor instead.
 func (*ListBlockersResponse) Descriptor() ([]byte, []int) {
-	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{58}
+	return file_bellwether_v1_application_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListBlockersResponse) GetBlockers() []*Blocker {
@@ -5125,14 +5411,15 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"w\n" +
 	"\x14ListStatusesResponse\x127\n" +
 	"\bstatuses\x18\x01 \x03(\v2\x1b.bellwether.v1.StatusRecordR\bstatuses\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb1\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe1\x01\n" +
 	"\x10ListUnitsRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x04 \x01(\tR\tpageToken\x12!\n" +
-	"\fmin_revision\x18\x05 \x01(\x04R\vminRevision\"f\n" +
+	"\fmin_revision\x18\x05 \x01(\x04R\vminRevision\x12.\n" +
+	"\x05order\x18\x06 \x01(\x0e2\x18.bellwether.v1.UnitOrderR\x05order\"f\n" +
 	"\x11ListUnitsResponse\x12)\n" +
 	"\x05units\x18\x01 \x03(\v2\x13.bellwether.v1.UnitR\x05units\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbf\x02\n" +
@@ -5239,7 +5526,25 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\b_percent\"r\n" +
 	"\rLevelDuration\x12*\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x125\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xf3\x01\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\x98\x02\n" +
+	"\x0fListPastRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\"\n" +
+	"\fapplications\x18\x02 \x03(\tR\fapplications\x129\n" +
+	"\n" +
+	"start_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12-\n" +
+	"\x04slot\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04slot\x12\x1d\n" +
+	"\n" +
+	"slot_count\x18\x05 \x01(\x05R\tslotCount\x12\x1b\n" +
+	"\tpage_size\x18\x06 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\a \x01(\tR\tpageToken\"\\\n" +
+	"\x04Past\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x14\n" +
+	"\x05slots\x18\x03 \x01(\fR\x05slots\"s\n" +
+	"\x10ListPastResponse\x127\n" +
+	"\fapplications\x18\x01 \x03(\v2\x13.bellwether.v1.PastR\fapplications\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf3\x01\n" +
 	"\x1bConfigureApplicationRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x128\n" +
@@ -5426,11 +5731,15 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x10CAUSE_STATE_BUSY\x10\b\x12\x13\n" +
 	"\x0fCAUSE_STATE_MET\x10\t\x12\x1c\n" +
 	"\x18CAUSE_STATE_NOT_READABLE\x10\n" +
-	"*f\n" +
+	"*X\n" +
+	"\tUnitOrder\x12\x1a\n" +
+	"\x16UNIT_ORDER_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fUNIT_ORDER_NAME\x10\x01\x12\x1a\n" +
+	"\x16UNIT_ORDER_WORST_FIRST\x10\x02*f\n" +
 	"\x0eHoldResolution\x12\x1f\n" +
 	"\x1bHOLD_RESOLUTION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15HOLD_RESOLUTION_RETRY\x10\x01\x12\x18\n" +
-	"\x14HOLD_RESOLUTION_SKIP\x10\x022\x81\x12\n" +
+	"\x14HOLD_RESOLUTION_SKIP\x10\x022\xd3\x12\n" +
 	"\x12ApplicationService\x12b\n" +
 	"\x0eGetApplication\x12$.bellwether.v1.GetApplicationRequest\x1a%.bellwether.v1.GetApplicationResponse\"\x03\x90\x02\x01\x12h\n" +
 	"\x10ListApplications\x12&.bellwether.v1.ListApplicationsRequest\x1a'.bellwether.v1.ListApplicationsResponse\"\x03\x90\x02\x01\x12b\n" +
@@ -5450,7 +5759,8 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x10MultiplexWatches\x12&.bellwether.v1.MultiplexWatchesRequest\x1a'.bellwether.v1.MultiplexWatchesResponse(\x010\x01\x12i\n" +
 	"\x12CollectApplication\x12(.bellwether.v1.CollectApplicationRequest\x1a).bellwether.v1.CollectApplicationResponse\x12h\n" +
 	"\x10ListStatusEvents\x12&.bellwether.v1.ListStatusEventsRequest\x1a'.bellwether.v1.ListStatusEventsResponse\"\x03\x90\x02\x01\x12S\n" +
-	"\tGetUptime\x12\x1f.bellwether.v1.GetUptimeRequest\x1a .bellwether.v1.GetUptimeResponse\"\x03\x90\x02\x01\x12o\n" +
+	"\tGetUptime\x12\x1f.bellwether.v1.GetUptimeRequest\x1a .bellwether.v1.GetUptimeResponse\"\x03\x90\x02\x01\x12P\n" +
+	"\bListPast\x12\x1e.bellwether.v1.ListPastRequest\x1a\x1f.bellwether.v1.ListPastResponse\"\x03\x90\x02\x01\x12o\n" +
 	"\x14ConfigureApplication\x12*.bellwether.v1.ConfigureApplicationRequest\x1a+.bellwether.v1.ConfigureApplicationResponse\x12o\n" +
 	"\x14SetApplicationStatus\x12*.bellwether.v1.SetApplicationStatusRequest\x1a+.bellwether.v1.SetApplicationStatusResponse\x12\x81\x01\n" +
 	"\x1aReplaceApplicationStatuses\x120.bellwether.v1.ReplaceApplicationStatusesRequest\x1a1.bellwether.v1.ReplaceApplicationStatusesResponse\x12u\n" +
@@ -5472,229 +5782,239 @@ func file_bellwether_v1_application_service_proto_rawDescGZIP() []byte {
 	return file_bellwether_v1_application_service_proto_rawDescData
 }
 
-var file_bellwether_v1_application_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_bellwether_v1_application_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_bellwether_v1_application_service_proto_goTypes = []any{
 	(CauseState)(0),                            // 0: bellwether.v1.CauseState
-	(HoldResolution)(0),                        // 1: bellwether.v1.HoldResolution
-	(*GetApplicationRequest)(nil),              // 2: bellwether.v1.GetApplicationRequest
-	(*GetApplicationResponse)(nil),             // 3: bellwether.v1.GetApplicationResponse
-	(*ListApplicationsRequest)(nil),            // 4: bellwether.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),           // 5: bellwether.v1.ListApplicationsResponse
-	(*ListNamespacesRequest)(nil),              // 6: bellwether.v1.ListNamespacesRequest
-	(*Namespace)(nil),                          // 7: bellwether.v1.Namespace
-	(*ListNamespacesResponse)(nil),             // 8: bellwether.v1.ListNamespacesResponse
-	(*ExplainApplicationRequest)(nil),          // 9: bellwether.v1.ExplainApplicationRequest
-	(*Contribution)(nil),                       // 10: bellwether.v1.Contribution
-	(*ExplainApplicationResponse)(nil),         // 11: bellwether.v1.ExplainApplicationResponse
-	(*Cause)(nil),                              // 12: bellwether.v1.Cause
-	(*ListStatusesRequest)(nil),                // 13: bellwether.v1.ListStatusesRequest
-	(*ListStatusesResponse)(nil),               // 14: bellwether.v1.ListStatusesResponse
-	(*ListUnitsRequest)(nil),                   // 15: bellwether.v1.ListUnitsRequest
-	(*ListUnitsResponse)(nil),                  // 16: bellwether.v1.ListUnitsResponse
-	(*WatchApplicationsRequest)(nil),           // 17: bellwether.v1.WatchApplicationsRequest
-	(*WatchApplicationsResponse)(nil),          // 18: bellwether.v1.WatchApplicationsResponse
-	(*MultiplexWatchesRequest)(nil),            // 19: bellwether.v1.MultiplexWatchesRequest
-	(*CreateWatch)(nil),                        // 20: bellwether.v1.CreateWatch
-	(*CancelWatch)(nil),                        // 21: bellwether.v1.CancelWatch
-	(*MultiplexWatchesResponse)(nil),           // 22: bellwether.v1.MultiplexWatchesResponse
-	(*ApplicationRemoved)(nil),                 // 23: bellwether.v1.ApplicationRemoved
-	(*SnapshotComplete)(nil),                   // 24: bellwether.v1.SnapshotComplete
-	(*Bookmark)(nil),                           // 25: bellwether.v1.Bookmark
-	(*Drain)(nil),                              // 26: bellwether.v1.Drain
-	(*CollectApplicationRequest)(nil),          // 27: bellwether.v1.CollectApplicationRequest
-	(*UnitAnswer)(nil),                         // 28: bellwether.v1.UnitAnswer
-	(*CollectApplicationResponse)(nil),         // 29: bellwether.v1.CollectApplicationResponse
-	(*ListStatusEventsRequest)(nil),            // 30: bellwether.v1.ListStatusEventsRequest
-	(*ListStatusEventsResponse)(nil),           // 31: bellwether.v1.ListStatusEventsResponse
-	(*GetUptimeRequest)(nil),                   // 32: bellwether.v1.GetUptimeRequest
-	(*GetUptimeResponse)(nil),                  // 33: bellwether.v1.GetUptimeResponse
-	(*LevelDuration)(nil),                      // 34: bellwether.v1.LevelDuration
-	(*ConfigureApplicationRequest)(nil),        // 35: bellwether.v1.ConfigureApplicationRequest
-	(*ConfigureApplicationResponse)(nil),       // 36: bellwether.v1.ConfigureApplicationResponse
-	(*SetApplicationStatusRequest)(nil),        // 37: bellwether.v1.SetApplicationStatusRequest
-	(*SetApplicationStatusResponse)(nil),       // 38: bellwether.v1.SetApplicationStatusResponse
-	(*ReplaceApplicationStatusesRequest)(nil),  // 39: bellwether.v1.ReplaceApplicationStatusesRequest
-	(*ReplaceApplicationStatusesResponse)(nil), // 40: bellwether.v1.ReplaceApplicationStatusesResponse
-	(*ClearApplicationStatusRequest)(nil),      // 41: bellwether.v1.ClearApplicationStatusRequest
-	(*ClearApplicationStatusResponse)(nil),     // 42: bellwether.v1.ClearApplicationStatusResponse
-	(*RemoveUnitRequest)(nil),                  // 43: bellwether.v1.RemoveUnitRequest
-	(*RemoveUnitResponse)(nil),                 // 44: bellwether.v1.RemoveUnitResponse
-	(*DeleteApplicationRequest)(nil),           // 45: bellwether.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil),          // 46: bellwether.v1.DeleteApplicationResponse
-	(*ListFaultsRequest)(nil),                  // 47: bellwether.v1.ListFaultsRequest
-	(*ListFaultsResponse)(nil),                 // 48: bellwether.v1.ListFaultsResponse
-	(*FaultTarget)(nil),                        // 49: bellwether.v1.FaultTarget
-	(*ResolveHoldRequest)(nil),                 // 50: bellwether.v1.ResolveHoldRequest
-	(*ResolveHoldResponse)(nil),                // 51: bellwether.v1.ResolveHoldResponse
-	(*SetMarkRequest)(nil),                     // 52: bellwether.v1.SetMarkRequest
-	(*SetMarkResponse)(nil),                    // 53: bellwether.v1.SetMarkResponse
-	(*RemoveMarkRequest)(nil),                  // 54: bellwether.v1.RemoveMarkRequest
-	(*RemoveMarkResponse)(nil),                 // 55: bellwether.v1.RemoveMarkResponse
-	(*ListMarksRequest)(nil),                   // 56: bellwether.v1.ListMarksRequest
-	(*ListMarksResponse)(nil),                  // 57: bellwether.v1.ListMarksResponse
-	(*ListBlockersRequest)(nil),                // 58: bellwether.v1.ListBlockersRequest
-	(*Blocker)(nil),                            // 59: bellwether.v1.Blocker
-	(*ListBlockersResponse)(nil),               // 60: bellwether.v1.ListBlockersResponse
-	(*Application)(nil),                        // 61: bellwether.v1.Application
-	(Level)(0),                                 // 62: bellwether.v1.Level
-	(*LevelCount)(nil),                         // 63: bellwether.v1.LevelCount
-	(*StatusRef)(nil),                          // 64: bellwether.v1.StatusRef
-	(*timestamppb.Timestamp)(nil),              // 65: google.protobuf.Timestamp
-	(Freshness)(0),                             // 66: bellwether.v1.Freshness
-	(*Fault)(nil),                              // 67: bellwether.v1.Fault
-	(*Hold)(nil),                               // 68: bellwether.v1.Hold
-	(*Operation)(nil),                          // 69: bellwether.v1.Operation
-	(*Mark)(nil),                               // 70: bellwether.v1.Mark
-	(*Need)(nil),                               // 71: bellwether.v1.Need
-	(*StatusRecord)(nil),                       // 72: bellwether.v1.StatusRecord
-	(*Unit)(nil),                               // 73: bellwether.v1.Unit
-	(*durationpb.Duration)(nil),                // 74: google.protobuf.Duration
-	(*status.Status)(nil),                      // 75: google.rpc.Status
-	(*StatusEvent)(nil),                        // 76: bellwether.v1.StatusEvent
-	(*ApplicationConfig)(nil),                  // 77: bellwether.v1.ApplicationConfig
-	(*fieldmaskpb.FieldMask)(nil),              // 78: google.protobuf.FieldMask
-	(ApplicationStatusMode)(0),                 // 79: bellwether.v1.ApplicationStatusMode
-	(*StatusReport)(nil),                       // 80: bellwether.v1.StatusReport
-	(ErrorClass)(0),                            // 81: bellwether.v1.ErrorClass
+	(UnitOrder)(0),                             // 1: bellwether.v1.UnitOrder
+	(HoldResolution)(0),                        // 2: bellwether.v1.HoldResolution
+	(*GetApplicationRequest)(nil),              // 3: bellwether.v1.GetApplicationRequest
+	(*GetApplicationResponse)(nil),             // 4: bellwether.v1.GetApplicationResponse
+	(*ListApplicationsRequest)(nil),            // 5: bellwether.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),           // 6: bellwether.v1.ListApplicationsResponse
+	(*ListNamespacesRequest)(nil),              // 7: bellwether.v1.ListNamespacesRequest
+	(*Namespace)(nil),                          // 8: bellwether.v1.Namespace
+	(*ListNamespacesResponse)(nil),             // 9: bellwether.v1.ListNamespacesResponse
+	(*ExplainApplicationRequest)(nil),          // 10: bellwether.v1.ExplainApplicationRequest
+	(*Contribution)(nil),                       // 11: bellwether.v1.Contribution
+	(*ExplainApplicationResponse)(nil),         // 12: bellwether.v1.ExplainApplicationResponse
+	(*Cause)(nil),                              // 13: bellwether.v1.Cause
+	(*ListStatusesRequest)(nil),                // 14: bellwether.v1.ListStatusesRequest
+	(*ListStatusesResponse)(nil),               // 15: bellwether.v1.ListStatusesResponse
+	(*ListUnitsRequest)(nil),                   // 16: bellwether.v1.ListUnitsRequest
+	(*ListUnitsResponse)(nil),                  // 17: bellwether.v1.ListUnitsResponse
+	(*WatchApplicationsRequest)(nil),           // 18: bellwether.v1.WatchApplicationsRequest
+	(*WatchApplicationsResponse)(nil),          // 19: bellwether.v1.WatchApplicationsResponse
+	(*MultiplexWatchesRequest)(nil),            // 20: bellwether.v1.MultiplexWatchesRequest
+	(*CreateWatch)(nil),                        // 21: bellwether.v1.CreateWatch
+	(*CancelWatch)(nil),                        // 22: bellwether.v1.CancelWatch
+	(*MultiplexWatchesResponse)(nil),           // 23: bellwether.v1.MultiplexWatchesResponse
+	(*ApplicationRemoved)(nil),                 // 24: bellwether.v1.ApplicationRemoved
+	(*SnapshotComplete)(nil),                   // 25: bellwether.v1.SnapshotComplete
+	(*Bookmark)(nil),                           // 26: bellwether.v1.Bookmark
+	(*Drain)(nil),                              // 27: bellwether.v1.Drain
+	(*CollectApplicationRequest)(nil),          // 28: bellwether.v1.CollectApplicationRequest
+	(*UnitAnswer)(nil),                         // 29: bellwether.v1.UnitAnswer
+	(*CollectApplicationResponse)(nil),         // 30: bellwether.v1.CollectApplicationResponse
+	(*ListStatusEventsRequest)(nil),            // 31: bellwether.v1.ListStatusEventsRequest
+	(*ListStatusEventsResponse)(nil),           // 32: bellwether.v1.ListStatusEventsResponse
+	(*GetUptimeRequest)(nil),                   // 33: bellwether.v1.GetUptimeRequest
+	(*GetUptimeResponse)(nil),                  // 34: bellwether.v1.GetUptimeResponse
+	(*LevelDuration)(nil),                      // 35: bellwether.v1.LevelDuration
+	(*ListPastRequest)(nil),                    // 36: bellwether.v1.ListPastRequest
+	(*Past)(nil),                               // 37: bellwether.v1.Past
+	(*ListPastResponse)(nil),                   // 38: bellwether.v1.ListPastResponse
+	(*ConfigureApplicationRequest)(nil),        // 39: bellwether.v1.ConfigureApplicationRequest
+	(*ConfigureApplicationResponse)(nil),       // 40: bellwether.v1.ConfigureApplicationResponse
+	(*SetApplicationStatusRequest)(nil),        // 41: bellwether.v1.SetApplicationStatusRequest
+	(*SetApplicationStatusResponse)(nil),       // 42: bellwether.v1.SetApplicationStatusResponse
+	(*ReplaceApplicationStatusesRequest)(nil),  // 43: bellwether.v1.ReplaceApplicationStatusesRequest
+	(*ReplaceApplicationStatusesResponse)(nil), // 44: bellwether.v1.ReplaceApplicationStatusesResponse
+	(*ClearApplicationStatusRequest)(nil),      // 45: bellwether.v1.ClearApplicationStatusRequest
+	(*ClearApplicationStatusResponse)(nil),     // 46: bellwether.v1.ClearApplicationStatusResponse
+	(*RemoveUnitRequest)(nil),                  // 47: bellwether.v1.RemoveUnitRequest
+	(*RemoveUnitResponse)(nil),                 // 48: bellwether.v1.RemoveUnitResponse
+	(*DeleteApplicationRequest)(nil),           // 49: bellwether.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil),          // 50: bellwether.v1.DeleteApplicationResponse
+	(*ListFaultsRequest)(nil),                  // 51: bellwether.v1.ListFaultsRequest
+	(*ListFaultsResponse)(nil),                 // 52: bellwether.v1.ListFaultsResponse
+	(*FaultTarget)(nil),                        // 53: bellwether.v1.FaultTarget
+	(*ResolveHoldRequest)(nil),                 // 54: bellwether.v1.ResolveHoldRequest
+	(*ResolveHoldResponse)(nil),                // 55: bellwether.v1.ResolveHoldResponse
+	(*SetMarkRequest)(nil),                     // 56: bellwether.v1.SetMarkRequest
+	(*SetMarkResponse)(nil),                    // 57: bellwether.v1.SetMarkResponse
+	(*RemoveMarkRequest)(nil),                  // 58: bellwether.v1.RemoveMarkRequest
+	(*RemoveMarkResponse)(nil),                 // 59: bellwether.v1.RemoveMarkResponse
+	(*ListMarksRequest)(nil),                   // 60: bellwether.v1.ListMarksRequest
+	(*ListMarksResponse)(nil),                  // 61: bellwether.v1.ListMarksResponse
+	(*ListBlockersRequest)(nil),                // 62: bellwether.v1.ListBlockersRequest
+	(*Blocker)(nil),                            // 63: bellwether.v1.Blocker
+	(*ListBlockersResponse)(nil),               // 64: bellwether.v1.ListBlockersResponse
+	(*Application)(nil),                        // 65: bellwether.v1.Application
+	(Level)(0),                                 // 66: bellwether.v1.Level
+	(*LevelCount)(nil),                         // 67: bellwether.v1.LevelCount
+	(*StatusRef)(nil),                          // 68: bellwether.v1.StatusRef
+	(*timestamppb.Timestamp)(nil),              // 69: google.protobuf.Timestamp
+	(Freshness)(0),                             // 70: bellwether.v1.Freshness
+	(*Fault)(nil),                              // 71: bellwether.v1.Fault
+	(*Hold)(nil),                               // 72: bellwether.v1.Hold
+	(*Operation)(nil),                          // 73: bellwether.v1.Operation
+	(*Mark)(nil),                               // 74: bellwether.v1.Mark
+	(*Need)(nil),                               // 75: bellwether.v1.Need
+	(*StatusRecord)(nil),                       // 76: bellwether.v1.StatusRecord
+	(*Unit)(nil),                               // 77: bellwether.v1.Unit
+	(*durationpb.Duration)(nil),                // 78: google.protobuf.Duration
+	(*status.Status)(nil),                      // 79: google.rpc.Status
+	(*StatusEvent)(nil),                        // 80: bellwether.v1.StatusEvent
+	(*ApplicationConfig)(nil),                  // 81: bellwether.v1.ApplicationConfig
+	(*fieldmaskpb.FieldMask)(nil),              // 82: google.protobuf.FieldMask
+	(ApplicationStatusMode)(0),                 // 83: bellwether.v1.ApplicationStatusMode
+	(*StatusReport)(nil),                       // 84: bellwether.v1.StatusReport
+	(ErrorClass)(0),                            // 85: bellwether.v1.ErrorClass
 }
 var file_bellwether_v1_application_service_proto_depIdxs = []int32{
-	61,  // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
-	62,  // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	61,  // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
-	63,  // 3: bellwether.v1.Namespace.applications_by_level:type_name -> bellwether.v1.LevelCount
-	61,  // 4: bellwether.v1.Namespace.worst:type_name -> bellwether.v1.Application
-	7,   // 5: bellwether.v1.ListNamespacesResponse.namespaces:type_name -> bellwether.v1.Namespace
-	64,  // 6: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
-	62,  // 7: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
-	65,  // 8: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
-	66,  // 9: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
-	65,  // 10: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
-	62,  // 11: bellwether.v1.Contribution.counts_as:type_name -> bellwether.v1.Level
-	61,  // 12: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
-	10,  // 13: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
-	10,  // 14: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
-	67,  // 15: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
-	68,  // 16: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
-	69,  // 17: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
-	12,  // 18: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
-	70,  // 19: bellwether.v1.ExplainApplicationResponse.marks:type_name -> bellwether.v1.Mark
-	71,  // 20: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
-	64,  // 21: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
+	65,  // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
+	66,  // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	65,  // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
+	67,  // 3: bellwether.v1.Namespace.applications_by_level:type_name -> bellwether.v1.LevelCount
+	65,  // 4: bellwether.v1.Namespace.worst:type_name -> bellwether.v1.Application
+	8,   // 5: bellwether.v1.ListNamespacesResponse.namespaces:type_name -> bellwether.v1.Namespace
+	68,  // 6: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
+	66,  // 7: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
+	69,  // 8: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
+	70,  // 9: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
+	69,  // 10: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
+	66,  // 11: bellwether.v1.Contribution.counts_as:type_name -> bellwether.v1.Level
+	65,  // 12: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
+	11,  // 13: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
+	11,  // 14: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
+	71,  // 15: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
+	72,  // 16: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
+	73,  // 17: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
+	13,  // 18: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
+	74,  // 19: bellwether.v1.ExplainApplicationResponse.marks:type_name -> bellwether.v1.Mark
+	75,  // 20: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
+	68,  // 21: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
 	0,   // 22: bellwether.v1.Cause.state:type_name -> bellwether.v1.CauseState
-	62,  // 23: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
-	65,  // 24: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
-	72,  // 25: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
-	73,  // 26: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
-	62,  // 27: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
-	62,  // 28: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	74,  // 29: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
-	61,  // 30: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
-	23,  // 31: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
-	24,  // 32: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
-	25,  // 33: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
-	26,  // 34: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
-	73,  // 35: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
-	20,  // 36: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
-	21,  // 37: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
-	17,  // 38: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
-	18,  // 39: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
-	75,  // 40: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
-	74,  // 41: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	74,  // 42: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
-	73,  // 43: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
-	74,  // 44: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
-	72,  // 45: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
-	28,  // 46: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
-	65,  // 47: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
-	76,  // 48: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
-	65,  // 49: bellwether.v1.GetUptimeRequest.start:type_name -> google.protobuf.Timestamp
-	65,  // 50: bellwether.v1.GetUptimeRequest.end:type_name -> google.protobuf.Timestamp
-	65,  // 51: bellwether.v1.GetUptimeResponse.start:type_name -> google.protobuf.Timestamp
-	65,  // 52: bellwether.v1.GetUptimeResponse.end:type_name -> google.protobuf.Timestamp
-	74,  // 53: bellwether.v1.GetUptimeResponse.well:type_name -> google.protobuf.Duration
-	74,  // 54: bellwether.v1.GetUptimeResponse.not_well:type_name -> google.protobuf.Duration
-	74,  // 55: bellwether.v1.GetUptimeResponse.planned:type_name -> google.protobuf.Duration
-	74,  // 56: bellwether.v1.GetUptimeResponse.unknown:type_name -> google.protobuf.Duration
-	74,  // 57: bellwether.v1.GetUptimeResponse.silent:type_name -> google.protobuf.Duration
-	74,  // 58: bellwether.v1.GetUptimeResponse.longest_episode:type_name -> google.protobuf.Duration
-	34,  // 59: bellwether.v1.GetUptimeResponse.levels:type_name -> bellwether.v1.LevelDuration
-	62,  // 60: bellwether.v1.LevelDuration.level:type_name -> bellwether.v1.Level
-	74,  // 61: bellwether.v1.LevelDuration.duration:type_name -> google.protobuf.Duration
-	77,  // 62: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
-	78,  // 63: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
-	77,  // 64: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
-	62,  // 65: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
-	79,  // 66: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
-	74,  // 67: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
-	65,  // 68: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
-	80,  // 69: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
-	67,  // 70: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
-	49,  // 71: bellwether.v1.ListFaultsResponse.targets:type_name -> bellwether.v1.FaultTarget
-	81,  // 72: bellwether.v1.FaultTarget.classes:type_name -> bellwether.v1.ErrorClass
-	65,  // 73: bellwether.v1.FaultTarget.first_time:type_name -> google.protobuf.Timestamp
-	65,  // 74: bellwether.v1.FaultTarget.last_time:type_name -> google.protobuf.Timestamp
-	1,   // 75: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
-	70,  // 76: bellwether.v1.SetMarkRequest.mark:type_name -> bellwether.v1.Mark
-	74,  // 77: bellwether.v1.SetMarkRequest.during:type_name -> google.protobuf.Duration
-	70,  // 78: bellwether.v1.SetMarkResponse.mark:type_name -> bellwether.v1.Mark
-	70,  // 79: bellwether.v1.ListMarksResponse.marks:type_name -> bellwether.v1.Mark
-	0,   // 80: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
-	71,  // 81: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
-	62,  // 82: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
-	65,  // 83: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
-	59,  // 84: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
-	2,   // 85: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
-	4,   // 86: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
-	6,   // 87: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
-	9,   // 88: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
-	13,  // 89: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
-	15,  // 90: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
-	47,  // 91: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
-	58,  // 92: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
-	50,  // 93: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
-	52,  // 94: bellwether.v1.ApplicationService.SetMark:input_type -> bellwether.v1.SetMarkRequest
-	54,  // 95: bellwether.v1.ApplicationService.RemoveMark:input_type -> bellwether.v1.RemoveMarkRequest
-	56,  // 96: bellwether.v1.ApplicationService.ListMarks:input_type -> bellwether.v1.ListMarksRequest
-	17,  // 97: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
-	19,  // 98: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
-	27,  // 99: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
-	30,  // 100: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
-	32,  // 101: bellwether.v1.ApplicationService.GetUptime:input_type -> bellwether.v1.GetUptimeRequest
-	35,  // 102: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
-	37,  // 103: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
-	39,  // 104: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
-	41,  // 105: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
-	43,  // 106: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
-	45,  // 107: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
-	3,   // 108: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
-	5,   // 109: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
-	8,   // 110: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
-	11,  // 111: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
-	14,  // 112: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
-	16,  // 113: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
-	48,  // 114: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
-	60,  // 115: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
-	51,  // 116: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
-	53,  // 117: bellwether.v1.ApplicationService.SetMark:output_type -> bellwether.v1.SetMarkResponse
-	55,  // 118: bellwether.v1.ApplicationService.RemoveMark:output_type -> bellwether.v1.RemoveMarkResponse
-	57,  // 119: bellwether.v1.ApplicationService.ListMarks:output_type -> bellwether.v1.ListMarksResponse
-	18,  // 120: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
-	22,  // 121: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
-	29,  // 122: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
-	31,  // 123: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
-	33,  // 124: bellwether.v1.ApplicationService.GetUptime:output_type -> bellwether.v1.GetUptimeResponse
-	36,  // 125: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
-	38,  // 126: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
-	40,  // 127: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
-	42,  // 128: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
-	44,  // 129: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
-	46,  // 130: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
-	108, // [108:131] is the sub-list for method output_type
-	85,  // [85:108] is the sub-list for method input_type
-	85,  // [85:85] is the sub-list for extension type_name
-	85,  // [85:85] is the sub-list for extension extendee
-	0,   // [0:85] is the sub-list for field type_name
+	66,  // 23: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
+	69,  // 24: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
+	76,  // 25: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
+	1,   // 26: bellwether.v1.ListUnitsRequest.order:type_name -> bellwether.v1.UnitOrder
+	77,  // 27: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
+	66,  // 28: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
+	66,  // 29: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	78,  // 30: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
+	65,  // 31: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
+	24,  // 32: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
+	25,  // 33: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
+	26,  // 34: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
+	27,  // 35: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
+	77,  // 36: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
+	21,  // 37: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
+	22,  // 38: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
+	18,  // 39: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
+	19,  // 40: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
+	79,  // 41: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
+	78,  // 42: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	78,  // 43: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
+	77,  // 44: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
+	78,  // 45: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
+	76,  // 46: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
+	29,  // 47: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
+	69,  // 48: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
+	80,  // 49: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
+	69,  // 50: bellwether.v1.GetUptimeRequest.start:type_name -> google.protobuf.Timestamp
+	69,  // 51: bellwether.v1.GetUptimeRequest.end:type_name -> google.protobuf.Timestamp
+	69,  // 52: bellwether.v1.GetUptimeResponse.start:type_name -> google.protobuf.Timestamp
+	69,  // 53: bellwether.v1.GetUptimeResponse.end:type_name -> google.protobuf.Timestamp
+	78,  // 54: bellwether.v1.GetUptimeResponse.well:type_name -> google.protobuf.Duration
+	78,  // 55: bellwether.v1.GetUptimeResponse.not_well:type_name -> google.protobuf.Duration
+	78,  // 56: bellwether.v1.GetUptimeResponse.planned:type_name -> google.protobuf.Duration
+	78,  // 57: bellwether.v1.GetUptimeResponse.unknown:type_name -> google.protobuf.Duration
+	78,  // 58: bellwether.v1.GetUptimeResponse.silent:type_name -> google.protobuf.Duration
+	78,  // 59: bellwether.v1.GetUptimeResponse.longest_episode:type_name -> google.protobuf.Duration
+	35,  // 60: bellwether.v1.GetUptimeResponse.levels:type_name -> bellwether.v1.LevelDuration
+	66,  // 61: bellwether.v1.LevelDuration.level:type_name -> bellwether.v1.Level
+	78,  // 62: bellwether.v1.LevelDuration.duration:type_name -> google.protobuf.Duration
+	69,  // 63: bellwether.v1.ListPastRequest.start_time:type_name -> google.protobuf.Timestamp
+	78,  // 64: bellwether.v1.ListPastRequest.slot:type_name -> google.protobuf.Duration
+	37,  // 65: bellwether.v1.ListPastResponse.applications:type_name -> bellwether.v1.Past
+	81,  // 66: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
+	82,  // 67: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
+	81,  // 68: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
+	66,  // 69: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
+	83,  // 70: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
+	78,  // 71: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
+	69,  // 72: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
+	84,  // 73: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
+	71,  // 74: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
+	53,  // 75: bellwether.v1.ListFaultsResponse.targets:type_name -> bellwether.v1.FaultTarget
+	85,  // 76: bellwether.v1.FaultTarget.classes:type_name -> bellwether.v1.ErrorClass
+	69,  // 77: bellwether.v1.FaultTarget.first_time:type_name -> google.protobuf.Timestamp
+	69,  // 78: bellwether.v1.FaultTarget.last_time:type_name -> google.protobuf.Timestamp
+	2,   // 79: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
+	74,  // 80: bellwether.v1.SetMarkRequest.mark:type_name -> bellwether.v1.Mark
+	78,  // 81: bellwether.v1.SetMarkRequest.during:type_name -> google.protobuf.Duration
+	74,  // 82: bellwether.v1.SetMarkResponse.mark:type_name -> bellwether.v1.Mark
+	74,  // 83: bellwether.v1.ListMarksResponse.marks:type_name -> bellwether.v1.Mark
+	0,   // 84: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
+	75,  // 85: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
+	66,  // 86: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
+	69,  // 87: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
+	63,  // 88: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
+	3,   // 89: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
+	5,   // 90: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
+	7,   // 91: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
+	10,  // 92: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
+	14,  // 93: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
+	16,  // 94: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
+	51,  // 95: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
+	62,  // 96: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
+	54,  // 97: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
+	56,  // 98: bellwether.v1.ApplicationService.SetMark:input_type -> bellwether.v1.SetMarkRequest
+	58,  // 99: bellwether.v1.ApplicationService.RemoveMark:input_type -> bellwether.v1.RemoveMarkRequest
+	60,  // 100: bellwether.v1.ApplicationService.ListMarks:input_type -> bellwether.v1.ListMarksRequest
+	18,  // 101: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
+	20,  // 102: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
+	28,  // 103: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
+	31,  // 104: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
+	33,  // 105: bellwether.v1.ApplicationService.GetUptime:input_type -> bellwether.v1.GetUptimeRequest
+	36,  // 106: bellwether.v1.ApplicationService.ListPast:input_type -> bellwether.v1.ListPastRequest
+	39,  // 107: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
+	41,  // 108: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
+	43,  // 109: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
+	45,  // 110: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
+	47,  // 111: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
+	49,  // 112: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
+	4,   // 113: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
+	6,   // 114: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
+	9,   // 115: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
+	12,  // 116: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
+	15,  // 117: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
+	17,  // 118: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
+	52,  // 119: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
+	64,  // 120: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
+	55,  // 121: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
+	57,  // 122: bellwether.v1.ApplicationService.SetMark:output_type -> bellwether.v1.SetMarkResponse
+	59,  // 123: bellwether.v1.ApplicationService.RemoveMark:output_type -> bellwether.v1.RemoveMarkResponse
+	61,  // 124: bellwether.v1.ApplicationService.ListMarks:output_type -> bellwether.v1.ListMarksResponse
+	19,  // 125: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
+	23,  // 126: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
+	30,  // 127: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
+	32,  // 128: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
+	34,  // 129: bellwether.v1.ApplicationService.GetUptime:output_type -> bellwether.v1.GetUptimeResponse
+	38,  // 130: bellwether.v1.ApplicationService.ListPast:output_type -> bellwether.v1.ListPastResponse
+	40,  // 131: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
+	42,  // 132: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
+	44,  // 133: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
+	46,  // 134: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
+	48,  // 135: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
+	50,  // 136: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
+	113, // [113:137] is the sub-list for method output_type
+	89,  // [89:113] is the sub-list for method input_type
+	89,  // [89:89] is the sub-list for extension type_name
+	89,  // [89:89] is the sub-list for extension extendee
+	0,   // [0:89] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_application_service_proto_init() }
@@ -5723,14 +6043,14 @@ func file_bellwether_v1_application_service_proto_init() {
 	}
 	file_bellwether_v1_application_service_proto_msgTypes[25].OneofWrappers = []any{}
 	file_bellwether_v1_application_service_proto_msgTypes[31].OneofWrappers = []any{}
-	file_bellwether_v1_application_service_proto_msgTypes[37].OneofWrappers = []any{}
+	file_bellwether_v1_application_service_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_application_service_proto_rawDesc), len(file_bellwether_v1_application_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   59,
+			NumEnums:      3,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

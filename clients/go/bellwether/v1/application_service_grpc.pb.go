@@ -36,6 +36,7 @@ const (
 	ApplicationService_CollectApplication_FullMethodName         = "/bellwether.v1.ApplicationService/CollectApplication"
 	ApplicationService_ListStatusEvents_FullMethodName           = "/bellwether.v1.ApplicationService/ListStatusEvents"
 	ApplicationService_GetUptime_FullMethodName                  = "/bellwether.v1.ApplicationService/GetUptime"
+	ApplicationService_ListPast_FullMethodName                   = "/bellwether.v1.ApplicationService/ListPast"
 	ApplicationService_ConfigureApplication_FullMethodName       = "/bellwether.v1.ApplicationService/ConfigureApplication"
 	ApplicationService_SetApplicationStatus_FullMethodName       = "/bellwether.v1.ApplicationService/SetApplicationStatus"
 	ApplicationService_ReplaceApplicationStatuses_FullMethodName = "/bellwether.v1.ApplicationService/ReplaceApplicationStatuses"
@@ -110,6 +111,9 @@ type ApplicationServiceClient interface {
 	// Returns how long an application was well in a range of time, from its history and its present state. Right: as for
 	// ListStatusEvents.
 	GetUptime(ctx context.Context, in *GetUptimeRequest, opts ...grpc.CallOption) (*GetUptimeResponse, error)
+	// Returns how applications were over time, from their histories: for each application the worst level in each of
+	// equal slots of time. Right: as for ListApplications.
+	ListPast(ctx context.Context, in *ListPastRequest, opts ...grpc.CallOption) (*ListPastResponse, error)
 	// Changes the configuration of an application, and creates the application if it does not exist.
 	ConfigureApplication(ctx context.Context, in *ConfigureApplicationRequest, opts ...grpc.CallOption) (*ConfigureApplicationResponse, error)
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
@@ -320,6 +324,16 @@ func (c *applicationServiceClient) GetUptime(ctx context.Context, in *GetUptimeR
 	return out, nil
 }
 
+func (c *applicationServiceClient) ListPast(ctx context.Context, in *ListPastRequest, opts ...grpc.CallOption) (*ListPastResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPastResponse)
+	err := c.cc.Invoke(ctx, ApplicationService_ListPast_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *applicationServiceClient) ConfigureApplication(ctx context.Context, in *ConfigureApplicationRequest, opts ...grpc.CallOption) (*ConfigureApplicationResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ConfigureApplicationResponse)
@@ -446,6 +460,9 @@ type ApplicationServiceServer interface {
 	// Returns how long an application was well in a range of time, from its history and its present state. Right: as for
 	// ListStatusEvents.
 	GetUptime(context.Context, *GetUptimeRequest) (*GetUptimeResponse, error)
+	// Returns how applications were over time, from their histories: for each application the worst level in each of
+	// equal slots of time. Right: as for ListApplications.
+	ListPast(context.Context, *ListPastRequest) (*ListPastResponse, error)
 	// Changes the configuration of an application, and creates the application if it does not exist.
 	ConfigureApplication(context.Context, *ConfigureApplicationRequest) (*ConfigureApplicationResponse, error)
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
@@ -524,6 +541,9 @@ func (UnimplementedApplicationServiceServer) ListStatusEvents(context.Context, *
 }
 func (UnimplementedApplicationServiceServer) GetUptime(context.Context, *GetUptimeRequest) (*GetUptimeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetUptime not implemented")
+}
+func (UnimplementedApplicationServiceServer) ListPast(context.Context, *ListPastRequest) (*ListPastResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPast not implemented")
 }
 func (UnimplementedApplicationServiceServer) ConfigureApplication(context.Context, *ConfigureApplicationRequest) (*ConfigureApplicationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConfigureApplication not implemented")
@@ -852,6 +872,24 @@ func _ApplicationService_GetUptime_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ApplicationService_ListPast_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPastRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApplicationServiceServer).ListPast(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApplicationService_ListPast_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApplicationServiceServer).ListPast(ctx, req.(*ListPastRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ApplicationService_ConfigureApplication_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ConfigureApplicationRequest)
 	if err := dec(in); err != nil {
@@ -1026,6 +1064,10 @@ var ApplicationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetUptime",
 			Handler:    _ApplicationService_GetUptime_Handler,
+		},
+		{
+			MethodName: "ListPast",
+			Handler:    _ApplicationService_ListPast_Handler,
 		},
 		{
 			MethodName: "ConfigureApplication",

@@ -183,6 +183,7 @@ class Methods:
         page_size: int = 0,
         page_token: str = "",
         min_revision: int = 0,
+        order: messages.UnitOrder = "UNIT_ORDER_UNSPECIFIED",
         timeout: Optional[float] = None,
     ) -> messages.ListUnitsResponse:
         """Lists the units of an application in natural order."""
@@ -192,6 +193,7 @@ class Methods:
             "page_size": page_size,
             "page_token": page_token,
             "min_revision": min_revision,
+            "order": order,
         }
         answer: messages.ListUnitsResponse = self._call("list_units", request, timeout)
         return answer
@@ -414,6 +416,33 @@ class Methods:
             "end": end,
         }
         answer: messages.GetUptimeResponse = self._call("get_uptime", request, timeout)
+        return answer
+
+    def list_past(
+        self,
+        *,
+        slot: Optional[float],
+        slot_count: int,
+        namespace: str = "",
+        applications: Optional[Sequence[str]] = None,
+        start_time: Optional[datetime] = None,
+        page_size: int = 0,
+        page_token: str = "",
+        timeout: Optional[float] = None,
+    ) -> messages.ListPastResponse:
+        """Returns how applications were over time, from their histories: for each application the
+        worst level in each of equal slots of time. Right: as for ListApplications.
+        """
+        request = {
+            "slot": slot,
+            "slot_count": slot_count,
+            "namespace": namespace,
+            "applications": applications,
+            "start_time": start_time,
+            "page_size": page_size,
+            "page_token": page_token,
+        }
+        answer: messages.ListPastResponse = self._call("list_past", request, timeout)
         return answer
 
     def configure_application(

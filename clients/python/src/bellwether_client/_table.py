@@ -106,6 +106,12 @@ METHODS = {
         "GetUptimeResponse",
         True,
     ),
+    "list_past": (
+        "/bellwether.v1.ApplicationService/ListPast",
+        "ListPastRequest",
+        "ListPastResponse",
+        True,
+    ),
     "configure_application": (
         "/bellwether.v1.ApplicationService/ConfigureApplication",
         "ConfigureApplicationRequest",
@@ -367,7 +373,8 @@ MESSAGES = {
         "statuses:*m=StatusRecord next_page_token:s"
     ),
     "ListUnitsRequest": (
-        "namespace:s application:s page_size:i page_token:s min_revision:l"
+        "namespace:s application:s page_size:i page_token:s min_revision:l "
+        "order:e=UNIT_ORDER_UNSPECIFIED"
     ),
     "ListUnitsResponse": (
         "units:*m=Unit next_page_token:s"
@@ -417,6 +424,15 @@ MESSAGES = {
     ),
     "LevelDuration": (
         "level:e=LEVEL_UNSPECIFIED duration:d"
+    ),
+    "ListPastRequest": (
+        "namespace:s applications:*s start_time:t slot:d slot_count:i page_size:i page_token:s"
+    ),
+    "Past": (
+        "namespace:s application:s slots:y"
+    ),
+    "ListPastResponse": (
+        "applications:*m=Past next_page_token:s"
     ),
     "ConfigureApplicationRequest": (
         "namespace:s application:s config:m=ApplicationConfig update_mask:f request_id:s"

@@ -24,6 +24,11 @@ CauseState = Literal[
     "CAUSE_STATE_MET",
     "CAUSE_STATE_NOT_READABLE",
 ]
+UnitOrder = Literal[
+    "UNIT_ORDER_UNSPECIFIED",
+    "UNIT_ORDER_NAME",
+    "UNIT_ORDER_WORST_FIRST",
+]
 HoldResolution = Literal[
     "HOLD_RESOLUTION_UNSPECIFIED",
     "HOLD_RESOLUTION_RETRY",
@@ -549,6 +554,21 @@ class LevelDuration(TypedDict):
 
     level: Level
     duration: Optional[float]
+
+
+class Past(TypedDict):
+    """The message `Past`."""
+
+    namespace: str
+    application: str
+    slots: bytes
+
+
+class ListPastResponse(TypedDict):
+    """The message `ListPastResponse`."""
+
+    applications: List[Past]
+    next_page_token: str
 
 
 class ConfigureApplicationResponse(TypedDict):

@@ -1949,11 +1949,14 @@ pub struct ListUnitsRequest {
     /// wait.
     #[prost(uint64, tag = "5")]
     pub min_revision: u64,
+    /// Order of the units. Not given: by name.
+    #[prost(enumeration = "UnitOrder", tag = "6")]
+    pub order: i32,
 }
 /// A page of units.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListUnitsResponse {
-    /// Units in natural order: `web/2` before `web/10`.
+    /// Units in the order of the request.
     #[prost(message, repeated, tag = "1")]
     pub units: ::prost::alloc::vec::Vec<Unit>,
     /// Token of the next page; empty at the end.
@@ -2293,6 +2296,57 @@ pub struct LevelDuration {
     /// The time.
     #[prost(message, optional, tag = "2")]
     pub duration: ::core::option::Option<::prost_types::Duration>,
+}
+/// Request of ListPast.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListPastRequest {
+    /// Namespace of the applications. Empty means `default`, `-` means all.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Only these applications, at most 1,000; those that do not exist are left out. With namespace `-` each as
+    /// `NAMESPACE/NAME`. Empty: all of the namespace.
+    #[prost(string, repeated, tag = "2")]
+    pub applications: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Start of the first slot, by the store's clock. Required; in the past, by at most 400 days.
+    #[prost(message, optional, tag = "3")]
+    pub start_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Length of a slot: 10 s to 24 h. Required.
+    #[prost(message, optional, tag = "4")]
+    pub slot: ::core::option::Option<::prost_types::Duration>,
+    /// Number of slots: 1 to 400. Required. Slots in the future have no record.
+    #[prost(int32, tag = "5")]
+    pub slot_count: i32,
+    /// Results per page: 1 to 1,000 (larger values mean 1,000); 0: 100. A page also ends at 1 MiB.
+    #[prost(int32, tag = "6")]
+    pub page_size: i32,
+    /// `next_page_token` of the last answer to the same request; empty: the first page.
+    #[prost(string, tag = "7")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// The past of one application.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Past {
+    /// Namespace of the application.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name of the application.
+    #[prost(string, tag = "2")]
+    pub application: ::prost::alloc::string::String,
+    /// One byte for each slot, the oldest first: the number of the worst Level in the slot, by severity; 0: no record;
+    /// 128: a unit was silent (stale, lost or uncertain), and the level was better than blocked. Silence is from events
+    /// about units, which are kept for a shorter time than those about the application.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub slots: ::prost::bytes::Bytes,
+}
+/// A page of pasts.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListPastResponse {
+    /// The applications, by namespace and name.
+    #[prost(message, repeated, tag = "1")]
+    pub applications: ::prost::alloc::vec::Vec<Past>,
+    /// Token of the next page; empty at the end.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
 }
 /// Request of ConfigureApplication.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2856,6 +2910,41 @@ impl CauseState {
             "CAUSE_STATE_BUSY" => Some(Self::Busy),
             "CAUSE_STATE_MET" => Some(Self::Met),
             "CAUSE_STATE_NOT_READABLE" => Some(Self::NotReadable),
+            _ => None,
+        }
+    }
+}
+/// Order of a list of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum UnitOrder {
+    /// Not given: by name.
+    Unspecified = 0,
+    /// In natural order: `web/2` before `web/10`.
+    Name = 1,
+    /// By severity: error, blocked, silent (unknown, stale, lost or uncertain), maintenance, waiting, active, terminated;
+    /// those of equal severity in natural order. A unit that changes its severity between two pages may be on both, or on
+    /// none.
+    WorstFirst = 2,
+}
+impl UnitOrder {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "UNIT_ORDER_UNSPECIFIED",
+            Self::Name => "UNIT_ORDER_NAME",
+            Self::WorstFirst => "UNIT_ORDER_WORST_FIRST",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "UNIT_ORDER_UNSPECIFIED" => Some(Self::Unspecified),
+            "UNIT_ORDER_NAME" => Some(Self::Name),
+            "UNIT_ORDER_WORST_FIRST" => Some(Self::WorstFirst),
             _ => None,
         }
     }
@@ -3475,6 +3564,32 @@ pub mod application_service_client {
                 .insert(
                     GrpcMethod::new("bellwether.v1.ApplicationService", "GetUptime"),
                 );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns how applications were over time, from their histories: for each application the worst level in each of
+        /// equal slots of time. Right: as for ListApplications.
+        pub async fn list_past(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListPastRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListPastResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/bellwether.v1.ApplicationService/ListPast",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("bellwether.v1.ApplicationService", "ListPast"));
             self.inner.unary(req, path, codec).await
         }
         /// Changes the configuration of an application, and creates the application if it does not exist.
@@ -6768,6 +6883,11 @@ impl super::Unary for GetUptimeRequest {
     type Answer = GetUptimeResponse;
     const PATH: &'static str = "/bellwether.v1.ApplicationService/GetUptime";
     const ANSWER: &'static str = "GetUptimeResponse";
+}
+impl super::Unary for ListPastRequest {
+    type Answer = ListPastResponse;
+    const PATH: &'static str = "/bellwether.v1.ApplicationService/ListPast";
+    const ANSWER: &'static str = "ListPastResponse";
 }
 impl super::Unary for ConfigureApplicationRequest {
     type Answer = ConfigureApplicationResponse;

@@ -3,6 +3,7 @@
 //! Intervals are half-open. Planned time is taken out of the range first, then what is left of
 //! unknown time; the rest is well or not.
 
+pub mod past;
 mod planned;
 pub mod span;
 pub mod timeline;
@@ -131,6 +132,12 @@ pub fn uptime(range: Span, timeline: &Timeline, serving: &[Level]) -> Uptime {
 }
 
 impl Timeline {
+    /// Returns the number of its changes and intervals, as a measure of its size.
+    pub fn entry_count(&self) -> usize {
+        let spans = [&self.planned, &self.silent, &self.uncertain];
+        1 + self.changes.len() + spans.into_iter().map(|spans| spans.iter().count()).sum::<usize>()
+    }
+
     /// Returns the levels over time: the first one, with a time that means nothing, then each with
     /// its start.
     fn levels(&self) -> impl Iterator<Item = (Timestamp, Option<Level>)> {

@@ -84,6 +84,9 @@ const (
 	// ApplicationServiceGetUptimeProcedure is the fully-qualified name of the ApplicationService's
 	// GetUptime RPC.
 	ApplicationServiceGetUptimeProcedure = "/bellwether.v1.ApplicationService/GetUptime"
+	// ApplicationServiceListPastProcedure is the fully-qualified name of the ApplicationService's
+	// ListPast RPC.
+	ApplicationServiceListPastProcedure = "/bellwether.v1.ApplicationService/ListPast"
 	// ApplicationServiceConfigureApplicationProcedure is the fully-qualified name of the
 	// ApplicationService's ConfigureApplication RPC.
 	ApplicationServiceConfigureApplicationProcedure = "/bellwether.v1.ApplicationService/ConfigureApplication"
@@ -159,6 +162,9 @@ type ApplicationServiceClient interface {
 	// Returns how long an application was well in a range of time, from its history and its present state. Right: as for
 	// ListStatusEvents.
 	GetUptime(context.Context, *connect.Request[v1.GetUptimeRequest]) (*connect.Response[v1.GetUptimeResponse], error)
+	// Returns how applications were over time, from their histories: for each application the worst level in each of
+	// equal slots of time. Right: as for ListApplications.
+	ListPast(context.Context, *connect.Request[v1.ListPastRequest]) (*connect.Response[v1.ListPastResponse], error)
 	// Changes the configuration of an application, and creates the application if it does not exist.
 	ConfigureApplication(context.Context, *connect.Request[v1.ConfigureApplicationRequest]) (*connect.Response[v1.ConfigureApplicationResponse], error)
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
@@ -304,6 +310,13 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listPast: connect.NewClient[v1.ListPastRequest, v1.ListPastResponse](
+			httpClient,
+			baseURL+ApplicationServiceListPastProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("ListPast")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		configureApplication: connect.NewClient[v1.ConfigureApplicationRequest, v1.ConfigureApplicationResponse](
 			httpClient,
 			baseURL+ApplicationServiceConfigureApplicationProcedure,
@@ -362,6 +375,7 @@ type applicationServiceClient struct {
 	collectApplication         *connect.Client[v1.CollectApplicationRequest, v1.CollectApplicationResponse]
 	listStatusEvents           *connect.Client[v1.ListStatusEventsRequest, v1.ListStatusEventsResponse]
 	getUptime                  *connect.Client[v1.GetUptimeRequest, v1.GetUptimeResponse]
+	listPast                   *connect.Client[v1.ListPastRequest, v1.ListPastResponse]
 	configureApplication       *connect.Client[v1.ConfigureApplicationRequest, v1.ConfigureApplicationResponse]
 	setApplicationStatus       *connect.Client[v1.SetApplicationStatusRequest, v1.SetApplicationStatusResponse]
 	replaceApplicationStatuses *connect.Client[v1.ReplaceApplicationStatusesRequest, v1.ReplaceApplicationStatusesResponse]
@@ -455,6 +469,11 @@ func (c *applicationServiceClient) GetUptime(ctx context.Context, req *connect.R
 	return c.getUptime.CallUnary(ctx, req)
 }
 
+// ListPast calls bellwether.v1.ApplicationService.ListPast.
+func (c *applicationServiceClient) ListPast(ctx context.Context, req *connect.Request[v1.ListPastRequest]) (*connect.Response[v1.ListPastResponse], error) {
+	return c.listPast.CallUnary(ctx, req)
+}
+
 // ConfigureApplication calls bellwether.v1.ApplicationService.ConfigureApplication.
 func (c *applicationServiceClient) ConfigureApplication(ctx context.Context, req *connect.Request[v1.ConfigureApplicationRequest]) (*connect.Response[v1.ConfigureApplicationResponse], error) {
 	return c.configureApplication.CallUnary(ctx, req)
@@ -540,6 +559,9 @@ type ApplicationServiceHandler interface {
 	// Returns how long an application was well in a range of time, from its history and its present state. Right: as for
 	// ListStatusEvents.
 	GetUptime(context.Context, *connect.Request[v1.GetUptimeRequest]) (*connect.Response[v1.GetUptimeResponse], error)
+	// Returns how applications were over time, from their histories: for each application the worst level in each of
+	// equal slots of time. Right: as for ListApplications.
+	ListPast(context.Context, *connect.Request[v1.ListPastRequest]) (*connect.Response[v1.ListPastResponse], error)
 	// Changes the configuration of an application, and creates the application if it does not exist.
 	ConfigureApplication(context.Context, *connect.Request[v1.ConfigureApplicationRequest]) (*connect.Response[v1.ConfigureApplicationResponse], error)
 	// Sets the status of the application as a whole. Only for its leader. Further errors: NOT_LEADER
@@ -681,6 +703,13 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	applicationServiceListPastHandler := connect.NewUnaryHandler(
+		ApplicationServiceListPastProcedure,
+		svc.ListPast,
+		connect.WithSchema(applicationServiceMethods.ByName("ListPast")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	applicationServiceConfigureApplicationHandler := connect.NewUnaryHandler(
 		ApplicationServiceConfigureApplicationProcedure,
 		svc.ConfigureApplication,
@@ -753,6 +782,8 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 			applicationServiceListStatusEventsHandler.ServeHTTP(w, r)
 		case ApplicationServiceGetUptimeProcedure:
 			applicationServiceGetUptimeHandler.ServeHTTP(w, r)
+		case ApplicationServiceListPastProcedure:
+			applicationServiceListPastHandler.ServeHTTP(w, r)
 		case ApplicationServiceConfigureApplicationProcedure:
 			applicationServiceConfigureApplicationHandler.ServeHTTP(w, r)
 		case ApplicationServiceSetApplicationStatusProcedure:
@@ -840,6 +871,10 @@ func (UnimplementedApplicationServiceHandler) ListStatusEvents(context.Context, 
 
 func (UnimplementedApplicationServiceHandler) GetUptime(context.Context, *connect.Request[v1.GetUptimeRequest]) (*connect.Response[v1.GetUptimeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.GetUptime is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) ListPast(context.Context, *connect.Request[v1.ListPastRequest]) (*connect.Response[v1.ListPastResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("bellwether.v1.ApplicationService.ListPast is not implemented"))
 }
 
 func (UnimplementedApplicationServiceHandler) ConfigureApplication(context.Context, *connect.Request[v1.ConfigureApplicationRequest]) (*connect.Response[v1.ConfigureApplicationResponse], error) {

@@ -1,8 +1,6 @@
-//! The uptime of an application, from its stored events.
+//! What the store and the state of an application say about its time.
 
 use std::time::Duration;
-
-use tonic::Request;
 
 use crate::domain::app::AppState;
 use crate::domain::history::StatusEvent;
@@ -13,12 +11,8 @@ use crate::domain::policy::LostUnits;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 use crate::domain::uptime::timeline::{Kept, Now};
-use crate::domain::uptime::{Timeline, uptime};
-use crate::proto::v1;
 use crate::service::Parts;
 use crate::service::code::ApiError;
-use crate::service::convert;
-use crate::service::grpc::read_path::Reads;
 
 /// Events that are read with one call of the store.
 const READ_SIZE: usize = 1000;
@@ -27,25 +21,9 @@ const READ_SIZE: usize = 1000;
 /// dropped.
 const READ_MAX: usize = 20_000;
 
-/// Answers a `GetUptime`.
-pub(super) async fn get(
-    parts: &Parts,
-    reads: &Reads,
-    request: Request<v1::GetUptimeRequest>,
-) -> Result<v1::GetUptimeResponse, ApiError> {
-    let now = parts.store.now();
-    let (app, _, range) =
-        convert::open(request, |fields, wire| convert::uptime_range(fields, wire, now))?;
-    let (ever, known, serving) = reads.read(&app, 0, |state| of_state(state, now)).await?;
-    let events = read_events(parts, &app).await?;
-    let kept = kept(parts, &events, ever);
-    let timeline = Timeline::of(events.iter().rev(), Now { kept, ..known });
-    Ok(convert::uptime(range, &uptime(range, &timeline, &serving)))
-}
-
 /// Returns the number of own events that there were, what the state of an application says, and the
 /// levels at which it serves.
-fn of_state(state: &AppState, at: Timestamp) -> (u64, Now, Vec<Level>) {
+pub(super) fn of_state(state: &AppState, at: Timestamp) -> (u64, Now, Vec<Level>) {
     let head = state.head();
     let lost_units = head.config.lost_units;
     let silent = |unit: &Unit| match unit.lost_since {
@@ -77,7 +55,10 @@ fn covers_all(mark: &Mark) -> bool {
 }
 
 /// Returns the stored events of an application, the newest first.
-async fn read_events(parts: &Parts, app: &AppName) -> Result<Vec<StatusEvent>, ApiError> {
+pub(super) async fn read_events(
+    parts: &Parts,
+    app: &AppName,
+) -> Result<Vec<StatusEvent>, ApiError> {
     let (mut events, mut before) = (Vec::new(), None);
     while events.len() < READ_MAX {
         let read = parts.store.events(app, before, READ_SIZE).await.map_err(ApiError::from)?;
@@ -92,7 +73,7 @@ async fn read_events(parts: &Parts, app: &AppName) -> Result<Vec<StatusEvent>, A
 }
 
 /// Returns what the store keeps of the own events, given the number that there were.
-fn kept(parts: &Parts, events: &[StatusEvent], ever: u64) -> Kept {
+pub(super) fn kept(parts: &Parts, events: &[StatusEvent], ever: u64) -> Kept {
     let limit = |name: &str| parts.about.limits.get(name).copied().unwrap_or_default();
     let mut own = events.iter().filter(|event| event.is_own());
     let count = own.clone().count() as u64;
