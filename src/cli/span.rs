@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::service::age;
+
 /// Milliseconds of each unit, the largest first.
 const UNITS: [(&str, u64); 6] = [
     ("w", 7 * 86_400_000),
@@ -50,15 +52,9 @@ pub fn on_wire(span: Duration) -> prost_types::Duration {
 
 pub use bellwether_client::proto::span as from_wire;
 
-/// Formats one number, as in `juju status`: `35s`, `4m`, `2h`, `3d`.
+/// Formats one number: `35s`, `4m`, `47h`, `3d`.
 pub fn short(span: Duration) -> String {
-    let seconds = span.as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m", seconds / 60),
-        3_600..86_400 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
+    age::short(span.as_secs())
 }
 
 /// Formats a span exact to the second, so that [`parse`] reads it back: `9m48s`.

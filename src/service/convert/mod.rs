@@ -1,6 +1,7 @@
 //! The only conversion between wire and domain. Requests are checked; every domain value has a form
 //! on the wire.
 
+pub mod age;
 mod configure;
 mod damping;
 mod error;

@@ -79,20 +79,22 @@ pub fn of_unit(unit: &Unit) -> Severity {
     Severity::of(from_level(unit.level()), is_silent(unit), false)
 }
 
-/// Compares two applications, the worse first. Of equal severity, the one that changed its level
-/// last comes first; those that need nothing are in the order of their names.
+/// Compares two applications, the worse first. Of equal severity, what is acknowledged comes after
+/// what is not, and the one that changed its level last comes first; those that need nothing are in
+/// the order of their names.
 pub fn compare(one: &Application, other: &Application) -> Ordering {
     place(one).cmp(&place(other))
 }
 
 /// A place in the order of severity.
-type Place<'a> = (Severity, Reverse<Option<(i64, i32)>>, &'a str, &'a str);
+type Place<'a> = (Severity, bool, Reverse<Option<(i64, i32)>>, &'a str, &'a str);
 
 fn place(application: &Application) -> Place<'_> {
     let severity = of(application);
     let since = application.status.as_ref().and_then(|status| status.since_time.as_ref());
     let since = since.filter(|_| !severity.is_fine()).map(|time| (time.seconds, time.nanos));
-    (severity, Reverse(since), &application.namespace, &application.name)
+    let is_acknowledged = application.status.as_ref().is_some_and(|status| status.acknowledged);
+    (severity, is_acknowledged, Reverse(since), &application.namespace, &application.name)
 }
 
 /// Whether a unit is silent: not fresh.
@@ -167,13 +169,19 @@ mod tests {
             named("stale", Active, 1, 1, 0),
             named("unknown", Unknown, 2, 0, 0),
             named("old-block", Blocked, 1, 0, 0),
+            named("known", Blocked, 9, 0, 0),
             named("new-block", Blocked, 2, 3, 0),
             named("error", Error, 0, 0, 0),
         ];
+        for status in
+            all.iter_mut().filter(|one| one.name == "known").flat_map(|one| &mut one.status)
+        {
+            status.acknowledged = true;
+        }
         all.sort_by(compare);
         let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
         let order =
-            "error new-block old-block unknown stale works waits marked b-fine z-fine a-done";
+            "error new-block old-block known unknown stale works waits marked b-fine z-fine a-done";
         assert_eq!(names.join(" "), order);
     }
 }
