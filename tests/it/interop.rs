@@ -115,10 +115,9 @@ fn a_browser_shows_the_status_page_live() {
     }
     let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
     std::fs::create_dir_all(&shots).unwrap();
-    let server = Server::ephemeral();
     let output = Command::new("node")
         .arg(root().join("tests/interop/page.mjs"))
-        .args([&server.grpc.to_string(), BINARY])
+        .arg(BINARY)
         .arg(&shots)
         .current_dir(root())
         .output()

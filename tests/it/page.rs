@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use bellwether::proto::v1::Level;
+use bellwether::proto::v1::{self, Level};
 use http::Method;
 use serde_json::json;
 
@@ -35,19 +35,118 @@ async fn the_page_shows_the_worst_first_and_keeps_its_filters_in_the_url() {
         let places = ["default/b-ill", "default/c-busy", "default/a-well"];
         let places = places.map(|name| position(&text, &format!("data-key=\"{name}\"")));
         assert!(places.is_sorted(), "{text}");
-        let counted = "href=\"/?level=error\" id=\"level-error\"";
-        assert!(text[position(&text, counted)..].starts_with(counted), "{text}");
+        for part in [
+            "id=\"level-error\" href=\"/?level=error\">error <b>1</b>",
+            "<span class=\"s error\">1 in error</span> <span class=\"rest\">1 under way, 1 fine",
+            "<title id=\"title\">1 error \u{b7} ",
+            "href=\"/page.svg?is=error\"",
+        ] {
+            position(&text, part);
+        }
     }
     for (path, shown, hidden) in [
         ("/?level=error", "b-ill", "a-well"),
         ("/?q=BUSY", "c-busy", "b-ill"),
         ("/?ns=default&level=active", "a-well", "c-busy"),
+        ("/?level=active,waiting", "c-busy", "b-ill"),
+        ("/?show=attention", "b-ill", "c-busy"),
+        ("/?show=way", "c-busy", "a-well"),
     ] {
         let text = page(&server, path).await.text();
         assert!(text.contains(&format!("data-key=\"default/{shown}\"")), "{path}: {text}");
         assert!(!text.contains(&format!("data-key=\"default/{hidden}\"")), "{path}: {text}");
     }
     assert!(page(&server, "/?ns=other").await.text().contains("No application matches."));
+    let wrong = page(&server, "/?level=foo").await.text();
+    position(&wrong, "foo is no level. Levels: error, blocked, unknown");
+    assert!(!wrong.contains("data-key="), "{wrong}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_applications_says_how_to_begin() {
+    let server = Server::ephemeral();
+    let text = page(&server, "/").await.text();
+    for part in [
+        "Nothing has reported yet".to_string(),
+        format!("bellwether --server http://{} report web/0 --level blocked", server.grpc),
+        format!("curl -sf http://{}/bellwether.v1.ReportService/ReportStatus", server.grpc),
+    ] {
+        position(&text, &part);
+    }
+    assert!(page(&server, "/?q=web").await.text().contains("No application matches."));
+    server.reports().await.report_status(mk_report("web", "a/0", Level::Active, "")).await.unwrap();
+    let text = page(&server, "/").await.text();
+    position(&text, "<span class=\"s active\">All 1 fine</span>");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_causes_are_a_view_and_the_first_of_them_a_line() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    let need = |name: &str| v1::Need {
+        object: Some(v1::need::Object::Application(v1::ApplicationNeed {
+            namespace: "default".into(),
+            application: name.into(),
+            ..v1::ApplicationNeed::default()
+        })),
+    };
+    let mut blocked = mk_report("db", "db/0", Level::Blocked, "no <backup>");
+    blocked.status.as_mut().unwrap().action = "integrate db s3".into();
+    reports.report_status(blocked).await.unwrap();
+    for name in ["web", "shop"] {
+        let mut waiting = mk_report(name, "a/0", Level::Waiting, "no database");
+        waiting.status.as_mut().unwrap().needs = vec![need("db")];
+        reports.report_status(waiting).await.unwrap();
+    }
+    let mut lost = mk_report("cart", "a/0", Level::Waiting, "no session");
+    lost.status.as_mut().unwrap().needs = vec![need("sesions")];
+    reports.report_status(lost).await.unwrap();
+    let list = page(&server, "/").await.text();
+    for part in [
+        "Start with <a href=\"/?why=default/db\">default/db</a>: 2 others need nothing else. \
+         <code>integrate db s3</code>",
+        "What blocks <b>2</b>",
+    ] {
+        position(&list, part);
+    }
+    let text = page(&server, "/?view=blockers").await.text();
+    let parts = [
+        "aria-current=\"page\">What blocks",
+        "<span class=\"hidden\">Frees </span>2</p>",
+        "<span class=\"s blocked\">blocked</span> <a href=\"/?why=default/db\">",
+        "no &lt;backup&gt;",
+        "<code>integrate db s3</code>",
+        "Frees <a href=\"/?why=default/shop\">default/shop</a>, <a",
+        "<span class=\"s unknown\">not known</span>",
+        "Is the name misspelt",
+    ];
+    let places = parts.map(|part| position(&text, part));
+    assert!(places.is_sorted(), "{text}");
+    assert!(!text.contains("data-key="), "{text}");
+    let why = page(&server, "/?why=default/web").await.text();
+    position(&why, "Because it needs");
+    position(&why, "frees 2, this one among them");
+    position(&why, "data-key=\"default/web\" aria-current=\"true\"");
+    assert!(!why.contains("http-equiv"), "a page with an open panel stays");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_have_a_validator_and_are_compressed() {
+    let server = Server::ephemeral();
+    for path in ["/page.css", "/page.js", "/page.svg?is=error"] {
+        let headers = [("accept-encoding", "gzip")];
+        let asked = request(&server, Method::GET, path, &headers, "");
+        let first = send(&server, Version::Http1, asked).await;
+        assert_eq!(first.status, 200);
+        let packed = first.header("content-encoding");
+        assert_eq!(packed == "gzip", !path.contains("svg"), "{path}: {packed}");
+        let headers = [("if-none-match", first.header("etag"))];
+        let asked = request(&server, Method::GET, path, &headers, "");
+        let again = send(&server, Version::Http1, asked).await;
+        assert_eq!((again.status, again.body.len()), (304, 0), "{path}");
+        assert_eq!(again.header("etag"), first.header("etag"));
+        println!("{path}: {} bytes", first.body.len());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,8 +161,10 @@ async fn why_is_one_click_away_with_winner_rule_beaten_and_action() {
     assert!(list.contains("href=\"/?level=blocked&amp;why=default/web\""), "{list}");
     let why = page(&server, "/?why=default/web").await;
     let text = why.text();
-    let parts = ["Chosen", "web/0", "add a database", "Rule", "highest level", "Action"];
-    for part in parts.into_iter().chain(["juju integrate web postgresql", "Beaten", "web/1"]) {
+    let parts = ["add a database", "Action: ", "Why this one", "highest level", "web/0"];
+    for part in
+        parts.into_iter().chain(["juju integrate web postgresql", "It beats 1 other", "web/1"])
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(page(&server, "/?why=default/nothing").await.status, 404);
@@ -99,19 +200,23 @@ async fn an_application_shows_its_units_faults_operations_and_last_day() {
     call(&server, "OperationService/HeartbeatOperation", beat).await;
     let text = page(&server, "/?why=default/web").await.text();
     for part in [
-        "web/1<span title=\"leader\">*</span>",
-        "web/0 db postgres:5432: no &lt;answer&gt;",
-        "next attempt <time datetime=",
-        "upgrade up-2: v1 to v2, <b>running</b>, step 3/7, held by web/0",
+        "<b>web/1</b><span title=\"leader\">*</span>",
+        "<b>web/0 db postgres:5432</b>: no &lt;answer&gt;",
+        "next attempt <time class=\"next\" datetime=",
+        "upgrade <b>up-2</b>: v1 to v2, <b>running</b>, step 3/7, held by web/0",
         "Next: ",
         "UTC: blocked: a text</title>",
-        "UTC: no record</title>",
+        "<path class=\"none\" d=\"M0 15.5H",
+        "<b>application</b> ",
+        "2 of 2 reported in time \u{b7} * leads",
+        "bellwether ack web --for 4h",
+        "<dt>Well, 24 h</dt><dd>",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     // The time before the first report is no time with a level.
     assert!(text.contains("no record 23h 59m"), "{text}");
-    assert_eq!(text.matches("title=\"leader\"").count(), 2, "in the reason and the units: {text}");
+    assert_eq!(text.matches("title=\"leader\"").count(), 1, "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,14 +256,16 @@ async fn a_stale_status_is_marked_and_never_green() {
     let ttl = prost_types::Duration { seconds: 1, nanos: 0 };
     short.status.as_mut().unwrap().ttl = Some(ttl);
     server.reports().await.report_status(short).await.unwrap();
-    assert!(page(&server, "/").await.text().contains("class=\"status active\""));
+    assert!(
+        page(&server, "/").await.text().contains("<td role=\"cell\"><span class=\"s active\">")
+    );
     let text = eventually("the status is stale", async || {
         let text = page(&server, "/").await.text();
         text.contains("1 stale").then_some(text)
     });
     let text = text.await;
-    assert!(text.contains("class=\"status active doubtful\""), "{text}");
-    assert!(!text.contains("class=\"status active\""), "{text}");
+    assert!(text.contains("<td role=\"cell\"><span class=\"s active doubt\">"), "{text}");
+    assert!(!text.contains("<td role=\"cell\"><span class=\"s active\">"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,7 +291,7 @@ async fn five_thousand_applications_are_a_page_within_a_second() {
     let packed = send(&server, Version::Http1, packed).await;
     assert_eq!(packed.header("content-encoding"), "gzip");
     println!("{} bytes compressed", packed.body.len());
-    assert!(text.contains("all <b>5000</b>") && text.contains("4500 more"), "{text:.2000}");
+    assert!(text.contains("All <b>5000</b>") && text.contains("4500 more"), "{text:.2000}");
     // A debug build on a loaded machine; a page takes a fraction of that.
     assert!(took.as_secs() < 5, "{took:?}");
 }

@@ -144,6 +144,10 @@ async fn without_redis_reads_continue_and_reports_are_refused() {
     let from_memory = "no contact with its store since";
     let said = run(&server, &["status", "web"]);
     assert_eq!(said.err.matches(from_memory).count(), 1, "{}", said.err);
+    let page = crate::web::get(&server, crate::web::Version::Http1, "/").await.text();
+    for part in ["role=\"alert\"", from_memory, " data-as-of=\"", "<title id=\"title\">stale "] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     redis.restart();
     eventually("reports are taken again", async || {
         reports.report_status(mk_report("web", "web/0", Level::Error, "down")).await.ok()

@@ -31,6 +31,14 @@ pub fn named<T>(request: &Request<T>) -> Result<Option<&str>, &'static str> {
     }
 }
 
+/// Returns the host and port that a request names, as it names them; empty if it names none. The
+/// request was checked by [`named`].
+pub fn authority<T>(request: &Request<T>) -> &str {
+    let header = request.headers().get(HOST).and_then(|value| value.to_str().ok());
+    let given = request.uri().authority().map(http::uri::Authority::as_str).or(header);
+    given.unwrap_or_default()
+}
+
 /// Returns whether a host is an address, or `localhost` or a name below it. Browsers resolve both
 /// themselves, so that no page can give it an address.
 pub fn is_local_name(host: &str) -> bool {

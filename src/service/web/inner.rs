@@ -10,6 +10,9 @@ use super::body::WebBody;
 use super::codec::framed;
 use super::{GrpcService, metadata};
 
+/// Metadata of an answer from memory while the store is away.
+const AS_OF: &str = "bellwether-as-of";
+
 /// The gRPC services, called with the identity of one request.
 pub struct Inner<S> {
     service: S,
@@ -29,6 +32,19 @@ impl<S: GrpcService> Inner<S> {
     where
         T: Message + Default,
     {
+        self.dated(path, message).await.map(|(answer, _)| answer)
+    }
+
+    /// Calls a method of which an answer says how old it is. Returns since when the server has no
+    /// contact with its store, as RFC 3339; empty: it has.
+    pub async fn dated<T>(
+        &self,
+        path: &'static str,
+        message: &impl Message,
+    ) -> Result<(T, String), Status>
+    where
+        T: Message + Default,
+    {
         let body = WebBody::<Body>::whole(framed(0, &message.encode_to_vec()));
         let mut request = Request::new(Body::new(body));
         *request.method_mut() = Verb::POST;
@@ -38,6 +54,8 @@ impl<S: GrpcService> Inner<S> {
         *request.extensions_mut() = self.extensions.clone();
         let response = super::call(self.service.clone(), request).await;
         let (parts, body) = response.into_parts();
+        let as_of = parts.headers.get(AS_OF).and_then(|since| since.to_str().ok());
+        let as_of = as_of.unwrap_or_default().to_string();
         let mut answer = GrpcAnswer::new(&parts.headers, body);
         let mut decoded = Err(Status::internal("the answer has no message"));
         loop {
@@ -47,6 +65,9 @@ impl<S: GrpcService> Inner<S> {
                 Err(_) => break,
             }
         }
-        decoded?.map_err(|error| Status::internal(format!("the answer does not decode: {error}")))
+        let decoded = decoded?;
+        let decoded = decoded
+            .map_err(|error| Status::internal(format!("the answer does not decode: {error}")));
+        Ok((decoded?, as_of))
     }
 }

@@ -7,7 +7,7 @@
 //!  text/event-stream ------> events ----------'
 //!  application/grpc-web ---> tonic-web -------'
 //!  /health/... ------------> health ----------'
-//!  /, /page.css, /page.js -> page ------------'
+//!  /, /page.css, ... ------> page ------------'
 //!  /session ---------------> session ---------'   a cookie becomes the token of its session
 //!  /descriptor.binpb ------> the descriptor set
 //! ```
@@ -299,8 +299,11 @@ impl Shared {
         };
         let inner = Inner::new(inner, &request);
         let is_gzip = request.headers().get(ACCEPT_ENCODING).is_some_and(gzip::is_accepted);
-        let sent = page::Sent { has_session, is_gzip };
-        if let Some(response) = page::answer(&inner, &self.lists, (path, query), sent).await {
+        let authority = host::authority(&request).to_string();
+        let is_tls = self.options.is_tls;
+        let asked = page::Asked { has_session, is_gzip, is_tls, authority };
+        let asked = (&asked, request.headers());
+        if let Some(response) = page::answer(&inner, &self.lists, (path, query), asked).await {
             return gzip::packed(response, is_gzip).map(|body| body.reserved(reserved));
         }
         match (path, self.options.descriptors) {

@@ -57,30 +57,6 @@ impl Html {
         self.raw(open).text(text).raw(close);
     }
 
-    /// Adds an item of a definition list with an entry for each of `parts`, unless there is none.
-    /// `rest` says what the list leaves out.
-    pub fn list<T>(
-        &mut self,
-        open: &'static str,
-        parts: &[T],
-        rest: &str,
-        add: impl Fn(&mut Html, &T),
-    ) {
-        if parts.is_empty() {
-            return;
-        }
-        self.raw(open);
-        for part in parts {
-            self.raw("<li>");
-            add(self, part);
-            self.raw("</li>");
-        }
-        if !rest.is_empty() {
-            self.element("<li>", rest, "</li>");
-        }
-        self.raw("</ul></dd>");
-    }
-
     /// Adds another piece.
     pub fn append(&mut self, other: &Html) -> &mut Html {
         self.0.push_str(&other.0);
@@ -90,6 +66,11 @@ impl Html {
     /// Returns the bytes of the piece.
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Returns the text, in place.
+    pub fn into_text(self) -> String {
+        self.0
     }
 
     /// Returns the text.

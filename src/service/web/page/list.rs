@@ -1,117 +1,157 @@
-//! The list of applications with its filters, as HTML.
+//! The list of applications with its controls, as HTML.
 
-use std::collections::BTreeSet;
-
+use super::group::{ListGroup, Tally};
 use super::html::Html;
-use super::now;
-use super::view::{self, LEVELS, PageView};
+use super::row;
+use super::tags::OperatorMarks;
+use super::tools;
+use super::view::{LEVELS, PageView, Sort};
 use crate::proto::v1;
-use crate::service::convert::level_word;
+use crate::service::convert::{level_word, severity};
 
 /// Rows of one page; a filter shows the others.
 const ROWS_MAX: usize = 500;
 
-/// Adds the filters and the rows.
-pub fn add(html: &mut Html, view: &PageView, apps: &[v1::Application]) {
-    let named: Vec<&v1::Application> = apps.iter().filter(|app| view.has_name(app)).collect();
-    html.raw(r#"<nav aria-label="Levels" class="levels" id="levels">"#);
-    chip(html, view, "", "all", "", named.len());
-    for (level, shape) in LEVELS {
-        let word = level_word(level);
-        let count = named.iter().filter(|app| view::level(app) == level).count();
-        chip(html, view, word, word, shape, count);
-    }
-    html.raw("</nav>");
-    search(html, view, apps);
+/// Adds the controls and the rows. The applications are sorted in the order of the view.
+pub fn add(html: &mut Html, view: &PageView, apps: &[v1::Application], marks: &OperatorMarks) {
+    tools::add(html, view, apps);
     let shown: Vec<&v1::Application> = apps.iter().filter(|app| view.has(app)).collect();
     if shown.is_empty() {
-        html.raw(r#"<p class="none">No application matches.</p>"#);
+        add_none(html, view);
         return;
     }
-    html.raw(r#"<table id="apps"><caption class="hidden">Applications, worst first</caption>"#);
-    html.raw("<thead><tr>");
-    for column in ["Status", "Application", "Units", "Since", "Message"] {
-        html.fill(r#"<th scope="col">{}</th>"#, &[&column]);
+    add_head(html, view);
+    let rows = &shown[..shown.len().min(ROWS_MAX)];
+    if view.sort == Sort::Severity {
+        let tally = Tally::of(shown.iter().copied());
+        for group in ListGroup::LISTED {
+            let own = rows.iter().filter(|app| ListGroup::of(severity::of(app)) == group);
+            add_group(html, view, (group, tally.in_group(group)), own.copied(), marks);
+        }
+    } else {
+        html.raw(r#"<tbody role="rowgroup" id="rows-all">"#);
+        rows.iter().for_each(|app| row::add(html, view, app, marks));
+        html.raw("</tbody>");
     }
-    html.raw("</tr></thead><tbody>");
-    for app in shown.iter().take(ROWS_MAX) {
-        row(html, view, app);
-    }
-    html.raw("</tbody></table>");
+    html.raw("</table>");
     if ROWS_MAX < shown.len() {
         let rest = shown.len() - ROWS_MAX;
-        html.fill(r#"<p class="none">{} more; filter to see them.</p>"#, &[&rest]);
+        html.fill(r#"<p class="none" id="rest">{} more; filter to see them.</p>"#, &[&rest]);
     }
 }
 
-fn chip(html: &mut Html, view: &PageView, level: &str, word: &str, shape: &str, count: usize) {
-    let to = PageView { level: level.into(), why: String::new(), ..view.clone() };
-    html.fill(r#"<a class="chip {}" href="{}" id="level-{}""#, &[&word, &to.url(), &word]);
-    html.raw(if view.level == level { r#" aria-current="true""# } else { "" });
-    let markup = r#"><span aria-hidden="true">{}</span> {} <b>{}</b></a>"#;
-    html.fill(markup, &[&shape, &word, &count]);
-}
-
-fn search(html: &mut Html, view: &PageView, apps: &[v1::Application]) {
-    html.raw(r#"<form action="/" id="filter" role="search"><label>Namespace "#);
-    html.raw(r#"<select name="ns" id="ns"><option value="">all</option>"#);
-    let namespaces: BTreeSet<&str> = apps.iter().map(|app| app.namespace.as_str()).collect();
-    let selected = Some(view.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-    for namespace in namespaces.into_iter().chain(selected).collect::<BTreeSet<_>>() {
-        let is_selected = namespace == view.namespace;
-        let open = if is_selected { "<option selected>" } else { "<option>" };
-        html.element(open, namespace, "</option>");
+/// Adds why there is no row.
+fn add_none(html: &mut Html, view: &PageView) {
+    html.raw(r#"<p class="none" id="none">"#);
+    if view.wrong_level.is_empty() {
+        html.raw("No application matches.");
+    } else {
+        let words = LEVELS.map(level_word).join(", ");
+        html.fill("{} is no level. Levels: {}.", &[&view.wrong_level, &words]);
     }
-    let markup =
-        r#"</select></label> <label>Name <input type="search" name="q" id="q" value="{}"></label>"#;
-    html.fill(markup, &[&view.search]);
-    if !view.level.is_empty() {
-        html.fill(r#"<input type="hidden" name="level" value="{}">"#, &[&view.level]);
+    let all = if view.is_filtered() { view.without_filters() } else { PageView::default() };
+    html.fill(r#" <a href="{}">Show all</a></p>"#, &[&all.url()]);
+}
+
+fn add_head(html: &mut Html, view: &PageView) {
+    html.raw(r#"<table id="apps" role="table"><caption class="hidden">Applications</caption>"#);
+    html.raw(r#"<thead role="rowgroup"><tr role="row">"#);
+    for (id, name, sort, order) in [
+        ("status", "Status", Sort::Severity, "descending"),
+        ("name", "Application", Sort::Name, "ascending"),
+    ] {
+        add_sorting(html, view, (id, name, ""), (sort, order));
     }
-    html.raw(" <button>Filter</button></form>");
+    html.raw(r#"<th role="columnheader" scope="col">Message and action</th>"#);
+    html.raw(r#"<th role="columnheader" scope="col" class="heard">Heard</th>"#);
+    let since = ("since", "Since", " class=\"since\"");
+    add_sorting(html, view, since, (Sort::Since, "descending"));
+    html.raw("</tr></thead>");
 }
 
-fn row(html: &mut Html, view: &PageView, app: &v1::Application) {
-    let (level, marks) = (view::level(app), view::marks(app));
-    let name = format!("{}/{}", app.namespace, app.name);
-    let status = app.status.clone().unwrap_or_default();
-    html.fill(r#"<tr data-key="{}"><td>"#, &[&name]);
-    add_status(html, level, &marks);
-    let to = PageView { why: name.clone(), ..view.clone() };
-    html.fill(r#"</td><th scope="row"><a id="app-{}" href="{}">"#, &[&name, &to.url()]);
-    html.fill(r#"<span class="ns">{}/</span>{}</a></th>"#, &[&app.namespace, &app.name]);
-    html.fill("<td>{}</td><td>", &[&app.unit_count]);
-    add_since(html, status.since_time.as_ref());
-    html.raw(r#"</td><td class="message">"#);
-    let unit = status.winner.map(|winner| winner.unit).unwrap_or_default();
-    if !unit.is_empty() && !status.message.is_empty() {
-        html.text(unit).raw(": ");
+/// Adds the head of a column that sorts the list.
+fn add_sorting(
+    html: &mut Html,
+    view: &PageView,
+    (id, name, class): (&str, &str, &'static str),
+    (sort, order): (Sort, &str),
+) {
+    html.raw(r#"<th role="columnheader" scope="col""#).raw(class);
+    if view.sort == sort {
+        html.fill(r#" aria-sort="{}""#, &[&order]);
     }
-    html.text(status.message).raw("</td></tr>");
+    let to = PageView { sort, ..view.without_why() };
+    html.fill(r#"><a id="sort-{}" href="{}">{}</a></th>"#, &[&id, &to.url(), &name]);
 }
 
-/// Adds a level with its shape, its word and what is doubtful about it.
-pub fn add_status(html: &mut Html, level: v1::Level, marks: &[String]) {
-    let (word, doubt) = (level_word(level), if marks.is_empty() { "" } else { " doubtful" });
-    let markup = r#"<span class="status {}{}"><span aria-hidden="true">{}</span> {}</span>"#;
-    html.fill(markup, &[&word, &doubt, &view::shape(level), &word]);
-    for mark in marks {
-        html.element(r#" <span class="mark">"#, mark, "</span>");
+/// Adds a group with its heading. A group without rows stays as a place for rows.
+fn add_group<'a>(
+    html: &mut Html,
+    view: &PageView,
+    (group, count): (ListGroup, usize),
+    rows: impl Iterator<Item = &'a v1::Application>,
+    marks: &OperatorMarks,
+) {
+    html.fill(r#"<tbody role="rowgroup" id="rows-{}" class="{}""#, &[&group.word(), &group.word()]);
+    if count == 0 {
+        html.raw(" hidden></tbody>");
+        return;
     }
+    html.raw(r#"><tr role="row" class="group"><th role="rowheader" scope="rowgroup" "#);
+    html.fill(r#"colspan="5"><b>{} {}</b>"#, &[&group.heading(), &count]);
+    if group == ListGroup::Way {
+        html.raw(" <span>no action is needed here: these heal themselves, or wait for one above");
+        html.raw("</span>");
+    }
+    html.raw("</th></tr>\n");
+    rows.for_each(|app| row::add(html, view, app, marks));
+    html.raw("</tbody>");
 }
 
-/// Adds the age of a time, and the time itself for programs.
-pub fn add_since(html: &mut Html, time: Option<&prost_types::Timestamp>) {
-    let Some(time) = time else { return };
-    let seconds = u64::try_from(now().saturating_sub(time.seconds)).unwrap_or(0);
-    html.fill(r#"<time datetime="{}">{}</time>"#, &[time, &age(seconds)]);
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn age(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
+    fn shown(query: &str, levels: &[v1::Level]) -> String {
+        let apps = levels.iter().enumerate().map(|(n, level)| v1::Application {
+            namespace: "prod".into(),
+            name: format!("app-{n}"),
+            unit_count: 1,
+            status: Some(v1::AggregatedStatus { level: (*level).into(), ..Default::default() }),
+            ..v1::Application::default()
+        });
+        let (mut apps, view): (Vec<_>, _) = (apps.collect(), PageView::of(query));
+        view.sort(&mut apps);
+        let mut html = Html::default();
+        add(&mut html, &view, &apps, &OperatorMarks::default());
+        html.as_str().to_string()
+    }
+
+    #[test]
+    fn groups_have_headings_and_counts_of_all_their_rows() {
+        use v1::Level::{Active, Error, Waiting};
+        let levels = [vec![Active; ROWS_MAX], vec![Error, Waiting]].concat();
+        let text = shown("", &levels);
+        for part in ["<b>Needs attention 1</b>", "<b>Under way 1</b>", "<b>Fine 500</b>"] {
+            assert!(text.contains(part), "{part}");
+        }
+        assert!(text.contains("2 more; filter to see them.") && text.contains("All <b>502</b>"));
+        assert_eq!(text.matches("data-key=").count(), ROWS_MAX);
+        let fine = shown("", &[Active]);
+        assert_eq!(fine.matches("hidden></tbody>").count(), 2, "{fine}");
+        let sorted = shown("sort=name", &[Active, Error]);
+        assert!(!sorted.contains("class=\"group\""), "{sorted}");
+        assert!(sorted.contains("aria-sort=\"ascending\"><a id=\"sort-name\""), "{sorted}");
+    }
+
+    #[test]
+    fn a_filter_without_rows_says_why_and_leads_back() {
+        let none = shown("q=other&ns=prod", &[v1::Level::Active]);
+        assert!(none.contains("No application matches. <a href=\"/?ns=prod\">Show all"), "{none}");
+        let wrong = shown("level=foo", &[v1::Level::Active]);
+        let said = "foo is no level. Levels: error, blocked, unknown, maintenance, waiting, \
+                    active, terminated. <a href=\"/\">Show all";
+        assert!(wrong.contains(said), "{wrong}");
+        assert!(shown("ns=other", &[]).contains("<a href=\"/\">Show all"));
     }
 }

@@ -4,27 +4,39 @@
 //!
 //! ```text
 //!  GET /?level=blocked --> PageView --> may the caller list? --> Lists: the list, shared
-//!                             '--------> ExplainApplication, ... --> why
+//!                             |-------> ListBlockers ---------> what blocks, the first line
+//!                             '-------> ExplainApplication, ... --> why
 //! ```
 
+mod action;
 mod application;
 mod digest;
+mod empty;
+mod figures;
+mod files;
+mod frame;
+mod group;
+mod headline;
 mod html;
 mod list;
-mod parts;
+mod moment;
+mod needs;
+mod row;
 mod shared;
 mod sign_in;
-mod strip;
+mod tags;
+mod tools;
 mod view;
+mod whole;
 mod why;
 
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, REFERRER_POLICY};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tonic::{Code, Status};
+
+use bytes::Bytes;
 
 use super::body::WebBody;
 use super::gzip::Encoded;
@@ -32,17 +44,24 @@ use super::inner::Inner;
 use super::{GrpcService, WebAnswer, connect, gzip, typed};
 use crate::proto::v1;
 use crate::service::caller::outgoing::size;
-use crate::service::offload::Offload;
+use crate::service::convert::level_word;
 use crate::telemetry::OffloadedWork;
+use frame::Frame;
 use html::Html;
-use shared::List;
 pub use shared::Lists;
+use shared::{List, PageOf};
+use tags::OperatorMarks;
 use view::PageView;
+use whole::Page;
 
 const LIST: &str = "/bellwether.v1.ApplicationService/ListApplications";
+const MARKS: &str = "/bellwether.v1.ApplicationService/ListMarks";
 
 /// Applications that the page reads; it says if there are more.
 const APPLICATIONS_MAX: usize = 10_000;
+
+/// Pages of marks that one list reads.
+const MARK_PAGES_MAX: usize = 8;
 
 /// Nothing is loaded from elsewhere, and nothing in the page itself is run.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -50,33 +69,19 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
 );
 
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
-const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\">\
-    <path fill=\"#0969da\" d=\"M3 12h10l-1.5-2V7a3.5 3.5 0 0 0-7 0v3z\"/></svg>";
-
 const HTML: &str = "text/html; charset=utf-8";
-const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-    <meta name=\"color-scheme\" content=\"light dark\"><title>Bellwether</title>\
-    <link rel=\"stylesheet\" href=\"/page.css\"><link rel=\"icon\" href=\"/page.svg\">";
-/// Without scripts. A form that someone fills in stays.
-const REFRESH: &str = "<noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>";
-const HEADER: &str = "<script src=\"/page.js\" defer></script></head><body>\
-    <header><h1><a href=\"/\">Bellwether</a></h1>\
-    <p id=\"live\" role=\"status\" class=\"off\"><span aria-hidden=\"true\">\u{25cb}</span> \
-    <span id=\"live-text\">as of this moment</span></p>\
-    <p id=\"proof\" hidden></p></header><main id=\"main\"";
-const FOOT: &str = "</main><footer>Keys: / searches, j and k move, Enter shows why, Escape closes.\
-    </footer></body></html>\n";
 
-/// How a page is sent.
-#[derive(Debug, Clone, Copy)]
-pub struct Sent {
+/// What a request says beside its view, and how a page is sent.
+#[derive(Debug, Clone)]
+pub struct Asked {
     /// Whether the caller has a session, which the page can end.
     pub has_session: bool,
     /// Whether the caller reads gzip.
     pub is_gzip: bool,
+    /// Whether the connection has TLS.
+    pub is_tls: bool,
+    /// The host and port of the request; empty: it names none.
+    pub authority: String,
 }
 
 /// Answers a path of the page; `None` if it has no such path.
@@ -84,15 +89,12 @@ pub async fn answer<S: GrpcService>(
     inner: &Inner<S>,
     lists: &Lists,
     (path, query): (&str, &str),
-    sent: Sent,
+    (asked, headers): (&Asked, &HeaderMap),
 ) -> Option<WebAnswer<S>> {
-    Some(match path {
-        "/" => page(inner, lists, &PageView::of(query), sent).await,
-        "/page.css" => served(STYLE, "text/css; charset=utf-8", "no-cache"),
-        "/page.js" => served(SCRIPT, "text/javascript; charset=utf-8", "no-cache"),
-        "/page.svg" => served(ICON, "image/svg+xml", "no-cache"),
-        _ => return None,
-    })
+    match path {
+        "/" => Some(page(inner, lists, &PageView::of(query), asked).await),
+        _ => files::answer(path, query, headers),
+    }
 }
 
 /// Returns the bytes that an answer takes before it is rendered; `None` for one that is short or
@@ -106,7 +108,8 @@ pub fn failed<B>(query: &str, status: &Status) -> Response<WebBody<B>> {
     let mut main = Html::default();
     main.fill(r#" data-watch="{}">"#, &[&watched(&PageView::of(query).namespace)]);
     add_failure(&mut main, status);
-    html(connect::named(status.code()).0, REFRESH, &main)
+    let frame = Frame { refreshes: true, ..Frame::default() };
+    html(connect::named(status.code()).0, &frame, &main)
 }
 
 /// Returns content with the headers of the page. What is part of the binary is not copied.
@@ -128,15 +131,10 @@ fn served<B>(
 }
 
 /// Returns a page around a main part.
-fn html<B>(status: StatusCode, refresh: &'static str, main: &Html) -> Response<WebBody<B>> {
-    let mut response = served(whole(refresh, main), HTML, "no-store");
+fn html<B>(status: StatusCode, frame: &Frame, main: &Html) -> Response<WebBody<B>> {
+    let mut response = served(frame::around(frame, main), HTML, "no-store");
     *response.status_mut() = status;
     response
-}
-
-/// Returns the text of a page around a main part.
-fn whole(refresh: &'static str, main: &Html) -> String {
-    [HEAD, refresh, HEADER, main.as_str(), FOOT].concat()
 }
 
 /// Returns the address of a view, from the address that a form sent. It never leads elsewhere.
@@ -148,9 +146,12 @@ pub fn local(to: &str) -> String {
 pub fn refused<B>(to: &str, status: &Status) -> Response<WebBody<B>> {
     let view = PageView::of(to.strip_prefix("/?").unwrap_or_default());
     let mut main = Html::default();
-    add_failure(main.raw(">"), status);
+    main.raw(r#"><div class="form-of">"#);
+    add_failure(&mut main, status);
     sign_in::add_token(&mut main, &view);
-    html(connect::named(status.code()).0, "", &main)
+    main.raw("</div>");
+    let frame = Frame { title: "Sign in".into(), ..Frame::default() };
+    html(connect::named(status.code()).0, &frame, &main)
 }
 
 /// Returns the page of a view.
@@ -158,47 +159,53 @@ async fn page<S: GrpcService>(
     inner: &Inner<S>,
     lists: &Lists,
     view: &PageView,
-    sent: Sent,
+    asked: &Asked,
 ) -> WebAnswer<S> {
     if let Err(status) = check(inner, &view.namespace).await {
-        return unlisted(inner, view, sent.has_session, &status).await;
+        return unlisted(inner, lists, view, (asked, &status)).await;
     }
-    let (list, offload) = (lists.get(view).await, lists.offload());
+    let of_list = if view.is_blockers { view.without_filters() } else { view.without_why() };
+    let list = lists.get(&of_list, marks(inner, &view.namespace)).await;
     // The list may have waited for its turn, and the caller may have lost its rights meanwhile.
-    if let Err(status) = check(inner, &view.namespace).await {
-        return unlisted(inner, view, sent.has_session, &status).await;
-    }
-    let (Sent { has_session, is_gzip }, namespace) = (sent, view.namespace.clone());
-    if view.why.is_empty() {
-        let build = move |list: &List| {
-            let mut main = begun(&namespace, list, has_session);
-            whole(REFRESH, main.append(&list.html))
-        };
-        let page = list.page(offload, (has_session, is_gzip), build).await;
-        return packed(StatusCode::OK, page);
-    }
-    let mut main = begun(&namespace, &list, has_session);
-    let shown = add_why(inner, view, &mut main).await;
-    packed(shown, rendered(offload, main, list, is_gzip).await)
-}
-
-/// Returns the main part of a page up to its list.
-fn begun(namespace: &str, list: &List, has_session: bool) -> Html {
-    let mut main = Html::default();
-    main.fill(r#" data-watch="{}" data-digest="{}">"#, &[&watched(namespace), &list.digest]);
-    if has_session {
-        sign_in::add_end(&mut main);
-    }
-    main
-}
-
-/// Returns a page with a part of its own before the list.
-async fn rendered(offload: &Offload, mut main: Html, list: Arc<List>, is_gzip: bool) -> Encoded {
-    let render = move || {
-        let plain = whole(REFRESH, main.append(&list.html));
-        gzip::encoded(plain.into(), is_gzip)
+    let as_of = match check(inner, &view.namespace).await {
+        Ok(as_of) => as_of,
+        Err(status) => return unlisted(inner, lists, view, (asked, &status)).await,
     };
-    offload.run(OffloadedWork::Render, render).await
+    let (view, asked, offload) = (view.clone(), asked.clone(), lists.offload());
+    // Callers who may list all namespaces may read the same, so they share what blocks.
+    let is_shared = view.namespace.is_empty();
+    let own = match is_shared {
+        true => {
+            list.needs.get_or_init(|| needs::read(inner, "")).await;
+            None
+        }
+        false => Some(needs::read(inner, &view.namespace).await),
+    };
+    if is_shared && view.why.is_empty() && !view.is_blockers {
+        let of = asked.page();
+        let build = move |list: &List| {
+            let whole = Page { view: &view, asked: &asked, list, as_of: &as_of, title: "" };
+            whole.text(list.needs.get(), &Html::default())
+        };
+        return packed(StatusCode::OK, list.page(offload, of, build).await);
+    }
+    let mut part = Html::default();
+    let (shown, title) = add_why(inner, lists, &view, &mut part).await;
+    let render = move || {
+        let (view, asked, list) = (&view, &asked, &*list);
+        let whole = Page { view, asked, list, as_of: &as_of, title: &title };
+        let plain = whole.text(own.as_ref().or(list.needs.get()), &part);
+        gzip::encoded(plain.into(), asked.is_gzip)
+    };
+    packed(shown, offload.run(OffloadedWork::Render, render).await)
+}
+
+impl Asked {
+    /// Returns for whom a page is.
+    fn page(&self) -> PageOf {
+        let Asked { has_session, is_gzip, authority, .. } = self.clone();
+        PageOf { has_session, is_gzip, authority }
+    }
 }
 
 fn packed<B>(status: StatusCode, (page, is_packed): Encoded) -> Response<WebBody<B>> {
@@ -214,18 +221,25 @@ fn packed<B>(status: StatusCode, (page, is_packed): Encoded) -> Response<WebBody
 /// application sees that one.
 async fn unlisted<S: GrpcService>(
     inner: &Inner<S>,
+    lists: &Lists,
     view: &PageView,
-    has_session: bool,
-    status: &Status,
+    (asked, status): (&Asked, &Status),
 ) -> WebAnswer<S> {
-    let (mut main, mut part, mut refresh) = (Html::default(), Html::default(), REFRESH);
+    let (mut main, mut part) = (Html::default(), Html::default());
+    let mut frame = Frame {
+        name: asked.authority.clone(),
+        has_session: asked.has_session,
+        refreshes: true,
+        ..Frame::default()
+    };
     match status.code() {
         Code::Unauthenticated => return refused(&view.url(), status),
         Code::PermissionDenied => {
-            refresh = "";
-            if let (StatusCode::OK, Some((namespace, name))) =
-                (add_why(inner, view, &mut part).await, view.why.split_once('/'))
-            {
+            frame.refreshes = false;
+            let (shown, title) = add_why(inner, lists, view, &mut part).await;
+            let named = view.why.split_once('/').filter(|_| shown == StatusCode::OK);
+            if let Some((namespace, name)) = named {
+                frame.title = title;
                 let watch = serde_json::json!({ "namespace": namespace, "applications": [name] });
                 main.fill(r#" data-watch="{}""#, &[&watch]);
             }
@@ -237,32 +251,39 @@ async fn unlisted<S: GrpcService>(
             main.fill(r#" data-watch="{}""#, &[&watched(&view.namespace)]);
         }
     }
-    main.raw(">");
-    if has_session {
-        sign_in::add_end(&mut main);
-    }
-    main.append(&part);
+    main.raw(">").append(&part).raw(r#"<div class="form-of">"#);
     add_failure(&mut main, status);
     if status.code() == Code::PermissionDenied {
         sign_in::add_namespace(&mut main, view);
     }
-    html(connect::named(status.code()).0, refresh, &main)
+    main.raw("</div>");
+    html(connect::named(status.code()).0, &frame, &main)
 }
 
-/// Adds why an application has its status, if the view asks for it.
-async fn add_why<S: GrpcService>(inner: &Inner<S>, view: &PageView, html: &mut Html) -> StatusCode {
-    let Some((namespace, application)) = view.why.split_once('/') else { return StatusCode::OK };
-    match application::read(inner, (namespace, application)).await {
-        Ok(details) => why::add(html, view, &details),
+/// Adds why an application has its status, if the view asks for it. Returns the title of the tab.
+async fn add_why<S: GrpcService>(
+    inner: &Inner<S>,
+    lists: &Lists,
+    view: &PageView,
+    html: &mut Html,
+) -> (StatusCode, String) {
+    let none = String::new();
+    let Some((namespace, application)) = view.why.split_once('/') else {
+        return (StatusCode::OK, none);
+    };
+    match application::read(inner, lists.figures(), (namespace, application)).await {
+        Ok(details) => {
+            why::add(html, view, &details);
+            let level = details.answer.application.as_ref().map_or(v1::Level::Unknown, view::level);
+            (StatusCode::OK, format!("{application} {}", level_word(level)))
+        }
         Err(status) => {
-            add_failure(html.raw("<section id=\"why\">"), &status);
-            html.raw("</section>");
-            if [Code::NotFound, Code::PermissionDenied].contains(&status.code()) {
-                return connect::named(status.code()).0;
-            }
+            why::add_unknown(html, view, &status);
+            let is_final = [Code::NotFound, Code::PermissionDenied].contains(&status.code());
+            let shown = if is_final { connect::named(status.code()).0 } else { StatusCode::OK };
+            (shown, none)
         }
     }
-    StatusCode::OK
 }
 
 /// Adds why something is not shown.
@@ -281,14 +302,35 @@ fn scope(namespace: &str) -> &str {
 }
 
 /// Checks that the caller may list a namespace. Only what the filter asks for is read, because the
-/// caller may have the right to read nothing else.
-async fn check<S: GrpcService>(inner: &Inner<S>, namespace: &str) -> Result<(), Status> {
+/// caller may have the right to read nothing else. Returns since when the server has no contact
+/// with its store; empty: it has.
+async fn check<S: GrpcService>(inner: &Inner<S>, namespace: &str) -> Result<String, Status> {
     let request = v1::ListApplicationsRequest {
         namespace: scope(namespace).into(),
         page_size: 1,
         ..v1::ListApplicationsRequest::default()
     };
-    inner.call::<v1::ListApplicationsResponse>(LIST, &request).await.map(drop)
+    let (_, as_of) = inner.dated::<v1::ListApplicationsResponse>(LIST, &request).await?;
+    Ok(as_of)
+}
+
+/// Reads the marks of a namespace. Without them the rows have marks without author and end.
+async fn marks<S: GrpcService>(inner: &Inner<S>, namespace: &str) -> OperatorMarks {
+    let mut request = v1::ListMarksRequest {
+        namespace: scope(namespace).into(),
+        page_size: 1000,
+        ..v1::ListMarksRequest::default()
+    };
+    let mut all = Vec::new();
+    for _ in 0..MARK_PAGES_MAX {
+        let Ok(page) = inner.call::<v1::ListMarksResponse>(MARKS, &request).await else { break };
+        all.extend(page.marks);
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            break;
+        }
+    }
+    OperatorMarks::new(all)
 }
 
 /// Returns the seconds since 1970.
@@ -310,7 +352,7 @@ mod tests {
     fn a_form_leads_to_a_view_and_nowhere_else() {
         for (to, expected) in [
             ("/?level=blocked&why=prod/web", "/?level=blocked&why=prod/web"),
-            ("/?next=//evil.example", "/?"),
+            ("/?next=//evil.example", "/"),
             ("//evil.example/?q=a", "/"),
             ("https://evil.example", "/"),
             ("/?q=a\r\nset-cookie: x", "/?q=a%0D%0Aset-cookie%3A%20x"),
@@ -318,12 +360,5 @@ mod tests {
         ] {
             assert_eq!(local(to), expected, "{to}");
         }
-    }
-
-    #[test]
-    fn the_page_is_small_and_names_no_other_host() {
-        let all = [HEAD, HEADER, FOOT, STYLE, SCRIPT].concat();
-        assert!(all.len() < 60 << 10, "{}", all.len());
-        assert!(!all.contains("http:") && !all.contains("https:") && !all.contains("innerHTML = "));
     }
 }

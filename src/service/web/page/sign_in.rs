@@ -5,7 +5,7 @@ use super::view::PageView;
 
 /// Adds the form that takes a token, and returns to a view.
 pub fn add_token(html: &mut Html, view: &PageView) {
-    html.raw(r#"<form method="post" action="/session" id="sign-in"><label>Token "#);
+    html.raw(r#"<form class="form" method="post" action="/session" id="sign-in"><label>Token "#);
     html.raw(r#"<input type="password" name="token" id="token" required "#);
     html.raw(r#"autocomplete="current-password"></label>"#);
     html.fill(r#"<input type="hidden" name="to" value="{}">"#, &[&view.url()]);
@@ -22,6 +22,8 @@ pub fn add_end(html: &mut Html) {
 
 /// Adds the form that selects a namespace which the caller may read.
 pub fn add_namespace(html: &mut Html, view: &PageView) {
-    html.raw(r#"<form action="/" id="filter"><label>Namespace <input name="ns" id="ns" "#);
+    html.raw(
+        r#"<form class="form" action="/" id="filter"><label>Namespace <input name="ns" id="ns" "#,
+    );
     html.fill(r#"value="{}"></label> <button>Show</button></form>"#, &[&view.namespace]);
 }

@@ -9,6 +9,7 @@
 //! acknowledged before the request arrived, as a list of its own would have.
 
 use std::collections::{BTreeSet, HashMap};
+use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,16 +17,20 @@ use bytes::Bytes;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use super::figures::KeptFigures;
+use super::group::Tally;
 use super::html::Html;
-use super::view::{self, PageView};
-use super::{APPLICATIONS_MAX, digest, list};
+use super::needs::Needs;
+use super::tags::OperatorMarks;
+use super::view::PageView;
+use super::{APPLICATIONS_MAX, digest, headline, list};
 use crate::proto::v1;
 use crate::service::convert;
 use crate::service::offload::Offload;
 use crate::service::web::gzip::{self, Encoded};
 use crate::sync::lock;
 use crate::telemetry::OffloadedWork;
-use crate::watch::{Coverage, Hub};
+use crate::watch::{Coverage, Entry, Hub};
 
 /// How long a list is used if nothing changes: it shows ages in seconds.
 const AGE_MAX: Duration = Duration::from_secs(1);
@@ -33,12 +38,15 @@ const AGE_MAX: Duration = Duration::from_secs(1);
 const BYTES_MAX: usize = 8 << 20;
 /// Lists that are kept.
 const LISTS_MAX: usize = 64;
+/// Pages that are kept of one list, because a caller chooses the name of the host.
+const PAGES_MAX: usize = 8;
 
 /// The lists of the views that were asked for last.
 pub struct Lists {
     hub: Arc<Hub>,
     offload: Offload,
     kept: Mutex<HashMap<PageView, Arc<Slot>>>,
+    figures: KeptFigures,
 }
 
 /// The place of a list.
@@ -54,22 +62,44 @@ pub struct List {
     /// What the hub had before the list was read.
     seen: Coverage,
     begun: Instant,
-    /// The filters and the rows.
+    /// The controls and the rows.
     pub html: Html,
+    /// The headline, as the content of its heading.
+    pub headline: Html,
+    /// The counts of all applications that were read.
+    pub tally: Tally,
+    /// What blocks, for callers who may all read the same. Empty until the first one asks.
+    pub needs: OnceCell<Needs>,
     /// The digest of all applications that were read; empty if there are more.
     pub digest: String,
     /// Pages with this list, see [`List::page`].
-    pages: [OnceCell<Encoded>; 4],
+    pages: Mutex<HashMap<PageOf, Arc<OnceCell<Encoded>>>>,
+}
+
+/// For whom a page with a list is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PageOf {
+    /// Whether the caller has a session, which the page can end.
+    pub has_session: bool,
+    /// Whether the caller reads gzip.
+    pub is_gzip: bool,
+    /// The host and port that the caller asked, which name the installation.
+    pub authority: String,
 }
 
 impl Lists {
     /// Creates an empty collection.
     pub fn new(hub: Arc<Hub>, offload: Offload) -> Lists {
-        Lists { hub, offload, kept: Mutex::default() }
+        Lists { hub, offload, kept: Mutex::default(), figures: KeptFigures::default() }
     }
 
     /// Returns the list of a view, whatever application it explains. The caller was checked.
-    pub async fn get(&self, view: &PageView) -> Arc<List> {
+    /// `marks` reads the marks of the namespace, if the list has any.
+    pub async fn get(
+        &self,
+        view: &PageView,
+        marks: impl Future<Output = OperatorMarks>,
+    ) -> Arc<List> {
         let asked = self.hub.seen();
         let view = PageView { why: String::new(), ..view.clone() };
         let slot = self.slot(&view);
@@ -81,9 +111,12 @@ impl Lists {
             return list;
         }
         let hub = self.hub.clone();
+        let has_marks = |entry: &Entry| entry.head.marks.is_some();
+        let has_marks = !hub.list_where(scope_of(&view), None, &has_marks, 1).is_empty();
+        let marks = if has_marks { marks.await } else { OperatorMarks::default() };
         // The list is kept, even if its first caller has gone.
         let render = move || {
-            let list = Arc::new(render(&hub, &view));
+            let list = Arc::new(render(&hub, &view, &marks));
             *lock(&slot.list) = Some(list.clone());
             drop(rendering);
             list
@@ -94,6 +127,11 @@ impl Lists {
     /// Returns where long work is done.
     pub fn offload(&self) -> &Offload {
         &self.offload
+    }
+
+    /// Returns the figures of applications that were asked for last.
+    pub fn figures(&self) -> &KeptFigures {
+        &self.figures
     }
 
     /// Returns the place of a view. Drops lists that are old or too many.
@@ -140,47 +178,61 @@ impl List {
     }
 
     fn bytes(&self) -> usize {
-        let pages = self.pages.iter().filter_map(OnceCell::get);
+        let pages = lock(&self.pages);
+        let pages = pages.values().filter_map(|page| page.get());
         self.html.len() + pages.map(|(page, _)| page.len()).sum::<usize>()
     }
 
-    /// Returns a whole page with this list, which `build` makes for the first caller, as gzip if
-    /// the callers read it. There is one for callers in a session and one for others.
+    /// Returns a whole page with this list, which `build` makes for the first caller of its kind,
+    /// as gzip if the callers read it.
     pub async fn page(
         self: &Arc<List>,
         offload: &Offload,
-        (has_session, is_gzip): (bool, bool),
+        of: PageOf,
         build: impl FnOnce(&List) -> String + Send + 'static,
     ) -> Encoded {
-        let list = self.clone();
+        let (list, is_gzip) = (self.clone(), of.is_gzip);
         let build = || {
             offload.run(OffloadedWork::Render, move || {
                 gzip::encoded(Bytes::from(build(&list)), is_gzip)
             })
         };
-        let place = usize::from(has_session) + 2 * usize::from(is_gzip);
-        self.pages[place].get_or_init(build).await.clone()
+        let place = {
+            let mut pages = lock(&self.pages);
+            match pages.len() < PAGES_MAX || pages.contains_key(&of) {
+                true => pages.entry(of).or_default().clone(),
+                false => Arc::default(),
+            }
+        };
+        place.get_or_init(build).await.clone()
     }
 }
 
-fn render(hub: &Hub, view: &PageView) -> List {
+/// Returns the namespace of a view; `None`: all.
+fn scope_of(view: &PageView) -> Option<&str> {
+    Some(view.namespace.as_str()).filter(|name| !["", "-"].contains(name))
+}
+
+fn render(hub: &Hub, view: &PageView, marks: &OperatorMarks) -> List {
     let (seen, begun) = (hub.seen(), Instant::now());
-    let namespace = Some(view.namespace.as_str()).filter(|name| !["", "-"].contains(name));
-    let found = hub.list(namespace, None, &BTreeSet::new(), APPLICATIONS_MAX + 1);
+    let found = hub.list(scope_of(view), None, &BTreeSet::new(), APPLICATIONS_MAX + 1);
     let is_cut = APPLICATIONS_MAX < found.len();
     let shown = found.iter().take(APPLICATIONS_MAX);
     let mut apps: Vec<v1::Application> =
         shown.map(|entry| convert::application(&entry.app, &entry.head)).collect();
     // Of a part of the applications, a digest says nothing.
     let digest = if is_cut { String::new() } else { digest::of(&apps) };
-    view::sort(&mut apps);
+    view.sort(&mut apps);
+    let tally = Tally::of(apps.iter());
     let mut html = Html::default();
-    list::add(&mut html, view, &apps);
+    list::add(&mut html, view, &apps, marks);
     if is_cut {
         let markup = r#"<p class="none">There are more applications than this page reads: {}.</p>"#;
         html.fill(markup, &[&APPLICATIONS_MAX]);
     }
-    List { seen, begun, html, digest, pages: Default::default() }
+    let headline = headline::of(&tally);
+    let (needs, pages) = (OnceCell::new(), Mutex::default());
+    List { seen, begun, html, headline, tally, needs, digest, pages }
 }
 
 #[cfg(test)]

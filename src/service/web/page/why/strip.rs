@@ -1,24 +1,23 @@
-//! The last 24 hours of an application as a strip: a band for each level, higher for worse ones,
-//! with words in its title and a sum in words below. From the history.
+//! The last 24 hours of an application as a strip, from its history: time from left to right, worse
+//! is higher, so that it reads without colours. The same sums in words are its label.
 //!
 //! ```text
 //!  events, newest first --> spans: level from .. to --> slots of 5 min: the worst --> bands
 //! ```
 
-use super::html::Html;
-use super::view::{self, LEVELS};
 use crate::proto::v1;
 use crate::service::convert::level_word;
+use crate::service::web::page::html::Html;
+use crate::service::web::page::moment::DAY_SECONDS;
+use crate::service::web::page::view::{self, LEVELS};
 
-/// Length of the strip.
-pub const SECONDS: i64 = 24 * 3600;
 /// A short trouble takes a whole slot, so that it is seen.
 const SLOT: i64 = 300 * 1000;
-const SLOTS: i64 = SECONDS * 1000 / SLOT;
-/// Height of the strip, of the best level, and of each step to a worse one.
-const HEIGHT: usize = 20;
-const HEIGHT_MIN: usize = 5;
-const STEP: usize = 2;
+const SLOTS: i64 = DAY_SECONDS * 1000 / SLOT;
+/// Height of the strip.
+const HEIGHT: usize = 16;
+/// Heights of the levels, the worst first.
+const HEIGHTS: [usize; LEVELS.len()] = [16, 13, 10, 9, 7, 3, 2];
 
 /// A time with one level, in milliseconds since 1970. `None`: the application had none, or the
 /// history does not say.
@@ -34,37 +33,47 @@ struct Span {
 /// that none of theirs is missing. `now` has milliseconds.
 pub fn add(html: &mut Html, app: &v1::Application, events: &[v1::StatusEvent], now: i64) {
     let spans = spans(app, events, now);
-    html.raw(r#"<figure class="strip"><svg viewBox="0 0 288 20" preserveAspectRatio="none" "#);
-    html.raw(r#"role="img" aria-labelledby="strip-title strip-sum">"#);
-    html.raw(r#"<title id="strip-title">The last 24 hours</title>"#);
+    let sums = sums(&spans);
+    let words: Vec<String> = sums.iter().map(|(_, word, time)| format!("{word} {time}")).collect();
+    html.raw(r#"<figure><svg class="strip" viewBox="0 0 288 16" preserveAspectRatio="none" "#);
+    html.fill(r#"role="img" aria-label="Last 24 hours: {}">"#, &[&words.join(", ")]);
     for (from, to, span) in bands(&spans, now) {
-        let height = span.level.map_or(1, height);
-        let (class, word) = span.level.map(level_word).map_or(("none", "no record"), |w| (w, w));
-        html.fill(r#"<rect class="{}" x="{}" width="{}""#, &[&class, &from, &(to - from)]);
+        let Some(level) = span.level else {
+            html.fill(r#"<path class="none" d="M{} 15.5H{}"/>"#, &[&from, &to]);
+            continue;
+        };
+        let (word, height) = (level_word(level), height(level));
+        html.fill(r#"<rect class="{}" x="{}" width="{}""#, &[&word, &from, &(to - from)]);
         html.fill(r#" y="{}" height="{}"><title>"#, &[&(HEIGHT - height), &height]);
         html.fill("{} to {} UTC: {}", &[&clock(span.from), &clock(span.to), &word]);
         html.labelled(": ", &span.message).raw("</title></rect>");
     }
-    html.raw(r#"</svg><figcaption id="strip-sum">24 h:"#);
-    for (level, shape) in LEVELS {
-        add_sum(html, &spans, Some(level), shape, level_word(level));
+    html.raw(r#"</svg><div class="ticks" aria-hidden="true">"#);
+    for ticks in (1..=4).rev() {
+        html.element("<span>", clock(now - ticks * DAY_SECONDS * 250), "</span>");
     }
-    add_sum(html, &spans, None, "\u{2013}", "no record");
-    html.raw("</figcaption></figure>");
+    html.raw(r#"<span>now</span></div></figure><ul class="sums">"#);
+    for (class, word, time) in &sums {
+        html.fill(r#"<li><span class="s {}">{}</span> {}</li>"#, &[class, word, time]);
+    }
+    html.raw("</ul>");
 }
 
-fn add_sum(html: &mut Html, spans: &[Span], level: Option<v1::Level>, shape: &str, word: &str) {
-    let own = spans.iter().filter(|span| span.level == level);
-    let millis: i64 = own.map(|span| span.to - span.from).sum();
-    if 0 < millis {
-        let markup = r#" <span class="mark"><span aria-hidden="true">{}</span> {} {}</span>"#;
-        html.fill(markup, &[&shape, &word, &length(millis / 1000)]);
-    }
+/// Returns how long each level lasted, the worst first: class, word, length.
+fn sums(spans: &[Span]) -> Vec<(&'static str, &'static str, String)> {
+    let levels = LEVELS.map(|level| (Some(level), level_word(level), level_word(level)));
+    let all = levels.into_iter().chain([(None, "outside", "no record")]);
+    let summed = all.map(|(level, class, word)| {
+        let own = spans.iter().filter(|span| span.level == level);
+        (class, word, own.map(|span| span.to - span.from).sum::<i64>())
+    });
+    let given = summed.filter(|(_, _, millis)| 0 < *millis);
+    given.map(|(class, word, millis)| (class, word, length(millis / 1000))).collect()
 }
 
 /// Returns the levels of the last 24 hours, oldest first.
 fn spans(app: &v1::Application, events: &[v1::StatusEvent], now: i64) -> Vec<Span> {
-    let start = now - SECONDS * 1000;
+    let start = now - DAY_SECONDS * 1000;
     let mut spans = Vec::new();
     let mut to = now;
     let derived = events.iter().filter(|event| event.kind() == v1::EventKind::Application);
@@ -101,12 +110,12 @@ fn place(level: Option<v1::Level>) -> usize {
 }
 
 fn height(level: v1::Level) -> usize {
-    HEIGHT_MIN + STEP * (LEVELS.len() - place(Some(level)))
+    HEIGHTS[view::place(level)]
 }
 
 /// Returns the bands: first slot, slot after the last, and what they show.
 fn bands(spans: &[Span], now: i64) -> Vec<(i64, i64, Span)> {
-    let start = now - SECONDS * 1000;
+    let start = now - DAY_SECONDS * 1000;
     let mut bands: Vec<(i64, i64, Span)> = Vec::new();
     for slot in 0..SLOTS {
         let (from, to) = (start + slot * SLOT, start + (slot + 1) * SLOT);
@@ -129,14 +138,16 @@ fn millis(time: &prost_types::Timestamp) -> i64 {
 }
 
 fn clock(millis: i64) -> String {
-    let minutes = millis.rem_euclid(SECONDS * 1000) / 60_000;
+    let minutes = millis.rem_euclid(DAY_SECONDS * 1000) / 60_000;
     format!("{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
-fn length(seconds: i64) -> String {
+/// Formats a length with two units: `3h 19m`.
+pub fn length(seconds: i64) -> String {
     match (seconds / 3600, seconds % 3600 / 60) {
         (0, 0) => format!("{seconds}s"),
         (0, minutes) => format!("{minutes}m"),
+        (48.., _) => format!("{}d", seconds / DAY_SECONDS),
         (hours, 0) => format!("{hours}h"),
         (hours, minutes) => format!("{hours}h {minutes}m"),
     }
@@ -179,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_level_lasts_until_the_next_event() {
-        let day = SECONDS;
+        let day = DAY_SECONDS;
         let mut before = event(2 * day, Unspecified, Unspecified);
         before.kind = v1::EventKind::Configuration as i32;
         let cases: [(&[v1::StatusEvent], i64, &[Shown]); 7] = [
@@ -210,13 +221,16 @@ mod tests {
         for (events, since, expected) in cases {
             let found = spans(&app(Blocked, since), events, NOW);
             assert_eq!(shown(&found), expected, "{events:?}");
-            assert_eq!(found.iter().map(|span| span.to - span.from).sum::<i64>(), SECONDS * 1000);
+            assert_eq!(
+                found.iter().map(|span| span.to - span.from).sum::<i64>(),
+                DAY_SECONDS * 1000
+            );
         }
     }
 
     #[test]
     fn a_short_trouble_is_one_band_and_many_troubles_are_few_bands() {
-        let older = event(2 * SECONDS, Error, Active);
+        let older = event(2 * DAY_SECONDS, Error, Active);
         let short = [event(HOUR, Error, Active), event(HOUR + 1, Active, Error), older.clone()];
         let spans = spans(&app(Active, HOUR), &short, NOW);
         let levels: Vec<_> = bands(&spans, NOW).iter().map(|(_, _, span)| span.level).collect();
@@ -232,7 +246,7 @@ mod tests {
 
     #[test]
     fn worse_is_higher_and_fits() {
-        let heights: Vec<usize> = LEVELS.iter().map(|(level, _)| height(*level)).collect();
+        let heights: Vec<usize> = LEVELS.iter().map(|level| height(*level)).collect();
         assert!(heights.is_sorted_by(|worse, better| better < worse), "{heights:?}");
         assert!(heights.iter().all(|height| *height <= HEIGHT), "{heights:?}");
     }

@@ -1,0 +1,109 @@
+//! One application in the list.
+
+use super::action;
+use super::html::Html;
+use super::moment::add_since;
+use super::tags::{self, OperatorMarks};
+use super::view::{self, PageView};
+use crate::proto::v1;
+use crate::service::convert::severity::{self, Silence};
+
+/// Adds the row of an application, which leads to its reason.
+pub fn add(html: &mut Html, view: &PageView, app: &v1::Application, marks: &OperatorMarks) {
+    let (level, tags) = (view::level(app), tags::of(app, marks));
+    let status = app.status.clone().unwrap_or_default();
+    let name = format!("{}/{}", app.namespace, app.name);
+    html.fill(r#"<tr role="row" data-key="{}"><td role="cell">"#, &[&name]);
+    tags::add_level(html, level, !tags.is_empty());
+    let to = view.with_why(&app.namespace, &app.name).url();
+    html.raw(r#"</td><th role="rowheader" scope="row" class="name">"#);
+    html.fill(r#"<a id="app-{}" href="{}"><span class="ns">"#, &[&name, &to]);
+    html.fill(
+        r#"{}/</span>{}</a></th><td role="cell" class="message">"#,
+        &[&app.namespace, &app.name],
+    );
+    if !tags.is_empty() || !status.message.is_empty() {
+        html.raw(r#"<span class="text">"#);
+        tags::add(html, &tags);
+        add_message(html, &status);
+        html.raw("</span>");
+    }
+    if !severity::of(app).is_fine() {
+        action::add(html, &status.action);
+    }
+    html.raw("</td>");
+    add_heard(html, app);
+    html.raw(r#"<td role="cell" class="since">"#);
+    add_since(html, status.since_time.as_ref());
+    html.raw("</td></tr>\n");
+}
+
+/// Adds the message of a status with the unit that reported it.
+pub fn add_message(html: &mut Html, status: &v1::AggregatedStatus) {
+    let unit = status.winner.as_ref().map(|winner| winner.unit.as_str()).unwrap_or_default();
+    if !unit.is_empty() && !status.message.is_empty() {
+        html.text(unit).raw(": ");
+    }
+    html.text(&status.message);
+}
+
+/// Adds how many units reported in time, of all.
+fn add_heard(html: &mut Html, app: &v1::Application) {
+    let heard = heard(app);
+    let class = if heard < app.unit_count || app.unit_count == 0 { " part" } else { "" };
+    html.fill(r#"<td role="cell" class="heard{}">"#, &[&class]);
+    match app.unit_count {
+        0 => html.raw("none"),
+        all => html.fill("{}/{}", &[&heard, &all]),
+    };
+    html.raw("</td>");
+}
+
+/// Returns the number of units that reported in time.
+pub fn heard(app: &v1::Application) -> i32 {
+    let silence = app.status.as_ref().map(Silence::in_status).unwrap_or_default();
+    (app.unit_count - silence.stale - silence.lost - silence.uncertain).max(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(level: v1::Level, units: i32, lost: i32) -> String {
+        let status = v1::AggregatedStatus {
+            level: level.into(),
+            message: "text".into(),
+            action: "do \"this\"".into(),
+            lost_units: lost,
+            winner: Some(v1::StatusRef { unit: "web/0".into(), ..Default::default() }),
+            ..v1::AggregatedStatus::default()
+        };
+        let app = v1::Application {
+            namespace: "prod".into(),
+            name: "web".into(),
+            status: Some(status),
+            unit_count: units,
+            ..v1::Application::default()
+        };
+        let mut html = Html::default();
+        add(&mut html, &PageView::of("level=blocked"), &app, &OperatorMarks::default());
+        html.as_str().to_string()
+    }
+
+    #[test]
+    fn a_row_has_its_action_and_how_many_units_reported() {
+        let text = shown(v1::Level::Blocked, 3, 1);
+        for part in [
+            "data-key=\"prod/web\"",
+            "href=\"/?level=blocked&amp;why=prod/web\"",
+            "<span class=\"mark doubt\">1 lost</span> web/0: text</span>",
+            "<code>do &quot;this&quot;</code>",
+            "class=\"heard part\">2/3<",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(shown(v1::Level::Blocked, 3, 0).contains("class=\"heard\">3/3<"));
+        assert!(shown(v1::Level::Unknown, 0, 0).contains("class=\"heard part\">none<"));
+        assert!(!shown(v1::Level::Active, 1, 0).contains("<code>"), "no person must act");
+    }
+}
