@@ -1,5 +1,5 @@
-// Figures of the status page with many applications: the first paint, and what an update costs the browser. Arguments:
-// the program (a release), and the number of applications.
+// Figures of the status page with many applications: the bytes and the first paint of a visit, and what an update and a
+// key in the search cost the browser. Arguments: the program (a release), and the number of applications.
 import { DEADLINE, fill, freePort, launch, live, report, start } from './browser.mjs';
 
 const [binary, count = '5000'] = process.argv.slice(2);
@@ -14,12 +14,18 @@ const child = await start(binary, port);
 try {
   await fill(server, Number(count));
   const paints = [];
+  let bytes = 0;
   for (let n = 0; n < 5; n += 1) {
     const page = await (await browser.newContext()).newPage();
+    const traffic = await page.context().newCDPSession(page);
+    await traffic.send('Network.enable');
+    bytes = 0;
+    traffic.on('Network.loadingFinished', ({ encodedDataLength }) => { bytes += encodedDataLength; });
     await page.goto(`http://${server}/`);
     const paint = () => performance.getEntriesByName('first-contentful-paint')[0]?.startTime;
     const entry = await page.waitForFunction(paint);
     paints.push(await entry.jsonValue());
+    await page.waitForLoadState('load');
     await page.context().close();
   }
   const page = await (await browser.newContext()).newPage();
@@ -49,16 +55,30 @@ try {
     await report(server, 'app-4242', level, `update ${n}`);
     // Without a look at each frame, which would be work too.
     await page.evaluate((text) => new Promise((done) => {
-      const look = () => document.getElementById('main').textContent.includes(text);
+      const headline = document.getElementById('headline');
+      const look = () => headline.textContent.includes(text);
       const observer = new MutationObserver(() => { if (look()) { observer.disconnect(); done(); } });
-      observer.observe(document.getElementById('main'), { childList: true });
+      observer.observe(headline, { childList: true, subtree: true, characterData: true });
       if (look()) done();
-    }), level === 'ERROR' ? `update ${n}` : 'error 0');
+    }), level === 'ERROR' ? '1 in error' : `All ${count} fine`);
     delays.push(Date.now() - at);
     // The layout and the paint belong to it.
     await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
     works.push(await work() - before);
   }
+  const keys = [];
+  for (const key of 'app-42') {
+    // The rows are filtered within the event of the key.
+    keys.push(await page.evaluate((typed) => {
+      const field = document.getElementById('q');
+      const at = performance.now();
+      field.value += typed;
+      field.dispatchEvent(new Event('input', { bubbles: true }));
+      document.getElementById('apps')?.getBoundingClientRect();
+      return performance.now() - at;
+    }, key));
+  }
+  const elements = await page.evaluate(() => document.getElementsByTagName('*').length);
   const longest = await page.evaluate(() => globalThis.longest);
   console.log(`${count} applications, 500 rows shown, ${UPDATES} updates, ${browser.version()}`);
   const say = (what, all) =>
@@ -66,6 +86,9 @@ try {
   say('first contentful paint', paints);
   say('main thread per update', works);
   say('from a report to a row', delays);
+  say('key to filtered rows  ', keys);
+  console.log(`first visit             ${Math.round(bytes / 1024)} KiB, headers of HTTP among them`);
+  console.log(`elements                ${elements}`);
   console.log(`longest task            ${Math.round(longest)} ms (0: none above 50 ms)`);
 } finally {
   child.kill('SIGKILL');

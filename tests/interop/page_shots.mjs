@@ -1,4 +1,4 @@
-// Screenshots of the status page for the README, light and dark. The server is started again for each hour of the last
+// Screenshots of the list of the status page for the README, light and dark. The server is started again for each hour of the last
 // day that has a change, with the clock of that hour, so that there is a history. Arguments: the program, and the folder
 // of the pictures.
 import { once } from 'node:events';
@@ -6,11 +6,12 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-import { call, freePort, launch, live, must, start } from './browser.mjs';
+import { freePort, launch, live, must, start } from './browser.mjs';
+import { say, world } from './page_world.mjs';
 
 const [binary, shots] = process.argv.slice(2);
 const BYTES_MAX = 100 * 1024;
-const SIZE = { width: 1000, height: 730 };
+const SIZE = { width: 1000, height: 560 };
 
 const library = readdirSync('/usr/lib').map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
   .find(existsSync);
@@ -20,29 +21,28 @@ const folder = mkdtempSync(path.join(tmpdir(), 'bellwether-shots-'));
 const port = await freePort();
 const server = `127.0.0.1:${port}`;
 
-function report(name, level, message = '', more = {}) {
-  const [application, n] = name.split('/');
-  const status = { level: `LEVEL_${level}`, message, ...more };
-  const unit = `${application}/${n}`;
-  return call(server, 'ReportService/ReportStatus', { namespace: 'prod', application, unit, status });
-}
-
 const HOUR = 3600;
 const past = [
   [22.5, async () => {
-    for (const name of ['api/0', 'api/1', 'web/0', 'web/1', 'web/2', 'postgresql/0', 'redis/0', 'ingress/0']) {
-      await report(name, 'ACTIVE');
+    for (const name of ['prod/postgresql/0', 'prod/orders/0', 'prod/reports/0', 'prod/basket/0', 'prod/search/0']) {
+      await say(server, name, 'ACTIVE');
     }
+    for (const name of ['prod/worker/2', 'prod/checkout/4', 'prod/nightly/0', 'staging/etl/0', 'prod/auth/0']) {
+      await say(server, name, 'ACTIVE');
+    }
+    await say(server, 'staging/gateway/0', 'BLOCKED', 'the licence ended yesterday');
   }],
-  [15, () => report('web/1', 'WAITING', 'waiting for the database')],
-  [14.4, () => report('web/1', 'ACTIVE')],
-  [9, () => report('web/0', 'MAINTENANCE', 'upgrading to 2.4')],
-  [8.2, () => report('web/0', 'ACTIVE')],
-  [3.1, () => report('web/2', 'ERROR', 'database unreachable')],
-  [2.6, () => report('web/2', 'ACTIVE')],
-  [0.7, () => report('web/0', 'BLOCKED', 'add a database relation', { action: 'juju integrate web postgresql' })],
-  [0.5, () => report('redis/0', 'MAINTENANCE', 'backup, 40 %')],
-  [0.2, () => report('ingress/0', 'WAITING', 'waiting for a certificate')],
+  [15, () => say(server, 'prod/orders/0', 'WAITING', 'waiting for the database')],
+  [14.4, () => say(server, 'prod/orders/0', 'ACTIVE')],
+  [12, () => say(server, 'prod/nightly/0', 'MAINTENANCE', 'import')],
+  [9, () => say(server, 'prod/postgresql/0', 'MAINTENANCE', 'upgrading to 16')],
+  [8.2, () => say(server, 'prod/postgresql/0', 'ACTIVE')],
+  [7, () => say(server, 'prod/worker/2', 'ERROR', 'crash loop')],
+  [6, () => say(server, 'prod/worker/2', 'ACTIVE')],
+  [3.1, () => say(server, 'prod/postgresql/0', 'BLOCKED', 'no backup target')],
+  [3, () => say(server, 'prod/reports/0', 'WAITING', 'no database yet')],
+  [2.1, () => say(server, 'prod/worker/2', 'ERROR', 'crash loop')],
+  [1.6, () => say(server, 'prod/worker/2', 'ACTIVE')],
 ];
 
 async function end(child) {
@@ -60,14 +60,15 @@ for (const [hours, change] of past) {
 const child = await start(binary, port, [], folder);
 const browser = await launch();
 try {
-  const claim = { namespace: 'prod', application: 'web', unit: 'web/1', leaseDuration: '300s' };
-  await call(server, 'LeaderService/ClaimLeadership', claim);
+  await world(server);
   for (const colorScheme of ['light', 'dark']) {
     const context = await browser.newContext({ colorScheme, viewport: SIZE, reducedMotion: 'reduce' });
     const page = await context.newPage();
-    await page.goto(`http://${server}/?why=prod/web`);
+    await page.goto(`http://${server}/`);
     await live(page, 'live');
     await page.waitForFunction(() => document.getElementById('proof').textContent.startsWith('✓'));
+    // The marks of silence need a second.
+    await page.locator('tr[data-key="infra/registry"] .doubt').first().waitFor();
     const file = path.join(shots, `page-${colorScheme}.png`);
     await page.screenshot({ path: file });
     const { size } = statSync(file);
