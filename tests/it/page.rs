@@ -40,6 +40,8 @@ async fn the_page_shows_the_worst_first_and_keeps_its_filters_in_the_url() {
             "<span class=\"s error\">1 in error</span> <span class=\"rest\">1 under way, 1 fine",
             "<title id=\"title\">1 error \u{b7} ",
             "href=\"/page.svg?is=error\"",
+            "<table class=\"with-past\" id=\"apps\"",
+            "aria-label=\"Last 24 hours: error 30m",
         ] {
             position(&text, part);
         }

@@ -27,7 +27,7 @@ const EVENT_PAGE_SIZE: i32 = 200;
 pub struct Details {
     /// The status and its reason.
     pub answer: v1::ExplainApplicationResponse,
-    /// The units, in the order of their names.
+    /// The units, the worst first.
     pub units: Result<Vec<v1::Unit>, Status>,
     /// The latest operations, and whether there are more.
     pub operations: Result<(Vec<v1::Operation>, bool), Status>,
@@ -79,6 +79,7 @@ async fn units<S: GrpcService>(
         namespace,
         application,
         page_size: UNITS_MAX as i32,
+        order: v1::UnitOrder::WorstFirst.into(),
         ..v1::ListUnitsRequest::default()
     };
     let mut all: Vec<v1::Unit> = Vec::new();

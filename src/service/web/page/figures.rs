@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 use tonic::Status;
 
@@ -16,6 +17,11 @@ use crate::service::web::inner::Inner;
 use crate::sync::lock;
 
 const UPTIME: &str = "/bellwether.v1.ApplicationService/GetUptime";
+const PAST: &str = "/bellwether.v1.ApplicationService/ListPast";
+/// Slots of the strip of 30 days.
+const SLOTS: i32 = 60;
+/// Length of one.
+pub const SLOT_SECONDS: i64 = DAY_SECONDS / 2;
 /// How old the figures of a panel may be.
 const AGE_MAX: Duration = Duration::from_secs(30);
 /// Applications whose figures are kept.
@@ -25,6 +31,8 @@ const KEPT_MAX: usize = 256;
 pub struct Figures {
     /// Of the last 24 hours, 7 days and 30 days.
     pub answers: [Result<v1::GetUptimeResponse, Status>; 3],
+    /// The last 30 days, one byte for each slot of `ListPast`; empty if they cannot be read.
+    pub slots: Bytes,
 }
 
 /// Figures with their time, by namespace and application.
@@ -55,8 +63,23 @@ impl KeptFigures {
             };
             async move { inner.call::<v1::GetUptimeResponse>(UPTIME, &request).await }
         };
-        let (day, week, month) = tokio::join!(ask(1), ask(7), ask(30));
-        let figures = Arc::new(Figures { answers: [day, week, month] });
+        let past = v1::ListPastRequest {
+            namespace: name.0.clone(),
+            applications: vec![name.1.clone()],
+            start_time: Some(prost_types::Timestamp {
+                seconds: now() - SLOT_SECONDS * i64::from(SLOTS),
+                nanos: 0,
+            }),
+            slot: Some(prost_types::Duration { seconds: SLOT_SECONDS, nanos: 0 }),
+            slot_count: SLOTS,
+            ..v1::ListPastRequest::default()
+        };
+        let past = inner.call::<v1::ListPastResponse>(PAST, &past);
+        let (day, week, month, past) = tokio::join!(ask(1), ask(7), ask(30), past);
+        // A reader of one application may not list its namespace, and has no strip.
+        let slots = past.ok().and_then(|page| page.applications.into_iter().next());
+        let slots = slots.map(|past| past.slots).unwrap_or_default();
+        let figures = Arc::new(Figures { answers: [day, week, month], slots });
         if figures.answers.iter().all(Result::is_ok) {
             self.keep(name, figures.clone());
         }
@@ -88,7 +111,8 @@ mod tests {
         let kept = KeptFigures::default();
         let name = |n: usize| ("default".to_string(), n.to_string());
         let answer = || Ok(v1::GetUptimeResponse::default());
-        let figures = Arc::new(Figures { answers: [answer(), answer(), answer()] });
+        let figures =
+            Arc::new(Figures { answers: [answer(), answer(), answer()], slots: Bytes::new() });
         kept.keep(name(0), figures.clone());
         tokio::time::advance(AGE_MAX - Duration::from_millis(1)).await;
         assert!(kept.fresh(&name(0)).is_some() && kept.fresh(&name(1)).is_none());

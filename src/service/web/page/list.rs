@@ -2,35 +2,35 @@
 
 use super::group::{ListGroup, Tally};
 use super::html::Html;
-use super::row;
-use super::tags::OperatorMarks;
+use super::row::{self, Facts};
 use super::tools;
 use super::view::{LEVELS, PageView, Sort};
 use crate::proto::v1;
 use crate::service::convert::{level_word, severity};
 
 /// Rows of one page; a filter shows the others.
-const ROWS_MAX: usize = 500;
+pub const ROWS_MAX: usize = 500;
 
 /// Adds the controls and the rows. The applications are sorted in the order of the view.
-pub fn add(html: &mut Html, view: &PageView, apps: &[v1::Application], marks: &OperatorMarks) {
+pub fn add(html: &mut Html, view: &PageView, apps: &[v1::Application], facts: &Facts) {
     tools::add(html, view, apps);
     let shown: Vec<&v1::Application> = apps.iter().filter(|app| view.has(app)).collect();
     if shown.is_empty() {
         add_none(html, view);
         return;
     }
-    add_head(html, view);
+    let has_past = !facts.pasts.is_empty();
+    add_head(html, view, has_past);
     let rows = &shown[..shown.len().min(ROWS_MAX)];
     if view.sort == Sort::Severity {
         let tally = Tally::of(shown.iter().copied());
         for group in ListGroup::LISTED {
             let own = rows.iter().filter(|app| ListGroup::of(severity::of(app)) == group);
-            add_group(html, view, (group, tally.in_group(group)), own.copied(), marks);
+            add_group(html, view, (group, tally.in_group(group)), own.copied(), facts);
         }
     } else {
         html.raw(r#"<tbody role="rowgroup" id="rows-all">"#);
-        rows.iter().for_each(|app| row::add(html, view, app, marks));
+        rows.iter().for_each(|app| row::add(html, view, app, facts));
         html.raw("</tbody>");
     }
     html.raw("</table>");
@@ -53,8 +53,9 @@ fn add_none(html: &mut Html, view: &PageView) {
     html.fill(r#" <a href="{}">Show all</a></p>"#, &[&all.url()]);
 }
 
-fn add_head(html: &mut Html, view: &PageView) {
-    html.raw(r#"<table id="apps" role="table"><caption class="hidden">Applications</caption>"#);
+fn add_head(html: &mut Html, view: &PageView, has_past: bool) {
+    html.raw(if has_past { r#"<table class="with-past""# } else { "<table" });
+    html.raw(r#" id="apps" role="table"><caption class="hidden">Applications</caption>"#);
     html.raw(r#"<thead role="rowgroup"><tr role="row">"#);
     for (id, name, sort, order) in [
         ("status", "Status", Sort::Severity, "descending"),
@@ -66,6 +67,10 @@ fn add_head(html: &mut Html, view: &PageView) {
     html.raw(r#"<th role="columnheader" scope="col" class="heard">Heard</th>"#);
     let since = ("since", "Since", " class=\"since\"");
     add_sorting(html, view, since, (Sort::Since, "descending"));
+    if has_past {
+        html.raw(r#"<th role="columnheader" scope="col" class="head-past">"#);
+        html.raw("<span>24 h ago</span><span>now</span></th>");
+    }
     html.raw("</tr></thead>");
 }
 
@@ -90,7 +95,7 @@ fn add_group<'a>(
     view: &PageView,
     (group, count): (ListGroup, usize),
     rows: impl Iterator<Item = &'a v1::Application>,
-    marks: &OperatorMarks,
+    facts: &Facts,
 ) {
     html.fill(r#"<tbody role="rowgroup" id="rows-{}" class="{}""#, &[&group.word(), &group.word()]);
     if count == 0 {
@@ -98,13 +103,16 @@ fn add_group<'a>(
         return;
     }
     html.raw(r#"><tr role="row" class="group"><th role="rowheader" scope="rowgroup" "#);
-    html.fill(r#"colspan="5"><b>{} {}</b>"#, &[&group.heading(), &count]);
+    html.fill(
+        r#"colspan="{}"><b>{} {}</b>"#,
+        &[&if facts.pasts.is_empty() { 5 } else { 6 }, &group.heading(), &count],
+    );
     if group == ListGroup::Way {
         html.raw(" <span>no action is needed here: these heal themselves, or wait for one above");
         html.raw("</span>");
     }
     html.raw("</th></tr>\n");
-    rows.for_each(|app| row::add(html, view, app, marks));
+    rows.for_each(|app| row::add(html, view, app, facts));
     html.raw("</tbody>");
 }
 
@@ -123,7 +131,7 @@ mod tests {
         let (mut apps, view): (Vec<_>, _) = (apps.collect(), PageView::of(query));
         view.sort(&mut apps);
         let mut html = Html::default();
-        add(&mut html, &view, &apps, &OperatorMarks::default());
+        add(&mut html, &view, &apps, &Facts::default());
         html.as_str().to_string()
     }
 

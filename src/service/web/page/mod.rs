@@ -21,9 +21,11 @@ mod html;
 mod list;
 mod moment;
 mod needs;
+mod past;
 mod row;
 mod shared;
 mod sign_in;
+mod slots;
 mod tags;
 mod tools;
 mod view;
@@ -48,6 +50,8 @@ use crate::service::convert::level_word;
 use crate::telemetry::OffloadedWork;
 use frame::Frame;
 use html::Html;
+use past::AppKey;
+use row::Facts;
 pub use shared::Lists;
 use shared::{List, PageOf};
 use tags::OperatorMarks;
@@ -165,7 +169,8 @@ async fn page<S: GrpcService>(
         return unlisted(inner, lists, view, (asked, &status)).await;
     }
     let of_list = if view.is_blockers { view.without_filters() } else { view.without_why() };
-    let list = lists.get(&of_list, marks(inner, &view.namespace)).await;
+    let list =
+        lists.get(&of_list, |rows, has_marks| facts(inner, lists, view, (rows, has_marks))).await;
     // The list may have waited for its turn, and the caller may have lost its rights meanwhile.
     let as_of = match check(inner, &view.namespace).await {
         Ok(as_of) => as_of,
@@ -312,6 +317,20 @@ async fn check<S: GrpcService>(inner: &Inner<S>, namespace: &str) -> Result<Stri
     };
     let (_, as_of) = inner.dated::<v1::ListApplicationsResponse>(LIST, &request).await?;
     Ok(as_of)
+}
+
+/// Reads what the rows of a list show beside its applications. What cannot be read is left out.
+async fn facts<S: GrpcService>(
+    inner: &Inner<S>,
+    lists: &Lists,
+    view: &PageView,
+    (rows, has_marks): (Vec<AppKey>, bool),
+) -> Facts {
+    let namespace = view.namespace.as_str();
+    let marks =
+        async { if has_marks { marks(inner, namespace).await } else { OperatorMarks::default() } };
+    let (marks, pasts) = tokio::join!(marks, lists.pasts().get(inner, namespace, &rows));
+    Facts { marks, pasts }
 }
 
 /// Reads the marks of a namespace. Without them the rows have marks without author and end.

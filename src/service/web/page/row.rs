@@ -2,15 +2,26 @@
 
 use super::action;
 use super::html::Html;
-use super::moment::add_since;
+use super::moment::{DAY_SECONDS, add_since};
+use super::past::{Pasts, SLOTS};
+use super::slots;
 use super::tags::{self, OperatorMarks};
 use super::view::{self, PageView};
 use crate::proto::v1;
 use crate::service::convert::severity::{self, Silence};
 
+/// What rows show beside the applications.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// The marks that operators set.
+    pub marks: OperatorMarks,
+    /// The last 24 hours; empty: no row has them.
+    pub pasts: Pasts,
+}
+
 /// Adds the row of an application, which leads to its reason.
-pub fn add(html: &mut Html, view: &PageView, app: &v1::Application, marks: &OperatorMarks) {
-    let (level, tags) = (view::level(app), tags::of(app, marks));
+pub fn add(html: &mut Html, view: &PageView, app: &v1::Application, facts: &Facts) {
+    let (level, tags) = (view::level(app), tags::of(app, &facts.marks));
     let status = app.status.clone().unwrap_or_default();
     let name = format!("{}/{}", app.namespace, app.name);
     html.fill(r#"<tr role="row" data-key="{}"><td role="cell">"#, &[&name]);
@@ -35,7 +46,22 @@ pub fn add(html: &mut Html, view: &PageView, app: &v1::Application, marks: &Oper
     add_heard(html, app);
     html.raw(r#"<td role="cell" class="since">"#);
     add_since(html, status.since_time.as_ref());
-    html.raw("</td></tr>\n");
+    html.raw("</td>");
+    if !facts.pasts.is_empty() {
+        html.raw(r#"<td role="cell" class="past">"#);
+        add_past(html, app, &facts.pasts);
+        html.raw("</td>");
+    }
+    html.raw("</tr>\n");
+}
+
+/// Adds the last 24 hours; nothing for an application that is not there yet.
+fn add_past(html: &mut Html, app: &v1::Application, pasts: &Pasts) {
+    let Some(slots) = pasts.get(&(app.namespace.clone(), app.name.clone())) else { return };
+    let mut slots = slots.to_vec();
+    let is_silent = Silence::of(app).is_any();
+    slots::add_present(&mut slots, view::level(app), is_silent);
+    slots::add(html, &slots, "Last 24 hours", DAY_SECONDS / i64::from(SLOTS));
 }
 
 /// Adds the message of a status with the unit that reported it.
@@ -86,7 +112,9 @@ mod tests {
             ..v1::Application::default()
         };
         let mut html = Html::default();
-        add(&mut html, &PageView::of("level=blocked"), &app, &OperatorMarks::default());
+        let mut facts = Facts::default();
+        facts.pasts.insert(("prod".into(), "web".into()), vec![6; 48].into());
+        add(&mut html, &PageView::of("level=blocked"), &app, &facts);
         html.as_str().to_string()
     }
 
@@ -99,6 +127,7 @@ mod tests {
             "<span class=\"mark doubt\">1 lost</span> web/0: text</span>",
             "<code>do &quot;this&quot;</code>",
             "class=\"heard part\">2/3<",
+            "<td role=\"cell\" class=\"past\"><svg",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

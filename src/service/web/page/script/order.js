@@ -28,6 +28,7 @@ function takeRows(own, next) {
     unsorted = 0;
     return;
   }
+  morphAttributes(own, next);
   morph(own.tHead, next.tHead);
   order = [...next.tBodies].map((body) => [body.id, rowsOf(body).map(keyOf)]);
   const rows = new Map(rowsOf(own).map((row) => [keyOf(row), row]));

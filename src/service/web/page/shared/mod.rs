@@ -21,7 +21,8 @@ use super::figures::KeptFigures;
 use super::group::Tally;
 use super::html::Html;
 use super::needs::Needs;
-use super::tags::OperatorMarks;
+use super::past::{AppKey, KeptPasts};
+use super::row::Facts;
 use super::view::PageView;
 use super::{APPLICATIONS_MAX, digest, headline, list};
 use crate::proto::v1;
@@ -30,7 +31,7 @@ use crate::service::offload::Offload;
 use crate::service::web::gzip::{self, Encoded};
 use crate::sync::lock;
 use crate::telemetry::OffloadedWork;
-use crate::watch::{Coverage, Entry, Hub};
+use crate::watch::{Coverage, Hub};
 
 /// How long a list is used if nothing changes: it shows ages in seconds.
 const AGE_MAX: Duration = Duration::from_secs(1);
@@ -47,6 +48,7 @@ pub struct Lists {
     offload: Offload,
     kept: Mutex<HashMap<PageView, Arc<Slot>>>,
     figures: KeptFigures,
+    pasts: KeptPasts,
 }
 
 /// The place of a list.
@@ -90,15 +92,17 @@ pub struct PageOf {
 impl Lists {
     /// Creates an empty collection.
     pub fn new(hub: Arc<Hub>, offload: Offload) -> Lists {
-        Lists { hub, offload, kept: Mutex::default(), figures: KeptFigures::default() }
+        let (kept, figures, pasts) =
+            (Mutex::default(), KeptFigures::default(), KeptPasts::default());
+        Lists { hub, offload, kept, figures, pasts }
     }
 
     /// Returns the list of a view, whatever application it explains. The caller was checked.
-    /// `marks` reads the marks of the namespace, if the list has any.
-    pub async fn get(
+    /// `facts` reads what the rows of applications show beside them, with marks if there are any.
+    pub async fn get<F: Future<Output = Facts>>(
         &self,
         view: &PageView,
-        marks: impl Future<Output = OperatorMarks>,
+        facts: impl FnOnce(Vec<AppKey>, bool) -> F,
     ) -> Arc<List> {
         let asked = self.hub.seen();
         let view = PageView { why: String::new(), ..view.clone() };
@@ -110,18 +114,22 @@ impl Lists {
         if let Some(list) = slot.current(&asked) {
             return list;
         }
-        let hub = self.hub.clone();
-        let has_marks = |entry: &Entry| entry.head.marks.is_some();
-        let has_marks = !hub.list_where(scope_of(&view), None, &has_marks, 1).is_empty();
-        let marks = if has_marks { marks.await } else { OperatorMarks::default() };
+        let (hub, own) = (self.hub.clone(), view.clone());
+        let selected = self.offload.run(OffloadedWork::Render, move || select(&hub, &own)).await;
+        let facts = facts(selected.rows(&view), selected.has_marks).await;
         // The list is kept, even if its first caller has gone.
         let render = move || {
-            let list = Arc::new(render(&hub, &view, &marks));
+            let list = Arc::new(render(selected, &view, &facts));
             *lock(&slot.list) = Some(list.clone());
             drop(rendering);
             list
         };
         self.offload.run(OffloadedWork::Page, render).await
+    }
+
+    /// Returns the pasts of applications that were asked for last.
+    pub fn pasts(&self) -> &KeptPasts {
+        &self.pasts
     }
 
     /// Returns where long work is done.
@@ -213,19 +221,44 @@ fn scope_of(view: &PageView) -> Option<&str> {
     Some(view.namespace.as_str()).filter(|name| !["", "-"].contains(name))
 }
 
-fn render(hub: &Hub, view: &PageView, marks: &OperatorMarks) -> List {
+/// The applications of a view, before they are rendered.
+struct Selected {
+    seen: Coverage,
+    begun: Instant,
+    /// In the order of the view.
+    apps: Vec<v1::Application>,
+    /// Whether there are more.
+    is_cut: bool,
+    has_marks: bool,
+}
+
+impl Selected {
+    /// Returns the names of those that have a row.
+    fn rows(&self, view: &PageView) -> Vec<AppKey> {
+        let shown = self.apps.iter().filter(|app| view.has(app)).take(list::ROWS_MAX);
+        shown.map(|app| (app.namespace.clone(), app.name.clone())).collect()
+    }
+}
+
+fn select(hub: &Hub, view: &PageView) -> Selected {
     let (seen, begun) = (hub.seen(), Instant::now());
     let found = hub.list(scope_of(view), None, &BTreeSet::new(), APPLICATIONS_MAX + 1);
     let is_cut = APPLICATIONS_MAX < found.len();
-    let shown = found.iter().take(APPLICATIONS_MAX);
+    let shown = || found.iter().take(APPLICATIONS_MAX);
+    let has_marks = shown().any(|entry| entry.head.marks.is_some());
     let mut apps: Vec<v1::Application> =
-        shown.map(|entry| convert::application(&entry.app, &entry.head)).collect();
+        shown().map(|entry| convert::application(&entry.app, &entry.head)).collect();
+    view.sort(&mut apps);
+    Selected { seen, begun, apps, is_cut, has_marks }
+}
+
+fn render(selected: Selected, view: &PageView, facts: &Facts) -> List {
+    let Selected { seen, begun, apps, is_cut, .. } = selected;
     // Of a part of the applications, a digest says nothing.
     let digest = if is_cut { String::new() } else { digest::of(&apps) };
-    view.sort(&mut apps);
     let tally = Tally::of(apps.iter());
     let mut html = Html::default();
-    list::add(&mut html, view, &apps, marks);
+    list::add(&mut html, view, &apps, facts);
     if is_cut {
         let markup = r#"<p class="none">There are more applications than this page reads: {}.</p>"#;
         html.fill(markup, &[&APPLICATIONS_MAX]);

@@ -53,9 +53,9 @@ impl Case {
     }
 }
 
-/// Returns no marks.
-async fn none() -> OperatorMarks {
-    OperatorMarks::default()
+/// Returns no facts.
+async fn none(_rows: Vec<AppKey>, _has_marks: bool) -> Facts {
+    Facts::default()
 }
 
 /// Returns for whom a page is.
@@ -73,11 +73,11 @@ async fn one_list_is_rendered_for_all_who_ask_for_the_same() {
     case.set("web", Level::Blocked);
     let asked: Vec<PageView> =
         (0..16).map(|n| PageView { why: format!("default/{n}"), ..PageView::default() }).collect();
-    let found = join_all(asked.iter().map(|view| case.lists.get(view, none()))).await;
+    let found = join_all(asked.iter().map(|view| case.lists.get(view, none))).await;
     assert!(found.iter().all(|list| Arc::ptr_eq(list, &found[0])));
     assert!(found[0].html.as_str().contains("data-key=\"default/web\""));
     assert_eq!(case.rendered(), 1);
-    case.lists.get(&view("other"), none()).await;
+    case.lists.get(&view("other"), none).await;
     assert_eq!(case.rendered(), 2, "another view is another list");
     let pages = found.iter().map(|list| {
         list.page(case.lists.offload(), of(true, ""), |list| list.html.as_str().repeat(2))
@@ -89,7 +89,7 @@ async fn one_list_is_rendered_for_all_who_ask_for_the_same() {
 #[tokio::test(start_paused = true)]
 async fn callers_at_another_host_have_another_page_and_few_are_kept() {
     let case = Case::new();
-    let list = case.lists.get(&PageView::default(), none()).await;
+    let list = case.lists.get(&PageView::default(), none).await;
     for n in 0..3 * PAGES_MAX {
         let host = format!("host-{n}");
         let (said, of) = (host.clone(), of(false, &host));
@@ -110,10 +110,10 @@ async fn a_list_has_each_change_that_was_there_when_it_was_asked_for() {
         let app = format!("app-{n}");
         // A list that is being rendered may lack the change.
         let (lists, view) = (case.lists.clone(), all.clone());
-        let earlier = tokio::spawn(async move { lists.get(&view, none()).await });
+        let earlier = tokio::spawn(async move { lists.get(&view, none).await });
         tokio::task::yield_now().await;
         case.set(&app, Level::Active);
-        assert!(shown(&*case.lists.get(&all, none()).await, &app), "{app}");
+        assert!(shown(&*case.lists.get(&all, none).await, &app), "{app}");
         earlier.await.unwrap();
     }
 }
@@ -122,12 +122,12 @@ async fn a_list_has_each_change_that_was_there_when_it_was_asked_for() {
 async fn a_list_is_used_for_a_second() {
     let case = Case::new();
     let all = PageView::default();
-    case.lists.get(&all, none()).await;
+    case.lists.get(&all, none).await;
     tokio::time::advance(AGE_MAX - Duration::from_millis(1)).await;
-    case.lists.get(&all, none()).await;
+    case.lists.get(&all, none).await;
     assert_eq!(case.rendered(), 1);
     tokio::time::advance(Duration::from_millis(1)).await;
-    case.lists.get(&all, none()).await;
+    case.lists.get(&all, none).await;
     assert_eq!(case.rendered(), 2, "the ages that it shows are old");
 }
 
@@ -135,14 +135,14 @@ async fn a_list_is_used_for_a_second() {
 async fn few_lists_are_kept() {
     let case = Case::new();
     for n in 0..3 * LISTS_MAX {
-        case.lists.get(&view(&n.to_string()), none()).await;
+        case.lists.get(&view(&n.to_string()), none).await;
     }
     assert_eq!(lock(&case.lists.kept).len(), LISTS_MAX);
     tokio::time::advance(AGE_MAX).await;
-    case.lists.get(&view("one more"), none()).await;
+    case.lists.get(&view("one more"), none).await;
     assert_eq!(lock(&case.lists.kept).len(), 1);
     for n in 0..20 {
-        let list = case.lists.get(&view(&n.to_string()), none()).await;
+        let list = case.lists.get(&view(&n.to_string()), none).await;
         let large = |_: &List| "x".repeat(1 << 20);
         list.page(case.lists.offload(), of(false, ""), large).await;
     }

@@ -4,9 +4,10 @@ use tonic::Status;
 
 use super::{begin, strip};
 use crate::proto::v1;
-use crate::service::web::page::figures::Figures;
+use crate::service::web::page::figures::{Figures, SLOT_SECONDS};
 use crate::service::web::page::html::Html;
-use crate::service::web::page::{add_failure, now_millis};
+use crate::service::web::page::moment::{self, DAY_SECONDS};
+use crate::service::web::page::{add_failure, now, now_millis, slots};
 
 /// Adds the last 24 hours and the figures.
 pub fn add(
@@ -28,6 +29,7 @@ fn add_figures(html: &mut Html, figures: &Figures) {
     begin(html, "figures", "Last 30 days", "");
     match &figures.answers {
         [Ok(day), Ok(week), Ok(month)] => {
+            add_month(html, figures);
             html.raw(r#"<dl class="facts">"#);
             for (what, of) in [("Well, 24 h", day), ("7 d", week), ("30 d", month)] {
                 add_fact(html, what, &percent(of.percent));
@@ -41,7 +43,7 @@ fn add_figures(html: &mut Html, figures: &Figures) {
             for (what, length) in lengths {
                 let seconds = length.as_ref().map_or(0, |length| length.seconds);
                 if 0 < seconds {
-                    add_fact(html, what, &strip::length(seconds));
+                    add_fact(html, what, &slots::length(seconds));
                 }
             }
             html.raw("</dl>");
@@ -52,6 +54,22 @@ fn add_figures(html: &mut Html, figures: &Figures) {
         }
     }
     html.raw("</div>");
+}
+
+/// Adds the strip of 30 days; nothing if it cannot be read.
+fn add_month(html: &mut Html, figures: &Figures) {
+    if figures.slots.is_empty() {
+        return;
+    }
+    html.raw("<figure>");
+    slots::add(html, &figures.slots, "Last 30 days", SLOT_SECONDS);
+    html.raw(r#"<div class="ticks" aria-hidden="true">"#);
+    for ticks in (1..=3).rev() {
+        let seconds = now() - ticks * 10 * DAY_SECONDS;
+        let at = prost_types::Timestamp { seconds, nanos: 0 };
+        html.element("<span>", moment::day(&at), "</span>");
+    }
+    html.raw("<span>now</span></div></figure>");
 }
 
 fn add_fact(html: &mut Html, what: &str, value: &str) {
@@ -84,13 +102,16 @@ mod tests {
         let shown = |last| {
             let mut html = Html::default();
             let first = || Ok(v1::GetUptimeResponse::default());
-            add_figures(&mut html, &Figures { answers: [first(), first(), last] });
+            add_figures(
+                &mut html,
+                &Figures { answers: [first(), first(), last], slots: vec![6; 60].into() },
+            );
             html.as_str().to_string()
         };
         let text = shown(Ok(month));
         assert!(text.contains("<dt>30 d</dt><dd>96.9 %</dd>"), "{text}");
         assert!(text.contains("<dt>Longest</dt><dd>7h 12m</dd>"), "{text}");
-        assert!(!text.contains("Planned"), "{text}");
+        assert!(!text.contains("Planned") && text.contains("viewBox=\"0 0 60 16\""), "{text}");
         assert!(shown(Err(Status::unavailable("no history"))).contains("no history"));
     }
 }

@@ -9,16 +9,12 @@ use crate::proto::v1;
 use crate::service::convert::level_word;
 use crate::service::web::page::html::Html;
 use crate::service::web::page::moment::DAY_SECONDS;
+use crate::service::web::page::slots::{HEIGHT, height, length};
 use crate::service::web::page::view::{self, LEVELS};
 
 /// A short trouble takes a whole slot, so that it is seen.
 const SLOT: i64 = 300 * 1000;
 const SLOTS: i64 = DAY_SECONDS * 1000 / SLOT;
-/// Height of the strip.
-const HEIGHT: usize = 16;
-/// Heights of the levels, the worst first.
-const HEIGHTS: [usize; LEVELS.len()] = [16, 13, 10, 9, 7, 3, 2];
-
 /// A time with one level, in milliseconds since 1970. `None`: the application had none, or the
 /// history does not say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,10 +105,6 @@ fn place(level: Option<v1::Level>) -> usize {
     level.map_or(LEVELS.len(), view::place)
 }
 
-fn height(level: v1::Level) -> usize {
-    HEIGHTS[view::place(level)]
-}
-
 /// Returns the bands: first slot, slot after the last, and what they show.
 fn bands(spans: &[Span], now: i64) -> Vec<(i64, i64, Span)> {
     let start = now - DAY_SECONDS * 1000;
@@ -140,17 +132,6 @@ fn millis(time: &prost_types::Timestamp) -> i64 {
 fn clock(millis: i64) -> String {
     let minutes = millis.rem_euclid(DAY_SECONDS * 1000) / 60_000;
     format!("{:02}:{:02}", minutes / 60, minutes % 60)
-}
-
-/// Formats a length with two units: `3h 19m`.
-pub fn length(seconds: i64) -> String {
-    match (seconds / 3600, seconds % 3600 / 60) {
-        (0, 0) => format!("{seconds}s"),
-        (0, minutes) => format!("{minutes}m"),
-        (48.., _) => format!("{}d", seconds / DAY_SECONDS),
-        (hours, 0) => format!("{hours}h"),
-        (hours, minutes) => format!("{hours}h {minutes}m"),
-    }
 }
 
 #[cfg(test)]
@@ -242,12 +223,5 @@ mod tests {
         let text = html.as_str();
         assert!(text.matches("<rect").count() < 10 && text.contains("active 22h"), "{text}");
         assert!(text.contains("UTC: error</title>"), "{text}");
-    }
-
-    #[test]
-    fn worse_is_higher_and_fits() {
-        let heights: Vec<usize> = LEVELS.iter().map(|level| height(*level)).collect();
-        assert!(heights.is_sorted_by(|worse, better| better < worse), "{heights:?}");
-        assert!(heights.iter().all(|height| *height <= HEIGHT), "{heights:?}");
     }
 }
