@@ -11,7 +11,7 @@ import { say, world } from './page_world.mjs';
 
 const [binary, shots] = process.argv.slice(2);
 const BYTES_MAX = 100 * 1024;
-const SIZE = { width: 1000, height: 560 };
+const SIZE = { width: 1240, height: 530 };
 
 const library = readdirSync('/usr/lib').map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
   .find(existsSync);
