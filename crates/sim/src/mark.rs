@@ -188,7 +188,9 @@ fn mark_id(event: &StatusEvent) -> Option<&str> {
 
 /// Returns what is wrong with a mark that is set, changed or begun.
 fn wrong_change(before: Option<&Mark>, after: &Mark, now: Timestamp) -> Option<&'static str> {
-    if after.begun && now < after.start {
+    // Later the time of the store may return to its clock, and be before the start again.
+    let begins = after.begun && !before.is_some_and(|before| before.begun);
+    if begins && now < after.start {
         return Some("begins before its start");
     }
     let Some(before) = before else {
