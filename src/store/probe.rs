@@ -10,6 +10,7 @@ use crate::domain::app::Head;
 use crate::domain::bytes::Bytes;
 use crate::domain::fault::Fault;
 use crate::domain::history::StatusEvent;
+use crate::domain::mark::Mark;
 use crate::domain::operation::Operation;
 use crate::domain::request::Remembered;
 use crate::domain::status::Status;
@@ -20,7 +21,7 @@ use super::codec::{Meta, decode, encode, encode_sealed};
 use super::{Broadcast, Position};
 
 /// The number of kinds of records.
-pub const KINDS: u8 = 11;
+pub const KINDS: u8 = 12;
 
 /// Decodes bytes as a record of the kind `kind % KINDS`. Accepts bytes that contain no record.
 ///
@@ -38,7 +39,8 @@ pub fn record(kind: u8, bytes: &[u8]) {
         7 => decoded::<StatusEvent>(bytes),
         8 => decoded::<Meta>(bytes),
         9 => decoded::<(Vec<Write>, MemoryOnly)>(bytes),
-        _ => decoded::<Broadcast>(bytes),
+        10 => decoded::<Broadcast>(bytes),
+        _ => decoded::<Arc<Mark>>(bytes),
     }
 }
 

@@ -37,7 +37,7 @@ pub fn message(of: &MessageDescriptor, choices: &mut Choices<'_>, depth: usize) 
     for field in of.fields() {
         let is_left_out = choices.is_over() || choices.below(3) == 0 || depth == DEPTH_MAX;
         // What a call is about is rarely missing.
-        let is_named = matches!(field.name(), "application" | "unit" | "hello" | "status");
+        let is_named = matches!(field.name(), "application" | "unit" | "hello" | "status" | "mark");
         if is_left_out && !(is_named && depth < DEPTH_MAX) {
             continue;
         }
