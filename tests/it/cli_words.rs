@@ -345,6 +345,22 @@ fn only_problems_and_the_worst_first() {
 }
 
 #[test]
+fn known_problems_come_last_and_stay_among_the_problems() {
+    let server = Server::ephemeral();
+    for (unit, level) in [("a/0", "error"), ("b/0", "waiting"), ("c/0", "blocked")] {
+        ok(&server, &["report", unit, "--level", level]);
+    }
+    ok(&server, &["ack", "a", "--during", "1h", "-m", "ticket 123"]);
+    ok(&server, &["plan", "c", "--during", "1h", "-m", "new disks"]);
+    for line in [&["status", "--problems"][..], &["ls", "--problems", "--sort", "severity"]] {
+        let all = json(&server, &[line, &["-o", "json"]].concat());
+        let names = all["applications"].as_array().unwrap().iter();
+        let names: Vec<&str> = names.map(|a| a["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["b", "a", "c"], "{line:?}");
+    }
+}
+
+#[test]
 fn a_wrong_namespace_is_an_error_with_the_namespaces_that_have_applications() {
     let server = Server::ephemeral();
     let none = run(&server, &["-n", "prdo", "status"]);

@@ -36,7 +36,8 @@ pub struct Args {
     /// Exit with 10 to 13 unless all is active or terminated
     #[arg(long, conflicts_with = "watch")]
     exit_status: bool,
-    /// Only what is silent, has open errors, or is neither active nor terminated
+    /// Only what is silent, has open errors, or is neither active nor terminated; what is
+    /// acknowledged or planned comes last
     #[arg(long)]
     problems: bool,
     /// The order of the applications
@@ -71,11 +72,18 @@ impl Query {
         View { server, namespace, applications }
     }
 
-    /// Sorts applications that are in the order of their names.
+    /// Sorts applications that are in the order of their names. Among problems, those that are
+    /// acknowledged or planned come last in every order.
     fn sort<A: Borrow<ApplicationView>>(&self, applications: &mut [A]) {
         if self.sort == Sort::Severity {
             applications.sort_by(|a, b| {
                 severity::compare(&a.borrow().application, &b.borrow().application)
+            });
+        }
+        if self.filter.problems {
+            applications.sort_by_key(|view| {
+                let status = view.borrow().application.status.as_ref();
+                status.is_some_and(|status| status.acknowledged || status.planned)
             });
         }
     }
