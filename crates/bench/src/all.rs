@@ -77,6 +77,7 @@ const RUNS: &[Run] = &[
     Run { row: 17, line: "active", quick: "--applications 1000" },
     Run { row: 18, line: "events", quick: "--watchers 200" },
     Run { row: 19, line: "blockers", quick: "--applications 200 --calls 4" },
+    Run { row: 20, line: "marks", quick: "--marks 60 --applications 3" },
 ];
 
 /// A row that takes longer counts as stuck.

@@ -48,6 +48,7 @@ pub mod lease;
 pub mod load;
 pub mod loss;
 pub mod machine;
+pub mod marks;
 pub mod memory;
 pub mod needs;
 pub mod open_loop;
@@ -129,6 +130,8 @@ pub enum BenchCommand {
     Collect(collect::Collect),
     /// Time until units that fall silent together are judged, beside leases in etcd
     Silence(silence::Silence),
+    /// Time until marks that end together are gone from every application
+    Marks(marks::Marks),
     /// Cost of workers that send only heartbeats, beside keepalives of leases in etcd
     Heartbeats(heartbeats::Heartbeats),
     /// Time until another candidate leads, beside the election of etcd
@@ -250,6 +253,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Peers(peers) => peers::run(peers).await,
             BenchCommand::Collect(collect) => collect::run(collect).await,
             BenchCommand::Silence(silence) => silence::run(silence).await,
+            BenchCommand::Marks(marks) => marks::run(marks).await,
             BenchCommand::Election(election) => election::run(election).await,
             BenchCommand::Heartbeats(heartbeats) => heartbeats::run(heartbeats).await,
             BenchCommand::Loss(loss) => loss::run(loss).await,

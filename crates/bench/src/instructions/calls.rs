@@ -10,7 +10,8 @@ use bellwether::aggregator::{self, Aggregator};
 use bellwether::domain::classify::Rules;
 use bellwether::proto::v1::need::Object;
 use bellwether::proto::v1::{
-    ApplicationNeed, Level, Need, ReportStatusRequest, StatusReport, StoreKind,
+    ApplicationNeed, Level, Mark, MarkKind, Need, ReportStatusRequest, SetMarkRequest,
+    StatusReport, StoreKind,
 };
 use bellwether::security::Protection;
 use bellwether::service::caller::outgoing;
@@ -40,6 +41,9 @@ pub struct CountedCalls {
     /// Needs of each status
     #[arg(long, default_value_t = 0)]
     pub needs: u64,
+    /// Marks of the application, each of one status, half of them planned work
+    #[arg(long, default_value_t = 0)]
+    pub marks: u64,
 }
 
 /// Statuses that the calls change in turn.
@@ -56,7 +60,9 @@ fn run_here(args: &CountedCalls) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let calls = runtime.block_on(async { calls() });
     let requests = |turn, count| requests(turn, count, args.needs);
-    let (first, counted) = (requests(0, STATUSES), requests(1, args.calls));
+    // The problems that marks acknowledge are there before the marks.
+    let first = requests(1, STATUSES).into_iter().chain(marks(args.marks)).collect();
+    let counted = requests(2, args.calls);
     if args.layered {
         call_all(&runtime, calls.clone(), first)?;
         counted_calls(&runtime, calls.clone(), counted)
@@ -136,17 +142,46 @@ fn requests(turn: u64, count: u64, needs_count: u64) -> Vec<Request<Body>> {
             status: Some(status),
             ..ReportStatusRequest::default()
         };
-        let mut frame = BytesMut::new();
-        add_frame(&mut frame, &message);
-        let body = Body::new(Full(Some(frame.freeze())));
-        Request::post("/bellwether.v1.ReportService/ReportStatus")
-            .version(Version::HTTP_2)
-            .header("content-type", "application/grpc")
-            .header("te", "trailers")
-            .body(body)
-            .expect("the request is constant")
+        post("/bellwether.v1.ReportService/ReportStatus", &message)
     };
     (0..count).map(request).collect()
+}
+
+/// Returns calls that set that many marks, each of one status.
+fn marks(count: u64) -> impl Iterator<Item = Request<Body>> {
+    let request = |number: u64| {
+        let kinds = [MarkKind::Planned, MarkKind::Acknowledged];
+        let mark = Mark {
+            mark_id: format!("mark-{number}"),
+            kind: kinds[(number % 2) as usize].into(),
+            unit: "web/0".into(),
+            component: Some(String::new()),
+            key: Some(format!("key-{:02}", number % STATUSES)),
+            reason: "new disks".into(),
+            author: "bench".into(),
+            ..Mark::default()
+        };
+        let message = SetMarkRequest {
+            application: "web".into(),
+            mark: Some(mark),
+            during: Some(prost_types::Duration { seconds: 3600, nanos: 0 }),
+            ..SetMarkRequest::default()
+        };
+        post("/bellwether.v1.ApplicationService/SetMark", &message)
+    };
+    (0..count).map(request)
+}
+
+fn post(path: &str, message: &impl Message) -> Request<Body> {
+    let mut frame = BytesMut::new();
+    add_frame(&mut frame, message);
+    let body = Body::new(Full(Some(frame.freeze())));
+    Request::post(path)
+        .version(Version::HTTP_2)
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(body)
+        .expect("the request is constant")
 }
 
 /// Adds a message to a body.

@@ -67,9 +67,13 @@ const COUNTED: [&str; 3] = ["*counted_reports*", "*counted_calls*", "*counted_st
 const CHUNK: u64 = 256;
 /// How many times the instructions of a gRPC call the layer of the other protocols may cost.
 const LAYER_MAX: f64 = 1.01;
-/// Needs of a status, and how many times the instructions of a call without needs it may cost.
-const NEEDS: u64 = 2;
-const NEEDS_RATIO_MAX: f64 = 1.10;
+/// Calls with things that others lack, with the flag of the things and their number.
+const WITH: [(&str, &str, u64); 2] = [
+    ("A gRPC call whose status has two needs", "needs", 2),
+    ("A gRPC call that changes a level in an application with 64 marks", "marks", 64),
+];
+/// How many times the instructions of a call without such things they may cost.
+const WITH_RATIO_MAX: f64 = 1.10;
 /// The text of callgrind before the number of instructions.
 const COLLECTED: &str = "Collected :";
 
@@ -134,17 +138,14 @@ pub async fn run(args: Instructions) -> anyhow::Result<()> {
         Some(bare),
         Some(Target::RatioAtMost(LAYER_MAX)),
     ));
-    let (needy, plain) = tokio::try_join!(
-        call_with_needs(&valgrind, args.reports, NEEDS),
-        call_with_needs(&valgrind, args.reports, 0)
-    )?;
-    rows.push(ScalarRow::compare(
-        "A gRPC call whose status has two needs",
-        "instructions",
-        needy,
-        Some(plain),
-        Some(Target::RatioAtMost(NEEDS_RATIO_MAX)),
-    ));
+    for (work, things, count) in WITH {
+        let (with, without) = tokio::try_join!(
+            call_with(&valgrind, args.reports, things, count),
+            call_with(&valgrind, args.reports, things, 0)
+        )?;
+        let target = Some(Target::RatioAtMost(WITH_RATIO_MAX));
+        rows.push(ScalarRow::compare(work, "instructions", with, Some(without), target));
+    }
     let streamed = stream(&valgrind, args.reports.next_multiple_of(CHUNK)).await?;
     let work = format!("A report on a worker's stream, {CHUNK} in a chunk, in all layers");
     rows.push(ScalarRow::compare(work, "instructions", streamed, None, None));
@@ -180,12 +181,17 @@ async fn call(valgrind: &Path, calls: u64, is_layered: bool) -> anyhow::Result<S
     Ok(ScalarSide::mean(name, vec![each]))
 }
 
-/// Counts the instructions of a gRPC call whose status has this many needs.
-async fn call_with_needs(valgrind: &Path, calls: u64, needs: u64) -> anyhow::Result<ScalarSide> {
-    let (calls_flag, needs_flag) = (calls.to_string(), needs.to_string());
-    let arguments = ["counted-calls", "--calls", &calls_flag, "--needs", &needs_flag];
+/// Counts the instructions of a gRPC call with this many needs or marks.
+async fn call_with(
+    valgrind: &Path,
+    calls: u64,
+    things: &str,
+    number: u64,
+) -> anyhow::Result<ScalarSide> {
+    let (calls_flag, flag) = (calls.to_string(), format!("--{things}={number}"));
+    let arguments = ["counted-calls", "--calls", &calls_flag, &flag];
     let each = count(valgrind, &arguments.map(String::from)).await? as f64 / calls as f64;
-    Ok(ScalarSide::mean(&format!("{needs} needs"), vec![each]))
+    Ok(ScalarSide::mean(&format!("{number} {things}"), vec![each]))
 }
 
 /// Counts the instructions of a report on a worker's stream.

@@ -320,6 +320,15 @@ fn lists_of_what_blocks() {
     assert!(positive(&explained["ours"]["p99_seconds"]) && positive(&explained["ratio_p99_max"]));
 }
 
+#[test]
+fn marks_that_end_together() {
+    let report = measure(&["marks", "--marks", "60", "--applications", "3"]);
+    let all = row(&report, "All ended marks");
+    assert!(positive(&all["ours"]["value"]) && positive(&all["target"]["at_most"]), "{all}");
+    let each = row(&report, "From the end of its marks");
+    assert_eq!(each["ours"]["count"], 3, "{each}");
+}
+
 /// Returns the only row whose work contains this text.
 pub fn row<'a>(report: &'a Value, work: &str) -> &'a Value {
     let rows = report["rows"].as_array().unwrap();
