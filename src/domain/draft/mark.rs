@@ -54,9 +54,13 @@ impl<'a> MarkDraft<'a> {
     }
 
     pub(super) fn put(&mut self, id: MarkId, mark: Option<Arc<Mark>>) {
+        let was_planned = self.get(&id).is_some_and(|mark| mark.is_planned());
+        let is_planned = mark.as_ref().is_some_and(|mark| mark.is_planned());
         self.written.insert(id, mark);
-        let planned = planned_of(self.iter().map(|(_, mark)| mark));
-        self.planned = Some(planned);
+        if was_planned || is_planned {
+            let planned = planned_of(self.iter().map(|(_, mark)| mark));
+            self.planned = Some(planned);
+        }
     }
 
     /// Returns the records to write and to remove.

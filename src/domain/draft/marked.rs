@@ -25,6 +25,23 @@ struct Covered {
     is_well: bool,
 }
 
+/// What a draft does to a unit that has marks. Each mark is asked at each report, so nothing is
+/// ranked for the answer.
+struct Touched<'b> {
+    reranked: &'b Reranked,
+    /// Whether more than some statuses changed, such as how far the unit is believed.
+    whole: bool,
+    /// The statuses that the draft writes or removes.
+    keys: Vec<&'b StatusKey>,
+}
+
+impl Touched<'_> {
+    /// Returns whether the draft can have changed how bad it is what a cover has of the unit.
+    fn has(&self, cover: &Cover) -> bool {
+        self.whole || self.keys.iter().any(|key| cover.has(key))
+    }
+}
+
 impl Draft<'_> {
     /// Writes or removes a mark.
     pub(in crate::domain) fn put_mark(&mut self, id: MarkId, mark: Option<Arc<Mark>>) {
@@ -84,8 +101,20 @@ impl Draft<'_> {
             return;
         }
         let mut changes: Vec<(MarkId, Option<Arc<Mark>>)> = Vec::new();
+        let mut last: Option<(&UnitName, Option<Touched<'_>>)> = None;
         for (id, mark) in self.marks.iter().filter(|(_, mark)| mark.begun && mark.ends_when_well) {
-            let Some(covered) = self.covered(id, mark, reranked, totals) else { continue };
+            let unit = &mark.cover.unit;
+            // Marks of one unit often follow each other.
+            let touched = match last.take() {
+                Some((of, touched)) if of == unit => touched,
+                _ => self.touched_unit(unit, reranked),
+            };
+            let (_, touched) = last.insert((unit, touched));
+            let covered = match mark.cover.is_all() {
+                true => Some(self.covered_by_all(totals)),
+                false => self.covered(id, mark, touched.as_ref()),
+            };
+            let Some(covered) = covered else { continue };
             let severity = |level| self.head.config.policy.severity(level);
             let is_worse = severity(covered.worst) < severity(mark.acknowledged_level);
             if mark.kind == MarkKind::Acknowledged && is_worse {
@@ -105,28 +134,17 @@ impl Draft<'_> {
 
     /// Returns how bad it is what a mark covers, as far as the draft can have changed it; `None`:
     /// as before.
-    fn covered(
-        &self,
-        id: &MarkId,
-        mark: &Mark,
-        reranked: &[Reranked],
-        totals: &Totals,
-    ) -> Option<Covered> {
-        if mark.cover.is_all() {
-            return Some(self.covered_by_all(totals));
-        }
+    fn covered(&self, id: &MarkId, mark: &Mark, touched: Option<&Touched<'_>>) -> Option<Covered> {
         let unit = &mark.cover.unit;
         let is_new = self.marks.contains(id);
-        let touched = reranked.binary_search_by(|reranked| reranked.unit.cmp(unit));
         let own;
         let reranked = match touched {
-            Ok(place) if is_new || self.changes(&reranked[place], &mark.cover) => &reranked[place],
-            Ok(_) => return None,
-            Err(_) if is_new => {
+            Some(touched) if is_new || touched.has(&mark.cover) => touched.reranked,
+            None if is_new => {
                 own = self.rerank(unit.clone(), false);
                 &own
             }
-            Err(_) => return None,
+            _ => return None,
         };
         let covers = |rank: &&Rank| mark.cover.has(&rank.key);
         let changed = reranked.after().filter(covers);
@@ -145,15 +163,19 @@ impl Draft<'_> {
         Some(Covered { worst, is_well })
     }
 
-    /// Returns whether the draft can have changed how bad it is what a cover has of a unit: a part
-    /// of it, or how far the unit is believed. Each mark is asked at each report, so nothing is
-    /// ranked for the answer.
-    fn changes(&self, reranked: &Reranked, cover: &Cover) -> bool {
+    /// Returns what the draft does to a unit; `None`: nothing.
+    fn touched_unit<'b>(
+        &'b self,
+        unit: &UnitName,
+        reranked: &'b [Reranked],
+    ) -> Option<Touched<'b>> {
+        let place = reranked.binary_search_by(|reranked| reranked.unit.cmp(unit)).ok()?;
+        let reranked = &reranked[place];
         let believed = |unit: &Unit| (unit.freshness(), unit.outlived_count);
-        let (before, after) = (self.base.unit(&cover.unit), self.unit(&cover.unit));
-        reranked.is_more_than_statuses()
-            || before.map(believed) != after.map(believed)
-            || self.statuses.of(&cover.unit).any(|(key, _)| cover.has(key))
+        let (before, after) = (self.base.unit(unit), self.unit(unit));
+        let whole = reranked.is_more_than_statuses() || before.map(believed) != after.map(believed);
+        let keys = self.statuses.of(&reranked.unit).map(|(key, _)| &**key).collect();
+        Some(Touched { reranked, whole, keys })
     }
 
     /// Returns how bad the application is with all its units.

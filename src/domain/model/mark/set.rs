@@ -50,11 +50,14 @@ impl Marks {
     /// Writes or removes a mark.
     pub(in crate::domain) fn put(&mut self, id: &MarkId, mark: Option<Arc<Mark>>) {
         let kept = self.0.get_or_insert_default();
-        match mark {
+        let is_planned = mark.as_ref().is_some_and(|mark| mark.is_planned());
+        let before = match mark {
             Some(mark) => kept.records.insert(id.clone(), mark),
             None => kept.records.remove(id),
         };
-        kept.planned = planned_of(kept.records.values());
+        if is_planned || before.is_some_and(|before| before.is_planned()) {
+            kept.planned = planned_of(kept.records.values());
+        }
         if kept.records.is_empty() {
             self.0 = None;
         }
