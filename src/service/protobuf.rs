@@ -37,6 +37,14 @@ impl<'a> WireValue<'a> {
         }
     }
 
+    /// Returns a `double`.
+    pub fn double(self) -> Option<f64> {
+        match self {
+            WireValue::Fixed(bytes) => Some(f64::from_le_bytes(bytes.try_into().ok()?)),
+            WireValue::Number(_) | WireValue::Bytes(_) => None,
+        }
+    }
+
     /// Returns an `int32` or an enum: a negative one has ten bytes.
     pub fn int32(self) -> Option<i32> {
         i32::try_from(self.number()? as i64).ok()

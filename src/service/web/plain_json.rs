@@ -103,6 +103,7 @@ fn add_entry(json: &mut Vec<u8>, entry: &MessageDescriptor, value: WireValue<'_>
 fn default_of(kind: &Kind) -> WireValue<'static> {
     match kind {
         Kind::String | Kind::Bytes | Kind::Message(_) => WireValue::Bytes(&[]),
+        Kind::Double => WireValue::Fixed(&[0; 8]),
         _ => WireValue::Number(0),
     }
 }
@@ -114,6 +115,8 @@ fn add_value(json: &mut Vec<u8>, kind: &Kind, value: WireValue<'_>) -> Option<()
         Kind::Sint32 => add(json, &value.sint32()?),
         Kind::Uint32 => add(json, &u32::try_from(value.number()?).ok()?),
         Kind::Uint64 => add(json, &value.number()?.to_string()),
+        // Infinity and NaN have a form of their own.
+        Kind::Double => add(json, &value.double().filter(|double| double.is_finite())?),
         Kind::Enum(of) => match of.get_value(value.int32()?) {
             Some(value) => add(json, value.name()),
             None => add(json, &value.int32()?),
@@ -216,6 +219,7 @@ mod tests {
                 Kind::Int32 | Kind::Sint32 => Field::I32(self.of(&[0, 1, -1, i32::MIN, i32::MAX])),
                 Kind::Uint32 => Field::U32(self.of(&[0, 1, u32::MAX])),
                 Kind::Uint64 => Field::U64(self.of(&[0, 1, u64::MAX])),
+                Kind::Double => Field::F64(self.of(&[0.0, 99.95, -1e300, 100.0])),
                 Kind::Enum(_) => Field::EnumNumber(self.of(&[0, 1, 2, 3, 4, 999, -1])),
                 Kind::String => {
                     Field::String(self.of(&["", "web/0", "\"\\\n\u{1}<\u{2028}ü"]).into())
