@@ -36,7 +36,7 @@ const TOKEN: &str = "resume_token";
 const PING_EVERY: Duration = Duration::from_secs(15);
 const PING: Bytes = Bytes::from_static(b":\n\n");
 /// The first bytes: how many milliseconds a browser waits before it connects again.
-const START: Bytes = Bytes::from_static(b"retry: 2000\n\n");
+const START: Bytes = Bytes::from_static(b"retry: 700\n\n");
 
 /// Returns whether a request can only be one for events.
 pub fn is_asked<T>(request: &Request<T>, method: &WebMethod) -> bool {

@@ -13,7 +13,7 @@ const REFRESH_MS = 15000;
 const AGAIN_MS = 500;
 const AGAIN_MS_MAX = 60000;
 // A browser connects again after this pause, as the server asks.
-const RETRY_MS = 2000;
+const RETRY_MS = 700;
 // The order of rows waits for so long after the pointer or a key moved.
 const REST_MS = 5000;
 const TYPED_MS = 150;
