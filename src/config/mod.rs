@@ -20,6 +20,7 @@ use crate::store::redis::link::{Secret, TargetError};
 mod callers;
 mod limits;
 mod number;
+mod page_name;
 mod parse;
 pub mod rules;
 mod store;
@@ -31,6 +32,7 @@ pub use store::{PASSWORD_SHOWN, StoreChoice, StoreFlags, shows_password};
 pub use tls::{TlsChoice, TlsFlags};
 
 use number::{FileFaults, FileHistory, FileLimits, FileNumber, FileSessions, Seconds};
+use page_name::PageName;
 
 /// Flags of `bellwether serve`, each also a variable and a key of the file.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -64,6 +66,10 @@ pub struct Flags {
     /// Serve no gRPC reflection and no /descriptor.binpb
     #[arg(long, env = "BELLWETHER_NO_REFLECTION")]
     pub no_reflection: bool,
+    /// Name of this installation on the status page, instead of the host of the request; at most 64
+    /// characters
+    #[arg(long, env = "BELLWETHER_PAGE_NAME", value_name = "NAME")]
+    pub page_name: Option<PageName>,
     /// Serve addresses beyond this machine even if any stranger there may call
     #[arg(long, env = "BELLWETHER_INSECURE")]
     pub insecure: bool,
@@ -88,6 +94,7 @@ struct File {
     ephemeral: bool,
     insecure: bool,
     no_reflection: bool,
+    page_name: Option<PageName>,
     error_rules: Option<PathBuf>,
     tls_certificate: Option<PathBuf>,
     tls_key: Option<PathBuf>,
@@ -263,6 +270,8 @@ impl Config {
         };
         file.set_numbers(&mut config);
         config.service.reflection = !(flags.no_reflection || file.no_reflection);
+        let page_name = flags.page_name.or(file.page_name.take());
+        config.service.page_name = page_name.map(PageName::into_text).unwrap_or_default();
         let mut origins = flags.allowed_origins;
         if origins.is_empty() {
             origins = std::mem::take(&mut file.allowed_origins);

@@ -148,6 +148,7 @@ pub fn server(
         pool: options::pool(options.reflection),
         descriptors: options.reflection.then_some(proto::FILE_DESCRIPTOR_SET),
         origins: options.origins.clone(),
+        page_name: options.page_name.clone(),
         protection: parts.protection.clone(),
         is_tls: tls.is_some(),
     };

@@ -36,6 +36,8 @@ pub struct Options {
     pub reflection: bool,
     /// Which web pages may call.
     pub origins: web::Origins,
+    /// Name of the installation on the status page; empty: the host of the request.
+    pub page_name: Box<str>,
 }
 
 /// The maximum of connections of one peer is the total divided by this number.
@@ -85,6 +87,7 @@ impl Default for Options {
             waiting_reads_max: 1024,
             reflection: true,
             origins: web::Origins::default(),
+            page_name: Box::default(),
         }
     }
 }

@@ -191,6 +191,7 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
         pool: web::pool(&[&encoded]).unwrap(),
         descriptors: None,
         origins: Origins::default(),
+        page_name: Box::default(),
         protection: Arc::default(),
         is_tls: tls.is_some(),
     };

@@ -19,6 +19,20 @@ fn position(text: &str, part: &str) -> usize {
     text.find(part).unwrap_or_else(|| panic!("{part} is not in {text}"))
 }
 
+#[tokio::test]
+async fn the_bar_and_the_title_name_the_installation() {
+    let server = Server::start(&["--ephemeral", "--page-name", "shop <eu>"]);
+    report_one(&server).await;
+    let text = get(&server, VERSIONS[0], "/").await.text();
+    position(&text, "id=\"installation\">shop &lt;eu&gt;</span>");
+    position(&text, "1 fine \u{b7} shop &lt;eu&gt;</title>");
+}
+
+async fn report_one(server: &Server) {
+    let report = mk_report("web", "web/0", Level::Active, "");
+    server.reports().await.report_status(report).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_shows_the_worst_first_and_keeps_its_filters_in_the_url() {
     let server = Server::ephemeral();

@@ -88,6 +88,8 @@ pub struct Options {
     pub descriptors: Option<&'static [u8]>,
     /// Which web pages may call.
     pub origins: Origins,
+    /// Name of the installation on the page; empty: the host of the request.
+    pub page_name: Box<str>,
     /// Knows the callers; if it does, a browser needs a session.
     pub protection: Arc<Protection>,
     /// Whether its connections have TLS.
@@ -300,8 +302,9 @@ impl Shared {
         let inner = Inner::new(inner, &request);
         let is_gzip = request.headers().get(ACCEPT_ENCODING).is_some_and(gzip::is_accepted);
         let authority = host::authority(&request).to_string();
+        let name = self.options.page_name.clone();
         let is_tls = self.options.is_tls;
-        let asked = page::Asked { has_session, is_gzip, is_tls, authority };
+        let asked = page::Asked { has_session, is_gzip, is_tls, authority, name };
         let asked = (&asked, request.headers());
         if let Some(response) = page::answer(&inner, &self.lists, (path, query), asked).await {
             return gzip::packed(response, is_gzip).map(|body| body.reserved(reserved));

@@ -86,6 +86,8 @@ pub struct Asked {
     pub is_tls: bool,
     /// The host and port of the request; empty: it names none.
     pub authority: String,
+    /// The name of this installation; empty: the authority.
+    pub name: Box<str>,
 }
 
 /// Answers a path of the page; `None` if it has no such path.
@@ -206,6 +208,11 @@ async fn page<S: GrpcService>(
 }
 
 impl Asked {
+    /// Returns the name of the installation.
+    fn name(&self) -> &str {
+        if self.name.is_empty() { &self.authority } else { &self.name }
+    }
+
     /// Returns for whom a page is.
     fn page(&self) -> PageOf {
         let Asked { has_session, is_gzip, authority, .. } = self.clone();
@@ -232,7 +239,7 @@ async fn unlisted<S: GrpcService>(
 ) -> WebAnswer<S> {
     let (mut main, mut part) = (Html::default(), Html::default());
     let mut frame = Frame {
-        name: asked.authority.clone(),
+        name: asked.name().to_string(),
         has_session: asked.has_session,
         refreshes: true,
         ..Frame::default()

@@ -46,7 +46,7 @@ impl Page<'_> {
         let frame = Frame {
             title: self.title(is_empty),
             icon: list.tally.icon(),
-            name: self.asked.authority.clone(),
+            name: self.asked.name().to_string(),
             tabs: (!is_empty).then_some(tabs),
             refreshes: view.why.is_empty(),
             has_session: self.asked.has_session,
