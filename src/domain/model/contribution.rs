@@ -74,9 +74,14 @@ fn rank(
     let Ranking { head, planned } = ranking;
     let policy = &head.config.policy;
     let own_severity = policy.severity(level);
-    let severity = match planned.iter().any(|cover| cover.has(&key)) {
-        true => own_severity.max(policy.severity_of_planned()),
-        false => own_severity,
+    let severity = match planned {
+        [] => own_severity,
+        planned => {
+            let mildest = policy.severity_of_planned();
+            // Planned work may be of 64 parts, so only something worse is looked up.
+            let is_covered = own_severity < mildest && planned.iter().any(|one| one.has(&key));
+            if is_covered { mildest } else { own_severity }
+        }
     };
     Rank {
         precedence: 0,
