@@ -198,6 +198,9 @@ exec:
 {{- with .Values.settings.allowedOrigins }}
 - {{ printf "--allowed-origins=%s" (join "," .) | quote }}
 {{- end }}
+{{- with .Values.settings.pageName }}
+- {{ printf "--page-name=%s" . | quote }}
+{{- end }}
 {{- with .Values.extraArgs }}
 {{ toYaml . }}
 {{- end }}

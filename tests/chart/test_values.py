@@ -72,6 +72,7 @@ CHANGES = {
     "settings.limits": ({"connections_max": 5}, {}), "settings.history": ({"events_max": 5}, {}),
     "settings.sessions": ({"sessions_max": 5}, {}), "settings.faults": ({"soft_count": 2}, {}),
     "settings.errorRules": ("a", {}), "settings.allowedOrigins": (["https://a"], {}), "settings.log": ("warn", {}),
+    "settings.pageName": ("shop-eu", {}),
     "settings.reflection": (False, {}),
     "otlp.endpoint": ("http://a:4317", {}), "otlp.headersSecret.name": ("a", {}),
     "otlp.headersSecret.key": ("b", {"otlp__headersSecret__name": "a"}), "otlp.sampler": ("always_on", {}),
