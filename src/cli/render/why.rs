@@ -328,7 +328,7 @@ api is blocked since 12:41:02Z (4m)
         why.beaten[0].action = "restart it".into();
         let text = render(&why, now, screen, &|command| command.to_string());
         let expected = "\
-api is \x1b[31mblocked\x1b[0m since 2026-02-24 12:41:02Z (1d)
+api is \x1b[31mblocked\x1b[0m since 2026-02-24 12:41:02Z (24h)
   chosen   api/1 database  \x1b[31mblocked\x1b[0m  add a database relation
            rule: highest level; ties: priority, leader, unit
            number
