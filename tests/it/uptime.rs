@@ -69,7 +69,7 @@ async fn the_times_of_a_range_are_its_whole_and_before_the_application_nothing_i
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("episodes    1, the longest "), "{text}");
+    assert!(text.contains("episodes   1, the longest "), "{text}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! How long an application was well, as text.
 
 use crate::cli::{level, span};
-use crate::proto::v1::GetUptimeResponse;
+use crate::proto::v1::{GetUptimeResponse, Level};
 
 /// Formats the times, one a line.
 pub fn render(name: &str, found: &GetUptimeResponse) -> String {
@@ -28,6 +28,8 @@ pub fn render(name: &str, found: &GetUptimeResponse) -> String {
         found
             .levels
             .iter()
+            // The unknown time has a line already.
+            .filter(|one| one.level() != Level::Unknown)
             .map(|one| (format!("at {}", level::word(one.level)), words(one.duration))),
     );
     let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
@@ -43,7 +45,7 @@ fn rounded_down(percent: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::{Level, LevelDuration};
+    use crate::proto::v1::LevelDuration;
 
     #[test]
     fn the_times_are_listed_and_what_is_zero_is_left_out() {
@@ -55,7 +57,10 @@ mod tests {
             unknown: seconds(3600),
             episode_count: 2,
             longest_episode: seconds(40),
-            levels: vec![LevelDuration { level: Level::Error.into(), duration: seconds(60) }],
+            levels: vec![
+                LevelDuration { level: Level::Unknown.into(), duration: seconds(3600) },
+                LevelDuration { level: Level::Error.into(), duration: seconds(60) },
+            ],
             ..GetUptimeResponse::default()
         };
         let expected = "\

@@ -458,7 +458,7 @@ impl Fields {
 
 /// Cuts a duration to the range of `google.protobuf.Duration`. The conversion of far longer ones
 /// overflows, and so does their text.
-fn within_proto(given: prost_types::Duration) -> prost_types::Duration {
+pub(super) fn within_proto(given: prost_types::Duration) -> prost_types::Duration {
     let seconds = given.seconds.clamp(-DURATION_SECONDS_MAX, DURATION_SECONDS_MAX);
     prost_types::Duration { seconds, ..given }
 }

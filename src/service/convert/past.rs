@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::fields::Fields;
+use super::fields::{Fields, within_proto};
 use super::value::level;
 use crate::domain::name::AppName;
 use crate::domain::time::Timestamp;
@@ -82,7 +83,14 @@ fn slots(fields: &mut Fields, wire: &v1::ListPastRequest, now: Timestamp) -> Opt
     };
     let length = match wire.slot {
         None => fields.missing("slot", "is required"),
-        given => fields.duration("slot", given, SLOT_MIN, SLOT_MAX),
+        Some(given) => {
+            let given = within_proto(given);
+            let read = Duration::try_from(given).ok();
+            read.filter(|read| (SLOT_MIN..=SLOT_MAX).contains(read)).or_else(|| {
+                let (min, max) = (SLOT_MIN.as_secs(), SLOT_MAX.as_secs());
+                fields.wrong("slot", format!("is {given}; give {min} s to {max} s"), given)
+            })
+        }
     };
     let count = u32::try_from(wire.slot_count).ok().filter(|n| (1..=SLOTS_MAX).contains(n));
     if count.is_none() {

@@ -14,7 +14,7 @@ use crate::service::call::Access;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX, Page};
 use crate::service::grpc::handlers::{Applied, Handlers};
-use crate::service::grpc::{collect, faults, marks, units, uptime};
+use crate::service::grpc::{collect, faults, marks, units};
 
 /// Metadata of a read that is answered from memory because the store is unreachable: the start of
 /// that time, as RFC 3339.
@@ -233,8 +233,7 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::GetUptimeRequest>,
     ) -> Result<Response<v1::GetUptimeResponse>, Status> {
-        let answer = uptime::get(&self.parts, &self.reads, request).await?;
-        Ok(self.as_of(answer))
+        Ok(self.as_of(self.uptime(request).await?))
     }
 
     async fn list_past(

@@ -18,7 +18,7 @@ mod route;
 mod server;
 mod timelines;
 mod units;
-pub mod uptime;
+mod uptime;
 mod watch;
 mod worker;
 #[cfg(test)]

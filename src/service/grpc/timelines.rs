@@ -8,6 +8,7 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::time::Timestamp;
 use crate::domain::uptime::Timeline;
+use crate::domain::uptime::timeline::Now;
 
 /// Changes and intervals that are kept for all applications together: some 12 MB.
 const ENTRIES_MAX: usize = 300_000;
@@ -27,11 +28,11 @@ impl Seen {
     }
 }
 
-/// A timeline, as of a moment.
+/// A timeline, and what was known beside its events.
 #[derive(Debug, Clone)]
 pub(super) struct Read {
     pub(super) timeline: Arc<Timeline>,
-    pub(super) at: Timestamp,
+    pub(super) now: Now,
 }
 
 /// The timelines of this process.
@@ -75,7 +76,7 @@ mod tests {
     fn read(changes: usize) -> Read {
         let change = LevelChange { at: Timestamp::new(1), from: None, to: Some(Level::Active) };
         let timeline = Timeline { changes: vec![change; changes], ..Timeline::default() };
-        Read { timeline: timeline.into(), at: Timestamp::new(2) }
+        Read { timeline: timeline.into(), now: Now::of_head(&Head::default(), Timestamp::new(2)) }
     }
 
     fn seen(revision: u64) -> Seen {

@@ -1,9 +1,11 @@
 //! What the stored events of an application say about its levels and its units over time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::level::Level;
+use crate::domain::model::app::Head;
 use crate::domain::model::history::{Cause, StatusEvent, Subject};
 use crate::domain::model::name::UnitName;
 use crate::domain::model::policy::LostUnits;
@@ -69,6 +71,20 @@ impl Kept {
 }
 
 impl Now {
+    /// Returns what the head of an application says, without its units and its events.
+    pub fn of_head(head: &Head, at: Timestamp) -> Now {
+        Now {
+            level: (head.summary.level, head.summary.since),
+            create_time: head.create_time,
+            kept: Kept { oldest: None, count: 0, ever: 0, count_max: 0, age_max: Duration::ZERO },
+            silent_since: None,
+            planned_since: None,
+            uncertain_since: None,
+            lost_units: head.config.lost_units,
+            at,
+        }
+    }
+
     /// Returns since when every change of the level is known.
     fn known_since(&self, is_changed: bool) -> Timestamp {
         let (_, since) = self.level;
@@ -106,6 +122,31 @@ impl Timeline {
             uncertain: uncertain.spans(now.uncertain_since, now.at),
         }
     }
+}
+
+impl Now {
+    /// Returns whether the application has planned work, a silent unit or an uncertain one.
+    fn is_any_open(&self) -> bool {
+        [self.planned_since, self.silent_since, self.uncertain_since].iter().any(Option::is_some)
+    }
+}
+
+/// Returns a timeline that was read as of `read`, until `at`. Nothing has changed since, so what
+/// was so then is still so.
+pub fn until(timeline: &Arc<Timeline>, read: &Now, at: Timestamp) -> Arc<Timeline> {
+    if !read.is_any_open() {
+        return timeline.clone();
+    }
+    let since = Span { start: read.at, end: at };
+    let extended = |spans: &Spans, is_open: Option<Timestamp>| {
+        spans.iter().copied().chain(is_open.map(|_| since)).collect()
+    };
+    Arc::new(Timeline {
+        planned: extended(&timeline.planned, read.planned_since),
+        silent: extended(&timeline.silent, read.silent_since),
+        uncertain: extended(&timeline.uncertain, read.uncertain_since),
+        ..(**timeline).clone()
+    })
 }
 
 /// Returns the change of the level of an application that an event is, if it is one.
@@ -320,6 +361,17 @@ mod tests {
         let under_way = Now { planned_since: Some(at(80)), ..now() };
         let found = Timeline::of(&events, under_way);
         assert_eq!(spans(&found.planned), [(20, 35), (50, 60), (80, 100)]);
+    }
+
+    #[test]
+    fn a_timeline_goes_on_with_what_was_open_when_it_was_read() {
+        let events = [of_unit(40, Cause::UnitLost, Freshness::Lost)];
+        let read = Now { silent_since: Some(at(40)), ..now() };
+        let timeline = Arc::new(Timeline::of(&events, read));
+        let later = until(&timeline, &read, at(130));
+        assert_eq!((spans(&later.silent), spans(&later.planned)), (vec![(40, 130)], vec![]));
+        let well = Arc::new(Timeline::of(&events[..0], now()));
+        assert!(Arc::ptr_eq(&until(&well, &now(), at(130)), &well));
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::domain::app::AppState;
 use crate::domain::history::StatusEvent;
-use crate::domain::level::Level;
 use crate::domain::mark::Mark;
 use crate::domain::name::AppName;
 use crate::domain::policy::LostUnits;
@@ -21,9 +20,8 @@ const READ_SIZE: usize = 1000;
 /// dropped.
 const READ_MAX: usize = 20_000;
 
-/// Returns the number of own events that there were, what the state of an application says, and the
-/// levels at which it serves.
-pub(super) fn of_state(state: &AppState, at: Timestamp) -> (u64, Now, Vec<Level>) {
+/// Returns the number of own events that there were, and what the state of an application says.
+pub(super) fn of_state(state: &AppState, at: Timestamp) -> (u64, Now) {
     let head = state.head();
     let lost_units = head.config.lost_units;
     let silent = |unit: &Unit| match unit.lost_since {
@@ -31,22 +29,14 @@ pub(super) fn of_state(state: &AppState, at: Timestamp) -> (u64, Now, Vec<Level>
         None => unit.stale_since.into_iter().chain(unit.quiet_since).min(),
     };
     let units = || state.units_after(None).map(|(_, unit)| unit);
+    let planned = state.marks().iter().filter(|(_, mark)| covers_all(mark));
     let now = Now {
-        level: (head.summary.level, head.summary.since),
-        create_time: head.create_time,
-        kept: Kept { oldest: None, count: 0, ever: 0, count_max: 0, age_max: Duration::ZERO },
         silent_since: units().filter_map(silent).min(),
-        planned_since: state
-            .marks()
-            .iter()
-            .filter(|(_, mark)| covers_all(mark))
-            .map(|(_, mark)| mark.start)
-            .min(),
+        planned_since: planned.map(|(_, mark)| mark.start).min(),
         uncertain_since: units().filter_map(|unit| unit.uncertain_since).min(),
-        lost_units,
-        at,
+        ..Now::of_head(head, at)
     };
-    (head.own_events, now, head.config.serving_levels.clone())
+    (head.own_events, now)
 }
 
 /// Returns whether planned work on the whole application is under way.

@@ -1,32 +1,65 @@
 //! The time of applications, from their stored events: how long one was well, and how several were
-//! in slots of time.
+//! in slots of time. An application costs a read of its events once, and again after each change.
 
 mod events;
-pub mod past;
+mod past;
 
-use tonic::Request;
+use std::sync::Arc;
 
-use crate::domain::uptime::timeline::Now;
+use tonic::{Request, Status};
+
+use crate::domain::app::Head;
+use crate::domain::name::AppName;
+use crate::domain::time::Timestamp;
+use crate::domain::uptime::timeline::{Now, until};
 use crate::domain::uptime::{Timeline, uptime};
 use crate::proto::v1;
-use crate::service::Parts;
 use crate::service::code::ApiError;
 use crate::service::convert;
-use crate::service::grpc::read_path::Reads;
+use crate::service::grpc::handlers::Handlers;
+use crate::service::grpc::timelines::{Read, Seen};
 use events::{kept, of_state, read_events};
 
-/// Answers a `GetUptime`.
-pub(super) async fn get(
-    parts: &Parts,
-    reads: &Reads,
-    request: Request<v1::GetUptimeRequest>,
-) -> Result<v1::GetUptimeResponse, ApiError> {
-    let now = parts.store.now();
-    let (app, _, range) =
-        convert::open(request, |fields, wire| convert::uptime_range(fields, wire, now))?;
-    let (ever, known, serving) = reads.read(&app, 0, |state| of_state(state, now)).await?;
-    let events = read_events(parts, &app).await?;
-    let kept = kept(parts, &events, ever);
-    let timeline = Timeline::of(events.iter().rev(), Now { kept, ..known });
-    Ok(convert::uptime(range, &uptime(range, &timeline, &serving)))
+impl Handlers {
+    /// Answers a `GetUptime`.
+    pub(super) async fn uptime(
+        &self,
+        request: Request<v1::GetUptimeRequest>,
+    ) -> Result<v1::GetUptimeResponse, Status> {
+        let now = self.parts.store.now();
+        let (app, _, range) =
+            convert::open(request, |fields, wire| convert::uptime_range(fields, wire, now))?;
+        let entry = self.reads.entry(&app, 0).await?;
+        let timeline = self.timeline(&app, &entry.head, now).await?;
+        let found = uptime(range, &timeline, &entry.head.config.serving_levels);
+        Ok(convert::uptime(range, &found))
+    }
+
+    /// Returns the timeline of an application with this head, until now.
+    async fn timeline(
+        &self,
+        app: &AppName,
+        head: &Head,
+        now: Timestamp,
+    ) -> Result<Arc<Timeline>, ApiError> {
+        let seen = Seen::of(head);
+        let read = match self.timelines.get(app, seen) {
+            Some(read) => read,
+            None => {
+                let read = self.read_timeline(app, now).await?;
+                self.timelines.put(app, seen, read.clone());
+                read
+            }
+        };
+        Ok(until(&read.timeline, &read.now, now))
+    }
+
+    async fn read_timeline(&self, app: &AppName, now: Timestamp) -> Result<Read, ApiError> {
+        // An application that was deleted meanwhile has the past that its events say.
+        let of_app = self.reads.read_or_empty(app, 0, |state| of_state(state, now)).await?;
+        let (ever, known) = of_app;
+        let events = read_events(&self.parts, app).await?;
+        let now = Now { kept: kept(&self.parts, &events, ever), ..known };
+        Ok(Read { timeline: Timeline::of(events.iter().rev(), now).into(), now })
+    }
 }
