@@ -25,7 +25,7 @@ impl FleetCounts {
             change(&mut self.units[level], totals.units_by_level[level].into());
             change(&mut self.statuses[level], totals.contributions[level].into());
         }
-        change(&mut self.faults, head.fault_count.into());
+        change(&mut self.faults, head.open_faults.count.into());
         change(&mut self.leaders, head.lease.is_some().into());
         let silent = [totals.stale_units, totals.lost_units, totals.uncertain_units];
         for (count, part) in self.silent_units.iter_mut().zip(silent) {

@@ -397,7 +397,9 @@ impl Run {
         let totals = &self.state.head().summary.totals;
         let shown = ranked(&self.state).iter().filter(|rank| rank.fault.is_some()).count();
         assert_eq!(totals.faults as usize, shown);
-        assert_eq!(self.state.head().fault_count as usize, self.met.len());
+        assert_eq!(self.state.head().open_faults.count as usize, self.met.len());
+        let next = self.state.faults().iter().filter_map(|(_, fault)| fault.next_try()).min();
+        assert_eq!(self.state.head().open_faults.next_retry, next);
         let strongest = self.state.ranked().next().map_or(Level::Unknown, |rank| rank.level);
         assert_eq!(self.state.head().summary.level, strongest);
         for (_, unit) in self.state.units_after(None) {

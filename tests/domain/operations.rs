@@ -22,7 +22,7 @@ use bellwether::domain::operation::command::{
 use bellwether::domain::operation::refused::Refused;
 use bellwether::domain::operation::{Kind, Operation, Payload, State};
 use bellwether::domain::outage::{Downtime, Outages};
-use bellwether::domain::rank::Rank;
+use bellwether::domain::rank::{Origin, Rank};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
 use bellwether::domain::revision::Revision;
@@ -270,11 +270,25 @@ impl Stage {
         assert_eq!(ranks, self.state.contributions_from_scratch());
         let level = ranks.first().map_or_else(Default::default, |rank| rank.level);
         assert_eq!(self.state.head().summary.level, level);
+        self.check_winner();
         let loaded = self.stored.load();
         assert_eq!(loaded.operations(), self.state.operations(), "what is stored is what is known");
         let looks = |state: &AppState| state.next_due().map_or(u64::MAX, |at| at.millis());
         assert!(looks(&self.state) <= looks(&loaded));
         self.check_way_out();
+    }
+
+    /// Checks that the head says of the operation that wins what its record says.
+    fn check_winner(&self) {
+        let head = self.state.head();
+        let winner = head.summary.winner.as_ref();
+        let operates = winner.filter(|winner| winner.origin == Origin::Operation);
+        let shown = winner.and_then(|winner| winner.operation.as_deref());
+        assert_eq!(operates.is_some(), shown.is_some(), "{winner:?}");
+        let Some((winner, shown)) = operates.zip(shown) else { return };
+        let record = self.state.operations().get(&shown.id).expect("its record");
+        assert_eq!((&record.unit, record.state), (&winner.unit, shown.state));
+        assert_eq!(record.progress, shown.progress);
     }
 
     /// Checks that an open operation can be ended, and an unfinished one completed: on a copy, as

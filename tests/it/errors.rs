@@ -134,7 +134,9 @@ async fn every_vector(server: &Server) {
         }
         assert_eq!(verdict.retry_time.is_none(), verdict.held, "{id}");
         let got = applications.get_application(get(&id)).await.unwrap().into_inner();
-        let level = got.application.unwrap().status.unwrap().level();
+        let status = got.application.unwrap().status.unwrap();
+        assert_eq!(status.next_retry_time, verdict.retry_time, "{id}");
+        let level = status.level();
         let effect = match text(expect, "status_effect").as_str() {
             "none" => "LEVEL_UNKNOWN".to_string(),
             word => format!("LEVEL_{}", word.to_uppercase()),

@@ -392,3 +392,33 @@ async fn a_fence_of_a_former_master_is_refused_until_the_operation_is_acquired_a
     assert_eq!((operation.interruptions, operation.attempts_failed), (0, 0));
     operations.complete_operation(mk_complete(operation.fence)).await.unwrap();
 }
+
+/// What an application shows of the operation that decides its status.
+#[tokio::test]
+async fn an_application_shows_the_operation_that_wins() {
+    let server = Server::ephemeral();
+    let (mut operations, mut reports) = (client(&server).await, server.reports().await);
+    let mut applications = server.applications().await;
+    reports.report_status(mk_report("web", "web/0", Level::Active, "")).await.unwrap();
+    operations.begin_operation(mk_begin("up-v2", "v2")).await.unwrap();
+    let acquired = operations.acquire_operation(mk_acquire("web/0")).await.unwrap().into_inner();
+    let beat = v1::HeartbeatOperationRequest {
+        application: "web".into(),
+        operation_id: "up-v2".into(),
+        fence: acquired.operation.unwrap().fence,
+        progress: Some("step 3/7".into()),
+        ..Default::default()
+    };
+    operations.heartbeat_operation(beat).await.unwrap();
+    let mut shown = async || {
+        let answer = applications.get_application(get("web")).await.unwrap().into_inner();
+        answer.application.unwrap().operation
+    };
+    let running = shown().await.expect("the operation wins over active");
+    let state = (running.kind(), running.state());
+    assert_eq!(state, (v1::OperationKind::Upgrade, OperationState::Running));
+    let texts = [&running.operation_id, &running.target_version, &running.progress, &running.unit];
+    assert_eq!(texts, ["up-v2", "v2", "step 3/7", ""]);
+    reports.report_status(mk_report("web", "web/0", Level::Blocked, "a person")).await.unwrap();
+    assert_eq!(shown().await, None, "another contribution wins");
+}

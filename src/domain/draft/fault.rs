@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::domain::model::fault::set::{Faults, second};
+use crate::domain::model::fault::set::{Faults, second_of};
 use crate::domain::model::fault::{Fault, FaultKey};
 use crate::domain::model::name::{PartName, UnitName};
 use crate::domain::model::time::Timestamp;
@@ -13,8 +13,8 @@ use crate::domain::model::transition::Write;
 pub struct FaultDraft<'a> {
     base: &'a Faults,
     written: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
-    /// Change in the number of planned retries, by second.
-    tries: BTreeMap<u64, i64>,
+    /// Change in the number of planned retries, by their time.
+    tries: BTreeMap<Timestamp, i64>,
 }
 
 impl<'a> FaultDraft<'a> {
@@ -84,22 +84,35 @@ impl<'a> FaultDraft<'a> {
         let old = self.get(&key).and_then(|old| old.next_try());
         let new = fault.as_ref().and_then(|fault| fault.next_try());
         for (at, step) in old.map(|at| (at, -1)).into_iter().chain(new.map(|at| (at, 1))) {
-            *self.tries.entry(second(at)).or_default() += step;
+            *self.tries.entry(at).or_default() += step;
         }
         self.written.insert(key, fault);
     }
 
+    /// Returns the earliest planned retry.
+    pub fn next_retry(&self) -> Option<Timestamp> {
+        let stored = self.base.tries();
+        let left = |at: Timestamp| {
+            let stored = stored.get(&at).copied().unwrap_or_default();
+            i64::from(stored) + self.tries.get(&at).copied().unwrap_or_default()
+        };
+        let first_of_stored = stored.keys().find(|at| 0 < left(**at));
+        let first_of_written = self.tries.keys().find(|at| 0 < left(**at));
+        first_of_stored.into_iter().chain(first_of_written).min().copied()
+    }
+
     /// Returns the first moment from `at` on whose second has less than `max` planned retries. The
-    /// second `own` counts one retry less.
-    pub fn place(&self, at: Timestamp, own: Option<u64>, max: u32) -> Timestamp {
+    /// second of `own` counts one retry less.
+    pub fn place(&self, at: Timestamp, own: Option<Timestamp>, max: u32) -> Timestamp {
         let max = i64::from(max.max(1));
-        let taken = |second: u64| {
-            let written = self.tries.get(&second).copied().unwrap_or_default();
-            let own = i64::from(own == Some(second));
-            i64::from(self.base.tries_in(second)) + written - own
+        let taken = |at: Timestamp| {
+            let second = second_of(at);
+            let own = i64::from(own.is_some_and(|own| second.contains(&own)));
+            let written: i64 = self.tries.range(second).map(|(_, change)| change).sum();
+            i64::from(self.base.tries_in_second_of(at)) + written - own
         };
         let mut place = at;
-        while max <= taken(second(place)) {
+        while max <= taken(place) {
             // Keeps the offset within the second, so that spread retries stay spread.
             place = Timestamp::new(place.millis() + 1000);
         }

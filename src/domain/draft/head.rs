@@ -124,8 +124,12 @@ impl<'a> HeadDraft<'a> {
     }
 
     pub(in crate::domain) fn count_fault(&mut self, was_open: bool, is_open: bool) {
-        self.after.fault_count += u32::from(is_open);
-        self.after.fault_count -= u32::from(was_open);
+        self.after.open_faults.count += u32::from(is_open);
+        self.after.open_faults.count -= u32::from(was_open);
+    }
+
+    pub(in crate::domain) fn set_next_retry(&mut self, at: Option<Timestamp>) {
+        self.after.open_faults.next_retry = at;
     }
 
     /// Counts a session that moves between replicas, opens or closes.

@@ -210,6 +210,7 @@ impl<'a> Draft<'a> {
             let marks = self.mark_summary(&reranked, winner.as_deref(), &summary);
             self.log_summary(&summary);
             self.head.set_summary(summary);
+            self.head.set_next_retry(self.faults.next_retry());
             self.head.set_marks(marks);
             self.head.set_needs(self.stated_needs());
             self.head.set_abandoned_until(self.abandoned_until());

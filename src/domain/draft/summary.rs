@@ -15,6 +15,7 @@ use crate::domain::model::contribution::{
 use crate::domain::model::fault::FaultKey;
 use crate::domain::model::leadership::status::ApplicationStatus;
 use crate::domain::model::name::UnitName;
+use crate::domain::model::operation::winning::WinningOperation;
 use crate::domain::model::quorum::Turnout;
 use crate::domain::model::rank::{Origin, Rank};
 use crate::domain::model::status::{ByKey, Status, StatusKey};
@@ -126,10 +127,26 @@ impl Draft<'_> {
             short_message: says.short_message,
             since: self.level_began(old, level, winner.since, before),
             rule,
-            winner: Some(Winner::of(&winner)),
+            winner: Some(Winner {
+                operation: self.winning_operation(&winner),
+                ..Winner::of(&winner)
+            }),
             totals,
         };
         (summary, (!self.marks.is_empty()).then(|| Box::new(winner)))
+    }
+
+    /// Returns what the operation that contributes `winner` does; `None` if none contributes it.
+    fn winning_operation(&self, winner: &Rank) -> Option<Box<WinningOperation>> {
+        if winner.origin != Origin::Operation {
+            return None;
+        }
+        let status = match winner.key.unit.is_application() {
+            true => self.head.operation.as_ref(),
+            false => self.unit(&winner.key.unit)?.operation.as_ref(),
+        };
+        let id = &status?.id;
+        Some(Box::new(WinningOperation::of(id, self.operations.get(id)?)))
     }
 
     /// Returns the status of an application whose leader overrides it.

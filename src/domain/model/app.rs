@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::model::data::{Data, DataHead};
 use crate::domain::model::deadline::Deadlines;
+use crate::domain::model::fault::open::OpenFaults;
 use crate::domain::model::fault::relapse::Relapses;
 use crate::domain::model::fault::set::Faults;
 use crate::domain::model::fault::{Fault, FaultKey};
@@ -74,9 +75,9 @@ pub struct Head {
     /// The status that the latest operation contributes.
     #[serde(default)]
     pub operation: Option<Box<OperationStatus>>,
-    /// Number of open faults.
+    /// The open faults in short.
     #[serde(default)]
-    pub fault_count: u32,
+    pub open_faults: OpenFaults,
     /// The lease; `None` if no unit leads or leadership is decided outside.
     #[serde(default)]
     pub lease: Option<Lease>,
@@ -150,7 +151,7 @@ impl Head {
         Usage {
             units: totals.units.into(),
             statuses: counts.statuses,
-            faults: self.fault_count.into(),
+            faults: self.open_faults.count.into(),
             operations: counts.operations,
             marks: self.marks.as_ref().map_or(0, |marks| marks.count).into(),
             data_bytes: self.data.bytes,

@@ -18,7 +18,7 @@ pub fn serves(head: &Head) -> bool {
 pub fn severity(head: &Head) -> Severity {
     let summary = &head.summary;
     let flaps = summary.winner.as_ref().is_some_and(|winner| winner.flaps);
-    let is_marked = flaps || 0 < summary.totals.flapping || 0 < head.fault_count;
+    let is_marked = flaps || 0 < summary.totals.flapping || 0 < head.open_faults.count;
     Severity::of(summary.level, is_silent(head), is_marked)
 }
 
@@ -41,6 +41,7 @@ mod tests {
 
     use super::*;
     use crate::domain::level::Level;
+    use crate::domain::model::fault::open::OpenFaults;
     use crate::domain::model::policy::Config;
     use crate::domain::model::summary::{Summary, Totals};
 
@@ -76,7 +77,8 @@ mod tests {
             let found = (serves(&head), severity(&head), freshness(&head));
             assert_eq!(found, (is_serving, severity_of, freshness_of), "{level:?} {silent:?}");
         }
-        let marked = Head { fault_count: 1, ..mk_head(Level::Active, [0; 3], Waiting) };
+        let open_faults = OpenFaults { count: 1, next_retry: None };
+        let marked = Head { open_faults, ..mk_head(Level::Active, [0; 3], Waiting) };
         assert_eq!((serves(&marked), severity(&marked)), (true, Severity::Marked));
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::level::{LEVELS, Level};
 use crate::domain::model::name::{PartName, UnitName};
+use crate::domain::model::operation::winning::WinningOperation;
 use crate::domain::model::operation::words::SUCCESS_PRECEDENCE;
 use crate::domain::model::policy::Policy;
 use crate::domain::model::quorum::Turnout;
@@ -56,6 +57,9 @@ pub struct Winner {
     /// For a fault: the target that the component asked or acted on.
     #[serde(default)]
     pub target: Box<str>,
+    /// For an operation: what it does, and how far it is. Not written for anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Box<WinningOperation>>,
 }
 
 /// The rule that decided.
@@ -250,6 +254,7 @@ impl Winner {
             origin: Origin::Leader,
             flaps: false,
             target: "".into(),
+            operation: None,
         }
     }
 
@@ -266,6 +271,7 @@ impl Winner {
             origin: rank.origin,
             flaps: rank.flaps,
             target: rank.fault.as_ref().map_or("", |fault| &fault.target).into(),
+            operation: None,
         }
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::domain::classify::finding::{Class, Finding};
 use crate::domain::draft::Draft;
-use crate::domain::model::fault::set::second;
 use crate::domain::model::fault::{Fault, FaultKey, Intermittent, NewError, Resolution};
 use crate::domain::model::history::{Cause, Change, StatusEvent, Subject};
 use crate::domain::model::limits::LimitExceeded;
@@ -242,7 +241,7 @@ pub fn remove_faults(draft: &mut Draft<'_>, unit: &UnitName) {
 }
 
 /// Returns the first moment from `at` on whose second is within the limit for one more retry.
-pub fn place(draft: &Draft<'_>, at: Timestamp, own: Option<u64>) -> Timestamp {
+pub fn place(draft: &Draft<'_>, at: Timestamp, own: Option<Timestamp>) -> Timestamp {
     draft.faults.place(at, own, draft.limits.faults.retries_per_second_max)
 }
 
@@ -256,7 +255,7 @@ fn check_fault_quota(draft: &Draft<'_>, unit: &UnitName) -> Result<(), LimitExce
     if draft.unit(unit).is_none() {
         check_unit_quota(draft)?;
     }
-    let all = draft.head.fault_count as usize + 1;
+    let all = draft.head.open_faults.count as usize + 1;
     within("faults_max", draft.limits.faults_max, all, "open faults of the application")?;
     check_total(draft, Total::Faults, all as u64)?;
     let own = draft.faults.of(unit, None).len() + 1;
@@ -271,7 +270,7 @@ fn with_place(draft: &Draft<'_>, fault: Fault, old: Option<&Fault>) -> Fault {
         return fault;
     };
     // The second that the fault occupies itself counts as free.
-    let own = old.and_then(Fault::next_try).map(second);
+    let own = old.and_then(Fault::next_try);
     let at = place(draft, at, own);
     Fault { retry_time: Some(at), ask_time: Some(at), ..fault }
 }

@@ -19,6 +19,7 @@ use crate::domain::name::{AppName, OperationId};
 use crate::domain::operation::command::{NewOperation, Observed, OperationAction, PayloadState};
 use crate::domain::operation::set::Pending;
 use crate::domain::operation::{Failure, Kind, Operation, Payload, State};
+use crate::domain::summary::Winner;
 use crate::proto::v1;
 use crate::service::code::Reason;
 use crate::service::convert::rules::ErrorRules;
@@ -313,6 +314,19 @@ fn from_kind(kind: Kind) -> v1::OperationKind {
         Kind::Configure => v1::OperationKind::Configure,
         Kind::Other => v1::OperationKind::Other,
     }
+}
+
+/// Returns the operation that contributes the winner of an application, if one does.
+pub fn winning(winner: &Winner) -> Option<v1::WinningOperation> {
+    let operation = winner.operation.as_deref()?;
+    Some(v1::WinningOperation {
+        operation_id: operation.id.to_string(),
+        kind: from_kind(operation.kind) as i32,
+        target_version: operation.target_version.to_string(),
+        state: state(operation.state) as i32,
+        progress: operation.progress.to_string(),
+        unit: winner.unit.to_string(),
+    })
 }
 
 /// Returns an operation, with its payload if given.

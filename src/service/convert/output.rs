@@ -3,7 +3,7 @@
 use super::need::{given as given_needs, stated};
 use super::page::first_of;
 use super::value::{count, duration, freshness, kind, level};
-use super::{damping, error, quorum};
+use super::{damping, error, operation, quorum};
 use crate::domain::app::{AppState, Head};
 use crate::domain::derive::{self, Contribution};
 use crate::domain::level::Level;
@@ -50,6 +50,7 @@ pub fn application(app: &AppName, head: &Head) -> v1::Application {
         config: Some(config(&head.config)),
         needs: head.needs.as_ref().map_or_else(Vec::new, |needs| stated(needs)),
         needs_rest_count: head.needs.as_ref().map_or(0, |needs| count(needs.rest_count)),
+        operation: head.summary.winner.as_ref().and_then(operation::winning),
         quorum: head.turnout().map(quorum::from_turnout),
     }
 }
@@ -84,13 +85,14 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
         lost_units: count(totals.lost_units),
         uncertain_units: count(totals.uncertain_units),
         flapping_count: count(totals.flapping),
-        fault_count: count(head.fault_count),
+        fault_count: count(head.open_faults.count),
         flapping: winner.is_some_and(|w| w.flaps),
         leader_set: winner.is_some_and(is_of_leader),
         short_message: summary.short_message.to_string(),
         planned: marks.is_some_and(|marks| marks.planned),
         acknowledged: marks.is_some_and(|marks| marks.acknowledged),
         level_without_marks: level(without.unwrap_or(summary.level)) as i32,
+        next_retry_time: head.open_faults.next_retry.map(timestamp),
     }
 }
 

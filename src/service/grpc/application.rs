@@ -335,7 +335,7 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
         marks: marks::of(state, None).map(|(_, mark)| mark).collect(),
         operations: operations(state, beaten_max),
         faults: convert::fill(faults, beaten_max).0,
-        fault_count: head.fault_count as i32,
+        fault_count: head.open_faults.count as i32,
         holds,
         holds_rest_count,
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::domain::app::Head;
+use crate::domain::fault::open::OpenFaults;
 use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::policy::{Config, LostUnits};
@@ -106,7 +107,7 @@ fn heads() -> impl Strategy<Value = Head> {
             Head {
                 summary: Arc::new(summary),
                 config: Arc::new(Config { lost_units, serving_levels, ..Config::default() }),
-                fault_count: faults,
+                open_faults: OpenFaults { count: faults, next_retry: None },
                 deleted,
                 ..Head::default()
             }

@@ -49,7 +49,7 @@ pub(super) async fn what_is_open_is_there_after_a_reload(store: Arc<dyn Store>) 
         now = now.after(Duration::from_secs(40));
         commit(&mut web, &commands, now).await;
         web.check().await;
-        assert_eq!(web.state.head().fault_count, open);
+        assert_eq!(web.state.head().open_faults.count, open);
         assert_eq!(web.state.head().summary.totals.faults, shown);
         assert_eq!(web.reload().await.faults(), web.state.faults());
     }

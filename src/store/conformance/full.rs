@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::domain::app::{AppState, Head};
 use crate::domain::data::DataHead;
+use crate::domain::fault::open::OpenFaults;
 use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::leadership::status::{ApplicationStatus, Mode};
 use crate::domain::level::Level;
@@ -149,7 +150,7 @@ fn mk_head() -> Head {
         deleted: false,
         losses: 0,
         quiet_commits: 0,
-        fault_count: 0,
+        open_faults: OpenFaults::default(),
         sessions: BTreeMap::new(),
         operation: None,
         // Newer fields have tests of their own: the fixtures do not contain them.
@@ -190,6 +191,7 @@ fn mk_summary() -> Summary {
             origin: Origin::Reported(Kind::Push),
             flaps: false,
             target: "".into(),
+            operation: None,
         }),
         // Only the domain uses the sides of a rule.
         rule: serde_json::from_value(rule).unwrap(),

@@ -1,5 +1,5 @@
 // The list: headline, rows, actions, and how to begin.
-import { live, must, report } from '../browser.mjs';
+import { call, live, must, report } from '../browser.mjs';
 import { focused, names, open, REFRESH, row, withServer } from './context.mjs';
 
 const text = (page, selector) => page.locator(selector).innerText();
@@ -90,6 +90,33 @@ export default {
     await page.keyboard.press('j');
     await page.keyboard.press('c');
     await page.waitForFunction(async () => await navigator.clipboard.readText() === 'fix web');
+  }),
+
+  'work in a row shows how far it is, and an open error its next attempt': () => withServer(async (server) => {
+    const at = { application: 'web', operationId: 'up' };
+    await report(server, 'web', 'ACTIVE');
+    await call(server, 'OperationService/BeginOperation', { ...at, targetVersion: '1.4', payload: 'AAAA' });
+    const acquired = await call(server, 'OperationService/AcquireOperation', { ...at, unit: 'web/0' });
+    const { fence } = acquired.operation;
+    const beat = (progress) => call(server, 'OperationService/HeartbeatOperation', { ...at, fence, progress });
+    await beat('step 3/7');
+    const page = await open(server);
+    await live(page, 'live');
+    const bar = row(page, 'default/web').locator('progress');
+    must(await bar.getAttribute('aria-label') === 'step 3/7', 'the bar has its words');
+    must((await row(page, 'default/web').locator('.text').innerText()).includes('step 3/7'), 'the words stay');
+    await beat('step 6/7');
+    await page.waitForFunction(() => document.querySelector('tr[data-key] progress').value === 6);
+    await beat('copying');
+    await bar.waitFor({ state: 'detached' });
+    const cause = { system: 'grpc', code: 'UNAVAILABLE', origin: 'ERROR_ORIGIN_PEER' };
+    const error = { component: 'db', target: 'https://db:5432/', retryAfter: '3000s', ...cause };
+    await call(server, 'ReportService/ReportError', { application: 'web', unit: 'web/0', error });
+    const next = row(page, 'default/web').locator('.mark time.next');
+    await next.waitFor();
+    const mark = await row(page, 'default/web').locator('.mark').innerText();
+    must(/^1 open error, next attempt in (49|50)m$/.test(mark), mark);
+    must(page.problems.length === 0, page.problems.join('; '));
   }),
 
   'an empty server says how to begin, and shows the first report': () => withServer(async (server) => {

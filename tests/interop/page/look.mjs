@@ -4,7 +4,7 @@ import { say, world } from '../page_world.mjs';
 import { axe, names, open, shots, withServer } from './context.mjs';
 
 const VIEWS = { list: '/', why: '/?why=prod/checkout', blockers: '/?view=blockers' };
-const SIZES = { wide: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } };
+const SIZES = { wide: { width: 1280, height: 800 }, tablet: { width: 768, height: 900 }, phone: { width: 360, height: 740 } };
 const WIDTHS = [320, 360, 700, 900, 1024, 1280, 1920];
 
 async function judge(page, what) {
@@ -15,7 +15,7 @@ async function judge(page, what) {
   await page.screenshot({ path: `${shots}/${what}.png` });
 }
 
-// Judges a view in both themes and two widths.
+// Judges a view in both themes and three widths.
 async function each(server, name, url, mark, prepare = () => {}) {
   for (const colorScheme of ['light', 'dark']) {
     for (const [size, viewport] of Object.entries(SIZES)) {
@@ -38,6 +38,27 @@ export default {
       // The clock of the browser goes on without a bookmark.
       await page.evaluate(() => { heardAt -= SILENT_MS; });
     });
+  }),
+
+  'with the colours of the system, each level and each part of a strip is still seen': () => withServer(async (server) => {
+    await world(server);
+    for (const [name, url] of Object.entries(VIEWS)) {
+      const page = await open(server, url, { forcedColors: 'active', bypassCSP: true });
+      await live(page, 'live');
+      await judge(page, `${name}-system-colours`);
+      const unseen = await page.evaluate(() => {
+        const ground = getComputedStyle(document.body).backgroundColor;
+        const drawn = [...document.querySelectorAll('.strip rect:not(.none)')];
+        const marks = [...document.querySelectorAll('.s')];
+        const mark = (one) => getComputedStyle(one, '::before');
+        return [
+          ...drawn.filter((rect) => getComputedStyle(rect).fill === ground).map((rect) => rect.outerHTML),
+          ...marks.filter((one) => [mark(one).backgroundColor, 'rgba(0, 0, 0, 0)'].includes(ground)).map((one) => one.outerHTML),
+        ].slice(0, 3);
+      });
+      must(unseen.length === 0, `${name}: ${unseen.join(' ')}`);
+      await page.context().close();
+    }
   }),
 
   'nothing is wider than the window, and the controls of a phone are low': () => withServer(async (server) => {

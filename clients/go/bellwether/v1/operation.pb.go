@@ -25,160 +25,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// State of an operation.
-type OperationState int32
-
-const (
-	// Not given.
-	OperationState_OPERATION_STATE_UNSPECIFIED OperationState = 0
-	// Recorded, and without a holder.
-	OperationState_OPERATION_STATE_READY OperationState = 1
-	// The holder works on it.
-	OperationState_OPERATION_STATE_RUNNING OperationState = 2
-	// The holder released it or its lease expired; a worker can resume it.
-	OperationState_OPERATION_STATE_INTERRUPTED OperationState = 3
-	// An attempt failed with a temporary error; the operation waits for its next attempt.
-	OperationState_OPERATION_STATE_RETRY_WAIT OperationState = 4
-	// The holder checks how far the previous holder came.
-	OperationState_OPERATION_STATE_VERIFYING OperationState = 5
-	// A person must act.
-	OperationState_OPERATION_STATE_BLOCKED OperationState = 6
-	// The holder was asked to stop.
-	OperationState_OPERATION_STATE_CANCELLING OperationState = 7
-	// Done.
-	OperationState_OPERATION_STATE_SUCCEEDED OperationState = 8
-	// Failed for good, unless an operator retries it.
-	OperationState_OPERATION_STATE_FAILED OperationState = 9
-	// Another operation replaced it.
-	OperationState_OPERATION_STATE_SUPERSEDED OperationState = 10
-	// Cancelled, or without a usable payload.
-	OperationState_OPERATION_STATE_ABANDONED OperationState = 11
-)
-
-// Enum value maps for OperationState.
-var (
-	OperationState_name = map[int32]string{
-		0:  "OPERATION_STATE_UNSPECIFIED",
-		1:  "OPERATION_STATE_READY",
-		2:  "OPERATION_STATE_RUNNING",
-		3:  "OPERATION_STATE_INTERRUPTED",
-		4:  "OPERATION_STATE_RETRY_WAIT",
-		5:  "OPERATION_STATE_VERIFYING",
-		6:  "OPERATION_STATE_BLOCKED",
-		7:  "OPERATION_STATE_CANCELLING",
-		8:  "OPERATION_STATE_SUCCEEDED",
-		9:  "OPERATION_STATE_FAILED",
-		10: "OPERATION_STATE_SUPERSEDED",
-		11: "OPERATION_STATE_ABANDONED",
-	}
-	OperationState_value = map[string]int32{
-		"OPERATION_STATE_UNSPECIFIED": 0,
-		"OPERATION_STATE_READY":       1,
-		"OPERATION_STATE_RUNNING":     2,
-		"OPERATION_STATE_INTERRUPTED": 3,
-		"OPERATION_STATE_RETRY_WAIT":  4,
-		"OPERATION_STATE_VERIFYING":   5,
-		"OPERATION_STATE_BLOCKED":     6,
-		"OPERATION_STATE_CANCELLING":  7,
-		"OPERATION_STATE_SUCCEEDED":   8,
-		"OPERATION_STATE_FAILED":      9,
-		"OPERATION_STATE_SUPERSEDED":  10,
-		"OPERATION_STATE_ABANDONED":   11,
-	}
-)
-
-func (x OperationState) Enum() *OperationState {
-	p := new(OperationState)
-	*p = x
-	return p
-}
-
-func (x OperationState) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (OperationState) Descriptor() protoreflect.EnumDescriptor {
-	return file_bellwether_v1_operation_proto_enumTypes[0].Descriptor()
-}
-
-func (OperationState) Type() protoreflect.EnumType {
-	return &file_bellwether_v1_operation_proto_enumTypes[0]
-}
-
-func (x OperationState) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use OperationState.Descriptor instead.
-func (OperationState) EnumDescriptor() ([]byte, []int) {
-	return file_bellwether_v1_operation_proto_rawDescGZIP(), []int{0}
-}
-
-// Kind of work.
-type OperationKind int32
-
-const (
-	// Not given: upgrade.
-	OperationKind_OPERATION_KIND_UNSPECIFIED OperationKind = 0
-	// Change to a newer version.
-	OperationKind_OPERATION_KIND_UPGRADE OperationKind = 1
-	// Return to the previous version.
-	OperationKind_OPERATION_KIND_ROLLBACK OperationKind = 2
-	// First installation.
-	OperationKind_OPERATION_KIND_INSTALL OperationKind = 3
-	// Change of settings.
-	OperationKind_OPERATION_KIND_CONFIGURE OperationKind = 4
-	// Any other work.
-	OperationKind_OPERATION_KIND_OTHER OperationKind = 5
-)
-
-// Enum value maps for OperationKind.
-var (
-	OperationKind_name = map[int32]string{
-		0: "OPERATION_KIND_UNSPECIFIED",
-		1: "OPERATION_KIND_UPGRADE",
-		2: "OPERATION_KIND_ROLLBACK",
-		3: "OPERATION_KIND_INSTALL",
-		4: "OPERATION_KIND_CONFIGURE",
-		5: "OPERATION_KIND_OTHER",
-	}
-	OperationKind_value = map[string]int32{
-		"OPERATION_KIND_UNSPECIFIED": 0,
-		"OPERATION_KIND_UPGRADE":     1,
-		"OPERATION_KIND_ROLLBACK":    2,
-		"OPERATION_KIND_INSTALL":     3,
-		"OPERATION_KIND_CONFIGURE":   4,
-		"OPERATION_KIND_OTHER":       5,
-	}
-)
-
-func (x OperationKind) Enum() *OperationKind {
-	p := new(OperationKind)
-	*p = x
-	return p
-}
-
-func (x OperationKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (OperationKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_bellwether_v1_operation_proto_enumTypes[1].Descriptor()
-}
-
-func (OperationKind) Type() protoreflect.EnumType {
-	return &file_bellwether_v1_operation_proto_enumTypes[1]
-}
-
-func (x OperationKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use OperationKind.Descriptor instead.
-func (OperationKind) EnumDescriptor() ([]byte, []int) {
-	return file_bellwether_v1_operation_proto_rawDescGZIP(), []int{1}
-}
-
 // One transition of an operation.
 type OperationEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -626,7 +472,7 @@ var File_bellwether_v1_operation_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_operation_proto_rawDesc = "" +
 	"\n" +
-	"\x1dbellwether/v1/operation.proto\x12\rbellwether.v1\x1a\x19bellwether/v1/error.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n" +
+	"\x1dbellwether/v1/operation.proto\x12\rbellwether.v1\x1a\x19bellwether/v1/error.proto\x1a#bellwether/v1/operation_state.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n" +
 	"\x0eOperationEvent\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12<\n" +
 	"\n" +
@@ -680,29 +526,8 @@ const file_bellwether_v1_operation_proto_rawDesc = "" +
 	"\tnext_step\x18  \x01(\tR\bnextStep\x127\n" +
 	"\tnext_time\x18! \x01(\v2\x1a.google.protobuf.TimestampR\bnextTime\x12\x12\n" +
 	"\x04note\x18\" \x01(\tR\x04note\x12\x12\n" +
-	"\x04unit\x18# \x01(\tR\x04unit*\x80\x03\n" +
-	"\x0eOperationState\x12\x1f\n" +
-	"\x1bOPERATION_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
-	"\x15OPERATION_STATE_READY\x10\x01\x12\x1b\n" +
-	"\x17OPERATION_STATE_RUNNING\x10\x02\x12\x1f\n" +
-	"\x1bOPERATION_STATE_INTERRUPTED\x10\x03\x12\x1e\n" +
-	"\x1aOPERATION_STATE_RETRY_WAIT\x10\x04\x12\x1d\n" +
-	"\x19OPERATION_STATE_VERIFYING\x10\x05\x12\x1b\n" +
-	"\x17OPERATION_STATE_BLOCKED\x10\x06\x12\x1e\n" +
-	"\x1aOPERATION_STATE_CANCELLING\x10\a\x12\x1d\n" +
-	"\x19OPERATION_STATE_SUCCEEDED\x10\b\x12\x1a\n" +
-	"\x16OPERATION_STATE_FAILED\x10\t\x12\x1e\n" +
-	"\x1aOPERATION_STATE_SUPERSEDED\x10\n" +
-	"\x12\x1d\n" +
-	"\x19OPERATION_STATE_ABANDONED\x10\v*\xbc\x01\n" +
-	"\rOperationKind\x12\x1e\n" +
-	"\x1aOPERATION_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
-	"\x16OPERATION_KIND_UPGRADE\x10\x01\x12\x1b\n" +
-	"\x17OPERATION_KIND_ROLLBACK\x10\x02\x12\x1a\n" +
-	"\x16OPERATION_KIND_INSTALL\x10\x03\x12\x1c\n" +
-	"\x18OPERATION_KIND_CONFIGURE\x10\x04\x12\x18\n" +
-	"\x14OPERATION_KIND_OTHER\x10\x05B\xaa\x01\n" +
-	"\x11com.bellwether.v1B\x0eOperationProtoP\x01Z0bellwether/clients/go/bellwether/v1;bellwetherv1\xa2\x02\x03BXX\xaa\x02\rBellwether.V1\xca\x02\rBellwether\\V1\xe2\x02\x19Bellwether\\V1\\GPBMetadata\xea\x02\x0eBellwether::V1b\x06proto3"
+	"\x04unit\x18# \x01(\tR\x04unitB\xaa\x01\n" +
+	"\x11com.bellwether.v1B\x0eOperationProtoP\x01Z0bellwether/clients/go/bellwether/v1;bellwetherv1\xa2\x02\x03BXX\xaa\x02\rBellwether.V1\xca\x02\rBellwether\\V1\xe2\x02\x19Bellwether\\V1\\GPBMetadata\xea\x02\x0eBellwether::V1P\x01b\x06proto3"
 
 var (
 	file_bellwether_v1_operation_proto_rawDescOnce sync.Once
@@ -716,32 +541,31 @@ func file_bellwether_v1_operation_proto_rawDescGZIP() []byte {
 	return file_bellwether_v1_operation_proto_rawDescData
 }
 
-var file_bellwether_v1_operation_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_bellwether_v1_operation_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_bellwether_v1_operation_proto_goTypes = []any{
-	(OperationState)(0),           // 0: bellwether.v1.OperationState
-	(OperationKind)(0),            // 1: bellwether.v1.OperationKind
-	(*OperationEvent)(nil),        // 2: bellwether.v1.OperationEvent
-	(*Operation)(nil),             // 3: bellwether.v1.Operation
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*OperationEvent)(nil),        // 0: bellwether.v1.OperationEvent
+	(*Operation)(nil),             // 1: bellwether.v1.Operation
+	(*timestamppb.Timestamp)(nil), // 2: google.protobuf.Timestamp
+	(OperationState)(0),           // 3: bellwether.v1.OperationState
+	(OperationKind)(0),            // 4: bellwether.v1.OperationKind
 	(*durationpb.Duration)(nil),   // 5: google.protobuf.Duration
 	(*ErrorReport)(nil),           // 6: bellwether.v1.ErrorReport
 }
 var file_bellwether_v1_operation_proto_depIdxs = []int32{
-	4,  // 0: bellwether.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	0,  // 1: bellwether.v1.OperationEvent.from_state:type_name -> bellwether.v1.OperationState
-	0,  // 2: bellwether.v1.OperationEvent.state:type_name -> bellwether.v1.OperationState
-	1,  // 3: bellwether.v1.Operation.kind:type_name -> bellwether.v1.OperationKind
-	0,  // 4: bellwether.v1.Operation.state:type_name -> bellwether.v1.OperationState
-	4,  // 5: bellwether.v1.Operation.lease_expire_time:type_name -> google.protobuf.Timestamp
+	2,  // 0: bellwether.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	3,  // 1: bellwether.v1.OperationEvent.from_state:type_name -> bellwether.v1.OperationState
+	3,  // 2: bellwether.v1.OperationEvent.state:type_name -> bellwether.v1.OperationState
+	4,  // 3: bellwether.v1.Operation.kind:type_name -> bellwether.v1.OperationKind
+	3,  // 4: bellwether.v1.Operation.state:type_name -> bellwether.v1.OperationState
+	2,  // 5: bellwether.v1.Operation.lease_expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 6: bellwether.v1.Operation.lease_duration:type_name -> google.protobuf.Duration
 	6,  // 7: bellwether.v1.Operation.last_error:type_name -> bellwether.v1.ErrorReport
-	4,  // 8: bellwether.v1.Operation.create_time:type_name -> google.protobuf.Timestamp
-	4,  // 9: bellwether.v1.Operation.update_time:type_name -> google.protobuf.Timestamp
-	4,  // 10: bellwether.v1.Operation.deadline:type_name -> google.protobuf.Timestamp
-	4,  // 11: bellwether.v1.Operation.retry_time:type_name -> google.protobuf.Timestamp
-	2,  // 12: bellwether.v1.Operation.history:type_name -> bellwether.v1.OperationEvent
-	4,  // 13: bellwether.v1.Operation.next_time:type_name -> google.protobuf.Timestamp
+	2,  // 8: bellwether.v1.Operation.create_time:type_name -> google.protobuf.Timestamp
+	2,  // 9: bellwether.v1.Operation.update_time:type_name -> google.protobuf.Timestamp
+	2,  // 10: bellwether.v1.Operation.deadline:type_name -> google.protobuf.Timestamp
+	2,  // 11: bellwether.v1.Operation.retry_time:type_name -> google.protobuf.Timestamp
+	0,  // 12: bellwether.v1.Operation.history:type_name -> bellwether.v1.OperationEvent
+	2,  // 13: bellwether.v1.Operation.next_time:type_name -> google.protobuf.Timestamp
 	14, // [14:14] is the sub-list for method output_type
 	14, // [14:14] is the sub-list for method input_type
 	14, // [14:14] is the sub-list for extension type_name
@@ -755,19 +579,19 @@ func file_bellwether_v1_operation_proto_init() {
 		return
 	}
 	file_bellwether_v1_error_proto_init()
+	file_bellwether_v1_operation_state_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_operation_proto_rawDesc), len(file_bellwether_v1_operation_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      0,
 			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_bellwether_v1_operation_proto_goTypes,
 		DependencyIndexes: file_bellwether_v1_operation_proto_depIdxs,
-		EnumInfos:         file_bellwether_v1_operation_proto_enumTypes,
 		MessageInfos:      file_bellwether_v1_operation_proto_msgTypes,
 	}.Build()
 	File_bellwether_v1_operation_proto = out.File

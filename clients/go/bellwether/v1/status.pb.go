@@ -1325,8 +1325,11 @@ type AggregatedStatus struct {
 	Acknowledged bool `protobuf:"varint,19,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	// Level that the application would have without marks. The same as `level` unless planned work covers something.
 	LevelWithoutMarks Level `protobuf:"varint,20,opt,name=level_without_marks,json=levelWithoutMarks,proto3,enum=bellwether.v1.Level" json:"level_without_marks,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Earliest planned retry among the open errors, by the store's clock; absent if none is planned. A time in the past: the
+	// worker has not retried yet.
+	NextRetryTime *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=next_retry_time,json=nextRetryTime,proto3" json:"next_retry_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AggregatedStatus) Reset() {
@@ -1497,6 +1500,13 @@ func (x *AggregatedStatus) GetLevelWithoutMarks() Level {
 		return x.LevelWithoutMarks
 	}
 	return Level_LEVEL_UNSPECIFIED
+}
+
+func (x *AggregatedStatus) GetNextRetryTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextRetryTime
+	}
+	return nil
 }
 
 // Number of units at a level.
@@ -2244,6 +2254,8 @@ type Application struct {
 	Needs []*StatedNeed `protobuf:"bytes,12,rep,name=needs,proto3" json:"needs,omitempty"`
 	// Number of needs that do not fit into `needs`.
 	NeedsRestCount int32 `protobuf:"varint,13,opt,name=needs_rest_count,json=needsRestCount,proto3" json:"needs_rest_count,omitempty"`
+	// The operation that contributes the winner; absent if the winner is none.
+	Operation *WinningOperation `protobuf:"bytes,14,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Where the quorum stands; absent without a quorum.
 	Quorum        *QuorumTurnout `protobuf:"bytes,15,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2369,6 +2381,13 @@ func (x *Application) GetNeedsRestCount() int32 {
 		return x.NeedsRestCount
 	}
 	return 0
+}
+
+func (x *Application) GetOperation() *WinningOperation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
 }
 
 func (x *Application) GetQuorum() *QuorumTurnout {
@@ -2845,7 +2864,7 @@ var File_bellwether_v1_status_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\n" +
-	"\x1abellwether/v1/status.proto\x12\rbellwether.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x05\n" +
+	"\x1abellwether/v1/status.proto\x12\rbellwether.v1\x1a#bellwether/v1/operation_state.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x05\n" +
 	"\fStatusReport\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12-\n" +
@@ -2918,7 +2937,7 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\tcomponent\x18\x02 \x01(\tR\tcomponent\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12-\n" +
 	"\x04kind\x18\x04 \x01(\x0e2\x19.bellwether.v1.StatusKindR\x04kind\x12\x16\n" +
-	"\x06target\x18\x05 \x01(\tR\x06target\"\xe0\x05\n" +
+	"\x06target\x18\x05 \x01(\tR\x06target\"\xa4\x06\n" +
 	"\x10AggregatedStatus\x12*\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
@@ -2946,7 +2965,8 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\rshort_message\x18\x11 \x01(\tR\fshortMessage\x12\x18\n" +
 	"\aplanned\x18\x12 \x01(\bR\aplanned\x12\"\n" +
 	"\facknowledged\x18\x13 \x01(\bR\facknowledged\x12D\n" +
-	"\x13level_without_marks\x18\x14 \x01(\x0e2\x14.bellwether.v1.LevelR\x11levelWithoutMarks\"N\n" +
+	"\x13level_without_marks\x18\x14 \x01(\x0e2\x14.bellwether.v1.LevelR\x11levelWithoutMarks\x12B\n" +
+	"\x0fnext_retry_time\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\rnextRetryTime\"N\n" +
 	"\n" +
 	"LevelCount\x12*\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x12\x14\n" +
@@ -3002,7 +3022,7 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\fneeded_count\x18\x03 \x01(\x05R\vneededCount\x12\x10\n" +
 	"\x03met\x18\x04 \x01(\bR\x03met\" \n" +
 	"\bHandOver\x12\x14\n" +
-	"\x05label\x18\x01 \x01(\tR\x05label\"\xf2\x04\n" +
+	"\x05label\x18\x01 \x01(\tR\x05label\"\xb1\x05\n" +
 	"\vApplication\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x127\n" +
@@ -3021,7 +3041,8 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"updateTime\x128\n" +
 	"\x06config\x18\v \x01(\v2 .bellwether.v1.ApplicationConfigR\x06config\x12/\n" +
 	"\x05needs\x18\f \x03(\v2\x19.bellwether.v1.StatedNeedR\x05needs\x12(\n" +
-	"\x10needs_rest_count\x18\r \x01(\x05R\x0eneedsRestCount\x124\n" +
+	"\x10needs_rest_count\x18\r \x01(\x05R\x0eneedsRestCount\x12=\n" +
+	"\toperation\x18\x0e \x01(\v2\x1f.bellwether.v1.WinningOperationR\toperation\x124\n" +
 	"\x06quorum\x18\x0f \x01(\v2\x1c.bellwether.v1.QuorumTurnoutR\x06quorum\"\xa3\x01\n" +
 	"\x04Hold\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +
@@ -3168,6 +3189,7 @@ var file_bellwether_v1_status_proto_goTypes = []any{
 	nil,                           // 31: bellwether.v1.StatusReport.LabelsEntry
 	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*WinningOperation)(nil),      // 34: bellwether.v1.WinningOperation
 }
 var file_bellwether_v1_status_proto_depIdxs = []int32{
 	1,  // 0: bellwether.v1.StatusReport.kind:type_name -> bellwether.v1.StatusKind
@@ -3198,50 +3220,52 @@ var file_bellwether_v1_status_proto_depIdxs = []int32{
 	32, // 25: bellwether.v1.AggregatedStatus.since_time:type_name -> google.protobuf.Timestamp
 	14, // 26: bellwether.v1.AggregatedStatus.winner:type_name -> bellwether.v1.StatusRef
 	0,  // 27: bellwether.v1.AggregatedStatus.level_without_marks:type_name -> bellwether.v1.Level
-	0,  // 28: bellwether.v1.LevelCount.level:type_name -> bellwether.v1.Level
-	0,  // 29: bellwether.v1.Policy.order:type_name -> bellwether.v1.Level
-	33, // 30: bellwether.v1.Ttls.default_ttl:type_name -> google.protobuf.Duration
-	33, // 31: bellwether.v1.Ttls.lost_after:type_name -> google.protobuf.Duration
-	33, // 32: bellwether.v1.Ttls.replaced_after:type_name -> google.protobuf.Duration
-	33, // 33: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
-	17, // 34: bellwether.v1.ApplicationConfig.policy:type_name -> bellwether.v1.Policy
-	3,  // 35: bellwether.v1.ApplicationConfig.lost_units:type_name -> bellwether.v1.LostUnits
-	18, // 36: bellwether.v1.ApplicationConfig.ttls:type_name -> bellwether.v1.Ttls
-	0,  // 37: bellwether.v1.ApplicationConfig.serving_levels:type_name -> bellwether.v1.Level
-	19, // 38: bellwether.v1.ApplicationConfig.external_leader:type_name -> bellwether.v1.ExternalLeader
-	33, // 39: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
-	25, // 40: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
-	20, // 41: bellwether.v1.ApplicationConfig.latches:type_name -> bellwether.v1.Latch
-	21, // 42: bellwether.v1.ApplicationConfig.damping:type_name -> bellwether.v1.Damping
-	33, // 43: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
-	23, // 44: bellwether.v1.ApplicationConfig.quorum:type_name -> bellwether.v1.Quorum
-	15, // 45: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
-	16, // 46: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
-	32, // 47: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
-	32, // 48: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
-	22, // 49: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
-	11, // 50: bellwether.v1.Application.needs:type_name -> bellwether.v1.StatedNeed
-	24, // 51: bellwether.v1.Application.quorum:type_name -> bellwether.v1.QuorumTurnout
-	32, // 52: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
-	2,  // 53: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
-	0,  // 54: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
-	32, // 55: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
-	27, // 56: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
-	32, // 57: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
-	32, // 58: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
-	32, // 59: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
-	14, // 60: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
-	0,  // 61: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
-	0,  // 62: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
-	2,  // 63: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
-	6,  // 64: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
-	30, // 65: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
-	7,  // 66: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
-	67, // [67:67] is the sub-list for method output_type
-	67, // [67:67] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	32, // 28: bellwether.v1.AggregatedStatus.next_retry_time:type_name -> google.protobuf.Timestamp
+	0,  // 29: bellwether.v1.LevelCount.level:type_name -> bellwether.v1.Level
+	0,  // 30: bellwether.v1.Policy.order:type_name -> bellwether.v1.Level
+	33, // 31: bellwether.v1.Ttls.default_ttl:type_name -> google.protobuf.Duration
+	33, // 32: bellwether.v1.Ttls.lost_after:type_name -> google.protobuf.Duration
+	33, // 33: bellwether.v1.Ttls.replaced_after:type_name -> google.protobuf.Duration
+	33, // 34: bellwether.v1.Damping.calm_after:type_name -> google.protobuf.Duration
+	17, // 35: bellwether.v1.ApplicationConfig.policy:type_name -> bellwether.v1.Policy
+	3,  // 36: bellwether.v1.ApplicationConfig.lost_units:type_name -> bellwether.v1.LostUnits
+	18, // 37: bellwether.v1.ApplicationConfig.ttls:type_name -> bellwether.v1.Ttls
+	0,  // 38: bellwether.v1.ApplicationConfig.serving_levels:type_name -> bellwether.v1.Level
+	19, // 39: bellwether.v1.ApplicationConfig.external_leader:type_name -> bellwether.v1.ExternalLeader
+	33, // 40: bellwether.v1.ApplicationConfig.collect_interval:type_name -> google.protobuf.Duration
+	25, // 41: bellwether.v1.ApplicationConfig.hand_over:type_name -> bellwether.v1.HandOver
+	20, // 42: bellwether.v1.ApplicationConfig.latches:type_name -> bellwether.v1.Latch
+	21, // 43: bellwether.v1.ApplicationConfig.damping:type_name -> bellwether.v1.Damping
+	33, // 44: bellwether.v1.ApplicationConfig.lease_duration:type_name -> google.protobuf.Duration
+	23, // 45: bellwether.v1.ApplicationConfig.quorum:type_name -> bellwether.v1.Quorum
+	15, // 46: bellwether.v1.Application.status:type_name -> bellwether.v1.AggregatedStatus
+	16, // 47: bellwether.v1.Application.units_by_level:type_name -> bellwether.v1.LevelCount
+	32, // 48: bellwether.v1.Application.create_time:type_name -> google.protobuf.Timestamp
+	32, // 49: bellwether.v1.Application.update_time:type_name -> google.protobuf.Timestamp
+	22, // 50: bellwether.v1.Application.config:type_name -> bellwether.v1.ApplicationConfig
+	11, // 51: bellwether.v1.Application.needs:type_name -> bellwether.v1.StatedNeed
+	34, // 52: bellwether.v1.Application.operation:type_name -> bellwether.v1.WinningOperation
+	24, // 53: bellwether.v1.Application.quorum:type_name -> bellwether.v1.QuorumTurnout
+	32, // 54: bellwether.v1.Hold.since_time:type_name -> google.protobuf.Timestamp
+	2,  // 55: bellwether.v1.Unit.freshness:type_name -> bellwether.v1.Freshness
+	0,  // 56: bellwether.v1.Unit.level:type_name -> bellwether.v1.Level
+	32, // 57: bellwether.v1.Unit.last_seen_time:type_name -> google.protobuf.Timestamp
+	27, // 58: bellwether.v1.Unit.holds:type_name -> bellwether.v1.Hold
+	32, // 59: bellwether.v1.Unit.stale_time:type_name -> google.protobuf.Timestamp
+	32, // 60: bellwether.v1.Unit.stopping_time:type_name -> google.protobuf.Timestamp
+	32, // 61: bellwether.v1.StatusEvent.time:type_name -> google.protobuf.Timestamp
+	14, // 62: bellwether.v1.StatusEvent.status:type_name -> bellwether.v1.StatusRef
+	0,  // 63: bellwether.v1.StatusEvent.from_level:type_name -> bellwether.v1.Level
+	0,  // 64: bellwether.v1.StatusEvent.level:type_name -> bellwether.v1.Level
+	2,  // 65: bellwether.v1.StatusEvent.freshness:type_name -> bellwether.v1.Freshness
+	6,  // 66: bellwether.v1.StatusEvent.kind:type_name -> bellwether.v1.EventKind
+	30, // 67: bellwether.v1.StatusEvent.changes:type_name -> bellwether.v1.EventChange
+	7,  // 68: bellwether.v1.StatusEvent.actor:type_name -> bellwether.v1.EventActor
+	69, // [69:69] is the sub-list for method output_type
+	69, // [69:69] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_status_proto_init() }
@@ -3249,6 +3273,7 @@ func file_bellwether_v1_status_proto_init() {
 	if File_bellwether_v1_status_proto != nil {
 		return
 	}
+	file_bellwether_v1_operation_state_proto_init()
 	file_bellwether_v1_status_proto_msgTypes[1].OneofWrappers = []any{
 		(*Need_Application)(nil),
 		(*Need_Outside)(nil),

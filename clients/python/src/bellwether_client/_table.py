@@ -661,6 +661,10 @@ MESSAGES = {
     "ListOperationsResponse": (
         "operations:*m=Operation next_page_token:s"
     ),
+    "WinningOperation": (
+        "operation_id:s kind:e=OPERATION_KIND_UNSPECIFIED target_version:s "
+        "state:e=OPERATION_STATE_UNSPECIFIED progress:s unit:s"
+    ),
     "ReportStatusRequest": (
         "namespace:s application:s unit:s incarnation:?l status:m=StatusReport request_id:s "
         "cut_long_texts:b"
@@ -731,7 +735,7 @@ MESSAGES = {
         "level:e=LEVEL_UNSPECIFIED message:s reason:s action:s since_time:t winner:m=StatusRef "
         "rule:s action_count:i more_count:i stale_units:i lost_units:i leader_set:b "
         "uncertain_units:i flapping_count:i flapping:b fault_count:i short_message:s planned:b "
-        "acknowledged:b level_without_marks:e=LEVEL_UNSPECIFIED"
+        "acknowledged:b level_without_marks:e=LEVEL_UNSPECIFIED next_retry_time:t"
     ),
     "LevelCount": (
         "level:e=LEVEL_UNSPECIFIED count:i"
@@ -770,7 +774,7 @@ MESSAGES = {
         "namespace:s name:s status:m=AggregatedStatus unit_count:i units_by_level:*m=LevelCount "
         "leader:s lease_epoch:l revision:l create_time:t update_time:t "
         "config:m=ApplicationConfig needs:*m=StatedNeed needs_rest_count:i "
-        "quorum:m=QuorumTurnout"
+        "operation:m=WinningOperation quorum:m=QuorumTurnout"
     ),
     "Hold": (
         "component:s reason:s since_time:t unit:s target:s"

@@ -74,6 +74,19 @@ MarkKind = Literal[
     "MARK_KIND_ACKNOWLEDGED",
     "MARK_KIND_PLANNED",
 ]
+PayloadState = Literal[
+    "PAYLOAD_STATE_UNSPECIFIED",
+    "PAYLOAD_STATE_INTACT",
+    "PAYLOAD_STATE_CHANGED",
+    "PAYLOAD_STATE_MISSING",
+    "PAYLOAD_STATE_UNDECODABLE",
+]
+Observed = Literal[
+    "OBSERVED_UNSPECIFIED",
+    "OBSERVED_APPLIED",
+    "OBSERVED_NOT_APPLIED",
+    "OBSERVED_UNDETERMINED",
+]
 OperationState = Literal[
     "OPERATION_STATE_UNSPECIFIED",
     "OPERATION_STATE_READY",
@@ -95,19 +108,6 @@ OperationKind = Literal[
     "OPERATION_KIND_INSTALL",
     "OPERATION_KIND_CONFIGURE",
     "OPERATION_KIND_OTHER",
-]
-PayloadState = Literal[
-    "PAYLOAD_STATE_UNSPECIFIED",
-    "PAYLOAD_STATE_INTACT",
-    "PAYLOAD_STATE_CHANGED",
-    "PAYLOAD_STATE_MISSING",
-    "PAYLOAD_STATE_UNDECODABLE",
-]
-Observed = Literal[
-    "OBSERVED_UNSPECIFIED",
-    "OBSERVED_APPLIED",
-    "OBSERVED_NOT_APPLIED",
-    "OBSERVED_UNDETERMINED",
 ]
 StoreKind = Literal[
     "STORE_KIND_UNSPECIFIED",
@@ -955,6 +955,17 @@ class ListOperationsResponse(TypedDict):
     next_page_token: str
 
 
+class WinningOperation(TypedDict):
+    """The message `WinningOperation`."""
+
+    operation_id: str
+    kind: OperationKind
+    target_version: str
+    state: OperationState
+    progress: str
+    unit: str
+
+
 class ReportStatusResponse(TypedDict):
     """The message `ReportStatusResponse`."""
 
@@ -1116,6 +1127,7 @@ class AggregatedStatus(TypedDict):
     planned: bool
     acknowledged: bool
     level_without_marks: Level
+    next_retry_time: Optional[datetime]
 
 
 class LevelCount(TypedDict):
@@ -1217,6 +1229,7 @@ class Application(TypedDict):
     config: Optional[ApplicationConfig]
     needs: List[StatedNeed]
     needs_rest_count: int
+    operation: Optional[WinningOperation]
     quorum: Optional[QuorumTurnout]
 
 

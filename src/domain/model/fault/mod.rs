@@ -15,6 +15,7 @@
 //! with successes shows waiting across them, see [`relapse`].
 
 mod lifecycle;
+pub mod open;
 pub mod relapse;
 pub(in crate::domain) mod retry;
 pub(in crate::domain) mod set;

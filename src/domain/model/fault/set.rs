@@ -1,23 +1,25 @@
 //! The stored faults of an application, and the retries that they plan.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::domain::model::fault::{Fault, FaultKey};
 use crate::domain::model::name::{PartName, UnitName};
 use crate::domain::model::time::Timestamp;
 
-/// The faults of an application, and the number of retries planned for each second.
+/// The faults of an application, and the number of retries planned for each moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     records: BTreeMap<Arc<FaultKey>, Arc<Fault>>,
-    /// Number of planned retries by second.
-    tries: BTreeMap<u64, u32>,
+    /// Number of planned retries by their time.
+    tries: BTreeMap<Timestamp, u32>,
 }
 
-/// Returns the second of a moment.
-pub(in crate::domain) fn second(at: Timestamp) -> u64 {
-    at.millis() / 1000
+/// Returns the moments of the second of `at`.
+pub(in crate::domain) fn second_of(at: Timestamp) -> RangeInclusive<Timestamp> {
+    let start = at.millis() / 1000 * 1000;
+    Timestamp::new(start)..=Timestamp::new(start.saturating_add(999))
 }
 
 impl Faults {
@@ -29,14 +31,14 @@ impl Faults {
             None => self.records.remove(&key),
         };
         if let Some(at) = old.and_then(|old| old.next_try()) {
-            let count = self.tries.entry(second(at)).or_default();
+            let count = self.tries.entry(at).or_default();
             *count = count.saturating_sub(1);
             if *count == 0 {
-                self.tries.remove(&second(at));
+                self.tries.remove(&at);
             }
         }
         if let Some(at) = new {
-            *self.tries.entry(second(at)).or_default() += 1;
+            *self.tries.entry(at).or_default() += 1;
         }
     }
 
@@ -75,8 +77,13 @@ impl Faults {
         self.records.range::<FaultKey, _>(first..)
     }
 
-    /// Returns the number of retries planned for a second.
-    pub(in crate::domain) fn tries_in(&self, second: u64) -> u32 {
-        self.tries.get(&second).copied().unwrap_or_default()
+    /// Returns the number of retries planned for the second of a moment.
+    pub(in crate::domain) fn tries_in_second_of(&self, at: Timestamp) -> u32 {
+        self.tries.range(second_of(at)).map(|(_, count)| count).sum()
+    }
+
+    /// Returns the planned retries by their time.
+    pub(in crate::domain) fn tries(&self) -> &BTreeMap<Timestamp, u32> {
+        &self.tries
     }
 }

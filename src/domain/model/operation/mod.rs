@@ -38,6 +38,7 @@ pub mod command;
 pub mod refused;
 pub mod set;
 pub mod transition;
+pub mod winning;
 pub mod words;
 
 use std::time::Duration;

@@ -14,6 +14,7 @@ use crate::domain::classify::finding::{ErrorOrigin, Evidence, Hints};
 use crate::domain::classify::{Rules, classify};
 use crate::domain::command::{Command, Request as Asked};
 use crate::domain::draft::Draft;
+use crate::domain::fault::open::OpenFaults;
 use crate::domain::fault::{InternalDetail, NewError};
 use crate::domain::limits::Limits;
 use crate::domain::name::PartName;
@@ -238,7 +239,8 @@ fn a_grouping_of_too_many_applications_or_errors_is_refused_by_its_limit() {
         let mut feed = Feed::new();
         for n in 0..count {
             let app = AppName::new("prod", &format!("a{n}")).unwrap();
-            feed.put(app, Head { fault_count: faults, ..Head::default() });
+            let open_faults = OpenFaults { count: faults, next_retry: None };
+            feed.put(app, Head { open_faults, ..Head::default() });
         }
         let many = Many { namespace: None, reader: Reader::Everything };
         let checked = check_size(&many.after(&feed.hub, None, GROUPED_MAX + 1));

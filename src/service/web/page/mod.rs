@@ -22,6 +22,7 @@ mod list;
 mod moment;
 mod needs;
 mod past;
+mod progress;
 mod row;
 mod shared;
 mod sign_in;

@@ -4,9 +4,9 @@ use super::action;
 use super::html::Html;
 use super::moment::{DAY_SECONDS, add_since};
 use super::past::{Pasts, SLOTS};
-use super::slots;
 use super::tags::{self, OperatorMarks};
 use super::view::{self, PageView};
+use super::{progress, slots};
 use crate::proto::v1;
 use crate::service::convert::severity::{self, Silence};
 
@@ -36,6 +36,9 @@ pub fn add(html: &mut Html, view: &PageView, app: &v1::Application, facts: &Fact
     if !tags.is_empty() || !status.message.is_empty() {
         html.raw(r#"<span class="text">"#);
         tags::add(html, &tags);
+        if let Some(operation) = app.operation.as_ref().filter(|o| is_at_work(o)) {
+            progress::add(html, operation);
+        }
         add_message(html, &status);
         html.raw("</span>");
     }
@@ -53,6 +56,13 @@ pub fn add(html: &mut Html, view: &PageView, app: &v1::Application, facts: &Fact
         html.raw("</td>");
     }
     html.raw("</tr>\n");
+}
+
+/// Returns whether an operation goes on: of one that waits for a person or has ended, a bar would
+/// promise more.
+fn is_at_work(operation: &v1::WinningOperation) -> bool {
+    use v1::OperationState::{Cancelling, Running, Verifying};
+    matches!(operation.state(), Running | Verifying | Cancelling)
 }
 
 /// Adds the last 24 hours; nothing for an application that is not there yet.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::html::Html;
-use super::moment;
+use super::{moment, now};
 use crate::proto::v1;
 use crate::service::convert::level_word;
 use crate::service::convert::severity::Silence;
@@ -14,6 +14,8 @@ pub struct Tag {
     text: String,
     /// Whether it says that the status is not sure.
     is_doubt: bool,
+    /// The next attempt, which the text announces.
+    next: Option<prost_types::Timestamp>,
 }
 
 /// The marks that operators set, by application.
@@ -44,11 +46,7 @@ pub fn of(app: &v1::Application, marks: &OperatorMarks) -> Vec<Tag> {
     let Some(status) = &app.status else { return vec![doubt("no status".into())] };
     let counts = Silence::in_status(status).counts();
     let mut tags: Vec<Tag> = counts.map(|(count, word)| doubt(format!("{count} {word}"))).collect();
-    match status.fault_count {
-        ..=0 => {}
-        1 => tags.push(fact("1 open error".into())),
-        count => tags.push(fact(format!("{count} open errors"))),
-    }
+    tags.extend(open_errors(status));
     if status.flapping || 0 < status.flapping_count {
         tags.push(fact("flapping".into()));
     }
@@ -69,6 +67,19 @@ pub fn of(app: &v1::Application, marks: &OperatorMarks) -> Vec<Tag> {
     tags
 }
 
+/// Returns the number of open errors, and when one of them is tried again next.
+fn open_errors(status: &v1::AggregatedStatus) -> Option<Tag> {
+    let text = match status.fault_count {
+        ..=0 => return None,
+        1 => "1 open error".to_string(),
+        count => format!("{count} open errors"),
+    };
+    // A worker that is late has no time to show.
+    let next = status.next_retry_time.filter(|next| now() < next.seconds);
+    let text = if next.is_some() { text + ", next attempt " } else { text };
+    Some(Tag { next, ..fact(text) })
+}
+
 /// Formats ` by alice until 23:00`.
 fn by_until(mark: &v1::Mark) -> String {
     let by = Some(&mark.author).filter(|author| !author.is_empty());
@@ -78,11 +89,11 @@ fn by_until(mark: &v1::Mark) -> String {
 }
 
 fn doubt(text: String) -> Tag {
-    Tag { text, is_doubt: true }
+    Tag { text, is_doubt: true, next: None }
 }
 
 fn fact(text: String) -> Tag {
-    Tag { text, is_doubt: false }
+    Tag { text, is_doubt: false, next: None }
 }
 
 /// Returns what is doubtful about a status of this freshness.
@@ -103,7 +114,11 @@ pub fn add(html: &mut Html, tags: &[Tag]) {
         } else {
             r#"<span class="mark">"#
         });
-        html.text(&tag.text).raw("</span> ");
+        html.text(&tag.text);
+        if let Some(next) = &tag.next {
+            moment::add_until(html, next);
+        }
+        html.raw("</span> ");
     }
 }
 
@@ -156,6 +171,24 @@ mod tests {
         let tags = of(&status, &OperatorMarks::default());
         assert_eq!(tags.iter().filter(|tag| tag.is_doubt).count(), 2);
         assert_eq!(shown(&app(Active, |_| ()), vec![]), "");
+    }
+
+    #[test]
+    fn open_errors_announce_their_next_attempt_unless_it_is_late() {
+        let html = |after: i64| {
+            let app = app(Active, |status| {
+                let seconds = now() + after;
+                status.fault_count = 1;
+                status.next_retry_time = Some(prost_types::Timestamp { seconds, nanos: 0 });
+            });
+            let mut html = Html::default();
+            add(&mut html, &of(&app, &OperatorMarks::default()));
+            html.as_str().to_string()
+        };
+        let text = html(7_200);
+        assert!(text.contains("1 open error, next attempt <time class=\"next\""), "{text}");
+        assert!(text.contains(">in 2h</time></span> ") || text.contains(">in 1h"), "{text}");
+        assert_eq!(html(-1), "<span class=\"mark\">1 open error</span> ");
     }
 
     #[test]

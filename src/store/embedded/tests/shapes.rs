@@ -25,13 +25,14 @@ use crate::domain::mark::{Cover, Mark, MarkKind, NewMark, Until};
 use crate::domain::name::{AppName, OperationId, PartName, UnitName};
 use crate::domain::need::{Need, Needs};
 use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
+use crate::domain::operation::winning::WinningOperation;
 use crate::domain::operation::{Failure, Kind, Operation, Payload};
 use crate::domain::policy::{Config, ConfigPatch};
 use crate::domain::quorum::Quorum;
 use crate::domain::request::{Outcome, Remembered};
 use crate::domain::status::Status;
 use crate::domain::status::report::{Details, Report};
-use crate::domain::summary::{Summary, Totals};
+use crate::domain::summary::{Summary, Totals, Winner};
 use crate::domain::time::Timestamp;
 use crate::domain::unit::{Callback, CallbackRequest, Topic, Unit};
 use crate::store::codec;
@@ -59,6 +60,8 @@ fn structs() -> Vec<Struct> {
         of::<Config>(Some(("Head", "config"))),
         of::<Summary>(Some(("Head", "summary"))),
         of::<Totals>(Some(("Summary", "totals"))),
+        of::<Winner>(Some(("Summary", "winner"))),
+        of::<WinningOperation>(Some(("Winner", "operation"))),
         of::<Lease>(Some(("Head", "lease"))),
         of::<DataHead>(Some(("Head", "data"))),
         of::<Unit>(None),
@@ -348,29 +351,32 @@ fn mk_quorum() -> [Command; 2] {
     [active, Command::Configure(Box::new(config))]
 }
 
+/// Returns the begin of an operation of a unit, or with `""` of the application.
+fn mk_begin(id: &str, of: &str) -> Command {
+    let action = OperationAction::Begin(Box::new(NewOperation {
+        unit: UnitName::new(of).unwrap_or_default(),
+        kind: Kind::Upgrade,
+        from_version: "v1".into(),
+        target_version: "v2".into(),
+        payload: Payload { uri: "".into(), digest: "sha256:0".into() },
+        bytes: Some(Bytes::from(vec![0, 159, 146, 150])),
+        deterministic: true,
+        reversible: false,
+        attempts_max: 3,
+        interruptions_max: 100,
+        deadline: None,
+        lease_duration: Duration::from_secs(3600),
+        supersede: false,
+        note: "a note".into(),
+    }));
+    let (id, by) = (OperationId::new(id).unwrap(), UnitName::new("web/0").unwrap());
+    Command::Operate(OperationCommand { id, by, action })
+}
+
 /// Returns commands that write records which [`mk_full`] does not have.
 fn mk_commands() -> Vec<Command> {
     let unit = || UnitName::new("web/0").unwrap();
-    let begin = |of| {
-        OperationAction::Begin(Box::new(NewOperation {
-            unit: of,
-            kind: Kind::Upgrade,
-            from_version: "v1".into(),
-            target_version: "v2".into(),
-            payload: Payload { uri: "".into(), digest: "sha256:0".into() },
-            bytes: Some(Bytes::from(vec![0, 159, 146, 150])),
-            deterministic: true,
-            reversible: false,
-            attempts_max: 3,
-            interruptions_max: 100,
-            deadline: None,
-            lease_duration: Duration::from_secs(3600),
-            supersede: false,
-            note: "a note".into(),
-        }))
-    };
-    let id = OperationId::new("up-v2").unwrap();
-    let (whole, own) = (begin(UnitName::application()), begin(unit()));
+    let (whole, own) = (mk_begin("up-v2", ""), mk_begin("own-v2", "web/0"));
     let of_unit = OperationId::new("own-v2").unwrap();
     let set = BTreeMap::from([("key".into(), Bytes::from(b"value".to_vec()))]);
     let patch = DataPatch { set, delete: Vec::new(), etag: None };
@@ -393,8 +399,8 @@ fn mk_commands() -> Vec<Command> {
         report("up"),
         Command::ClaimLeadership(mk_reporter("web/0"), None),
         Command::UpdateData(Claim { unit: unit(), lease_epoch: 1, decided_outside: false }, patch),
-        Command::Operate(OperationCommand { id, by: unit(), action: whole }),
-        Command::Operate(OperationCommand { id: of_unit.clone(), by: unit(), action: own }),
+        whole,
+        own,
         Command::Operate(OperationCommand { id: of_unit, by: unit(), action: mk_failed() }),
         // What follows is marked in its last field.
         Command::SetMark(Box::new(mk_mark())),
@@ -442,6 +448,9 @@ async fn write_newest_fixture() {
     let configure = Request { id: Some("configured".into()), command };
     let transition = driver.draft_requests([configure], store.now());
     driver.commit(transition).await.unwrap();
+    // An operation wins where nothing else is reported.
+    let mut driver = Driver::load(&store, mk_app("operating")).await.unwrap();
+    driver.run(mk_begin("up-v2", "")).await;
     store.close().await;
     let file = dir.path().join("bellwether.redb");
     Database::open(&file).unwrap().compact().unwrap();
@@ -463,7 +472,7 @@ async fn fixtures_of_later_fields_are_read() {
         let state = Driver::load(&store, mk_app("newest")).await.unwrap().state;
         let head = state.head();
         assert_eq!(head.lease_epoch, 1, "{}", path.display());
-        assert_ne!(head.fault_count, 0, "{}", path.display());
+        assert_ne!(head.open_faults.count, 0, "{}", path.display());
         assert_eq!(head.lease.as_ref().unwrap().holder.as_str(), "web/0");
         assert_eq!(state.data().len(), 1);
         assert_ne!(head.usage().operations, 0);
