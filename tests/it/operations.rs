@@ -400,12 +400,11 @@ async fn an_application_shows_the_operation_that_wins() {
     let (mut operations, mut reports) = (client(&server).await, server.reports().await);
     let mut applications = server.applications().await;
     reports.report_status(mk_report("web", "web/0", Level::Active, "")).await.unwrap();
-    operations.begin_operation(mk_begin("up-v2", "v2")).await.unwrap();
-    let acquired = operations.acquire_operation(mk_acquire("web/0")).await.unwrap().into_inner();
+    let begun = operations.begin_operation(mk_begin("up-v2", "v2")).await.unwrap().into_inner();
     let beat = v1::HeartbeatOperationRequest {
         application: "web".into(),
         operation_id: "up-v2".into(),
-        fence: acquired.operation.unwrap().fence,
+        fence: begun.operation.unwrap().fence,
         progress: Some("step 3/7".into()),
         ..Default::default()
     };
