@@ -270,6 +270,42 @@ fn an_argument_that_the_page_lacks_is_found() {
     assert_eq!(causes("return {0, current, 'quiet'}\n"), ["quiet"]);
 }
 
+/// Pages that are read first, with the words that they may have.
+const SHORT: &[(&str, usize)] = &[("README.md", 900), ("docs/concepts.md", 1200)];
+
+#[test]
+fn the_pages_that_are_read_first_are_short() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (page, words_max) in SHORT {
+        let words = words(&fs::read_to_string(root.join(page)).unwrap());
+        println!("{page}: {words} words");
+        assert!(words <= *words_max, "{page} has {words} words, {words_max} at most");
+    }
+    assert_eq!(words("# One\n\n```sh\ntwo --three\n```\n"), 6, "counts blocks and marks too");
+}
+
+fn words(text: &str) -> usize {
+    text.split_whitespace().count()
+}
+
+/// Each place where a new reader begins leads to the page of concepts in its first lines.
+#[test]
+fn the_concepts_are_linked_where_readers_begin() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (place, link, lines) in [
+        ("README.md", "(docs/concepts.md)", 5),
+        ("docs/tutorial.md", "(concepts.md)", 6),
+        ("docs/SUMMARY.md", "(concepts.md)", 9),
+        ("src/cli/command/report.rs", "`bellwether explain concepts`", 40),
+        ("src/service/web/page/empty.rs", "href=\\\"/concepts\\\"", 40),
+        ("src/service/web/page/frame.rs", "href=\\\"/concepts\\\"", 200),
+    ] {
+        let text = fs::read_to_string(root.join(place)).unwrap();
+        let first: Vec<&str> = text.lines().take(lines).collect();
+        assert!(first.join("\n").contains(link), "{place} has no {link} in its first lines");
+    }
+}
+
 /// Every reason that the server sends has an explanation in the documents.
 #[test]
 fn every_reason_that_is_sent_is_explained() {

@@ -7,6 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "prose/glossary.rs"]
+mod glossary;
+
 /// Words that stand for a person where the actor is a process, a client or a record.
 const PERSONS: &[&str] = &[
     "whoever",
@@ -232,7 +235,7 @@ fn prose_of(name: &str, text: &str) -> Vec<(usize, String)> {
                 .split("](")
                 .map(|part| part.split_once(')').map_or(part, |(_, rest)| rest))
                 .collect();
-            prose.push((number, words.join(" ").to_lowercase()));
+            prose.push((number, words.join(" ")));
         }
     }
     prose
@@ -248,8 +251,9 @@ fn comment_of<'t>(line: &'t str, mark: &str) -> Option<&'t str> {
 fn faults_of(prose: &[(usize, String)]) -> Vec<String> {
     let mut faults = Vec::new();
     for (number, line) in prose {
+        let line = line.to_lowercase();
         for phrase in PERSONS.iter().chain(FOREIGN) {
-            if has_phrase(line, phrase) {
+            if has_phrase(&line, phrase) {
                 faults.push(format!("{number}: \"{phrase}\""));
             }
         }

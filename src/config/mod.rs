@@ -43,7 +43,7 @@ pub struct Flags {
     /// Address for /metrics, /livez and /readyz; port 0 picks a free one
     #[arg(long, env = "BELLWETHER_OPS_LISTEN", value_name = "ADDRESS")]
     pub ops_listen: Option<SocketAddr>,
-    /// Storage backend
+    /// The store
     #[command(flatten)]
     pub store: StoreFlags,
     /// Start the embedded store of this store epoch even if acknowledged commits are lost, because
@@ -119,7 +119,7 @@ pub struct Config {
     pub grpc_listen: SocketAddr,
     /// Address for operators.
     pub ops_listen: SocketAddr,
-    /// The storage backend.
+    /// The store.
     pub store: StoreChoice,
     /// The epoch of an embedded store that is opened even if acknowledged commits are lost.
     pub accept_data_loss: Option<String>,

@@ -1,4 +1,4 @@
-//! The storage backend, from flags, variables and the file. The password of Redis comes from a file
+//! The store, from flags, variables and the file. The password of Redis comes from a file
 //! or a variable, so that no command line shows it.
 
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use crate::store::redis::{BUCKETS_MAX, Layout, Prefix};
 /// machine can read all command lines.
 const PASSWORD: &str = "BELLWETHER_STORE_PASSWORD";
 
-/// Flags that choose the storage backend, for commands that need no other settings. Each is also a
+/// Flags that choose the store, for commands that need no other settings. Each is also a
 /// variable and a key of the file.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct StoreFlags {
-    /// Storage backend: embedded, memory, or the URL of a Redis or Valkey: redis://HOST:PORT,
+    /// The store: embedded, memory, or the URL of a Redis or Valkey: redis://HOST:PORT,
     /// redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT, with
     /// rediss for TLS
     #[arg(long, env = "BELLWETHER_STORE", value_name = "STORE")]
@@ -65,7 +65,7 @@ impl StoreFlags {
     }
 }
 
-/// The storage backend.
+/// The store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreChoice {
     /// A data directory.
@@ -101,7 +101,7 @@ pub fn shows_password(arguments: impl IntoIterator<Item = std::ffi::OsString>) -
 }
 
 impl File {
-    /// Returns the storage backend; flags come before the file.
+    /// Returns the store; flags come before the file.
     pub(super) fn store(&mut self, flags: StoreFlags) -> Result<StoreChoice, Error> {
         let given = flags.store.or(self.store.take());
         let prefix = flags.store_prefix.or(self.store_prefix.take());

@@ -1,5 +1,5 @@
 //! Membership: detects peers that are gone. Such a peer holds no sessions. The replica that detects
-//! the loss commits it, and the units of the peer have the session TTL to connect elsewhere. Two
+//! the loss commits it, and the units of the peer have the session ttl to connect elsewhere. Two
 //! replicas may commit the same loss without harm.
 
 use std::collections::BTreeMap;

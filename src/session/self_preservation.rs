@@ -2,7 +2,7 @@
 //!
 //! If few units of an application disconnect, their workers died, and the replica commits that
 //! after [`WINDOW`]. If a large share disconnects within that time, the network of this replica may
-//! be cut off instead: self-preservation starts. The replica then waits until the session TTL has
+//! be cut off instead: self-preservation starts. The replica then waits until the session ttl has
 //! passed since the first of them, so that the workers can connect to another replica. Then it
 //! commits those that did not, and self-preservation is over.
 

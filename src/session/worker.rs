@@ -165,7 +165,7 @@ impl Session {
         End::Superseded { app, current, why }
     }
 
-    /// Sends an update. Ends the session if the worker does not read for its whole TTL.
+    /// Sends an update. Ends the session if the worker does not read for its whole ttl.
     async fn send<R>(
         &mut self,
         outbound: &mpsc::Sender<Outbound<R>>,

@@ -176,6 +176,11 @@ fn explain_and_man_need_no_server() {
     assert!(err.contains("did you mean LEASE_HELD?"), "{err}");
     let (_, list, _) = alone(&["explain"], &[]);
     assert!(list.lines().any(|line| line.starts_with("STALE_FENCE  ")), "{list}");
+    let (_, page, _) = alone(&["explain", "concepts"], &[]);
+    assert!(page.starts_with("# Concepts\n") && page.contains("## The seven levels"), "{page}");
+    let (_, help, _) = alone(&["report", "--help"], &[]);
+    let first: Vec<&str> = help.lines().take(4).collect();
+    assert!(first.concat().contains("bellwether explain concepts"), "{help}");
     let (code, _, help) = alone(&[], &[("BELLWETHER_SERVER", "http://127.0.0.1:1")]);
     assert_eq!(code, Some(2));
     assert!(help.contains("Exit codes") && help.contains("  status "), "{help}");
@@ -212,6 +217,7 @@ fn completion_offers_the_names_that_the_server_has() {
     assert_eq!(complete(&["-n", "prod", "report", "db/0", "--needs", "w"]), ["web", "worker"]);
     assert_eq!(complete(&["-n", "p"]), ["prod"]);
     assert_eq!(complete(&["explain", "STALE_F"]), ["STALE_FENCE"]);
+    assert_eq!(complete(&["explain", "conc"]), ["concepts"]);
     assert_eq!(complete(&["--server", "http://127.0.0.1:1", "why", "w"]), Vec::<String>::new());
 }
 

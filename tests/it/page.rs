@@ -147,6 +147,18 @@ async fn the_first_causes_are_a_view_and_the_first_of_them_a_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_page_leads_to_what_its_words_mean() {
+    let server = Server::ephemeral();
+    let empty = page(&server, "/").await.text();
+    assert_eq!(empty.matches("href=\"/concepts\"").count(), 2, "{empty}");
+    let concepts = page(&server, "/concepts").await;
+    assert_eq!(concepts.status, 200);
+    assert!(concepts.header("content-type").starts_with("text/html"));
+    let text = concepts.text();
+    assert!(text.contains("The seven levels") && text.contains("<title id=\"title\">Concepts"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn files_have_a_validator_and_are_compressed() {
     let server = Server::ephemeral();
     for path in ["/page.css", "/page.js", "/page.svg?is=error"] {

@@ -31,7 +31,7 @@ pub struct Active {
     #[arg(long, default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1000..=100_000))]
     pub applications: u64,
-    /// Storage backend of our server
+    /// Store of our server
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     pub store: Store,
     /// The load of each measurement.

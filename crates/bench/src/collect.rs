@@ -36,7 +36,7 @@ pub struct Collect {
     #[arg(long, default_value_t = 1000, value_name = "MILLISECONDS")]
     #[arg(value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub deadline: u64,
-    /// Storage backend of our server
+    /// Store of our server
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     pub store: Store,
     /// The load of each measurement.

@@ -36,7 +36,7 @@ pub struct Election {
     #[arg(long, default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub elections: u64,
-    /// Storage backend of our server
+    /// Store of our server
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     pub store: Store,
     /// The peer to measure

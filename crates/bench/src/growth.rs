@@ -45,7 +45,7 @@ pub struct Growth {
     #[arg(long, default_value_t = 10_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(200..=100_000))]
     pub units: u64,
-    /// Storage backend of our server
+    /// Store of our server
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     pub store: Store,
     /// The load of each measurement.

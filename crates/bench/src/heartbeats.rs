@@ -32,7 +32,7 @@ pub struct Heartbeats {
     #[arg(long, default_value_t = 2, value_name = "SECONDS")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub interval: u64,
-    /// Storage backend of our server
+    /// Store of our server
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     pub store: Store,
     /// The peer to measure

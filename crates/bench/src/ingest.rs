@@ -29,7 +29,7 @@ use crate::site::Site;
 /// Flags of `ingest`.
 #[derive(Debug, clap::Args)]
 pub struct Ingest {
-    /// Storage backends of our server; each is measured
+    /// Stores of our server; each is measured
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Store::Embedded])]
     pub store: Vec<Store>,
     /// When Redis syncs its file to disk [default: everysec]
@@ -46,7 +46,7 @@ pub struct Ingest {
     pub load: Load,
 }
 
-/// The storage backend of our server.
+/// The store of our server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Store {
     /// On disk, fsync before each acknowledgement
@@ -252,7 +252,7 @@ impl Ours {
         AnyRow::Scalar(ScalarRow::compare(work, "microseconds", side, None, target))
     }
 
-    /// Names the work and the storage backend.
+    /// Names the work and the store.
     fn work(&self, what: &str) -> String {
         match (self.store, &self.redis) {
             (Store::Memory, _) => format!("{what}, memory store"),

@@ -41,7 +41,7 @@ pub struct Marks {
     #[arg(long, default_value_t = 1_600, value_name = "COUNT")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub applications: u64,
-    /// Storage backend of our server
+    /// Store of our server
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     pub store: Store,
     /// The load of each measurement.

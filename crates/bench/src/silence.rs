@@ -43,7 +43,7 @@ pub struct Silence {
     #[arg(long, default_value_t = 10_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub leases: u64,
-    /// Storage backend of our server
+    /// Store of our server
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     pub store: Store,
     /// The peer to measure

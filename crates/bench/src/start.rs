@@ -30,7 +30,7 @@ use crate::testbed::Testbed;
 /// Flags of `start`.
 #[derive(Debug, clap::Args)]
 pub struct Start {
-    /// Storage backends of our server; each is measured
+    /// Stores of our server; each is measured
     #[arg(long, value_enum, value_delimiter = ',')]
     #[arg(default_values_t = [Store::Embedded, Store::Redis])]
     pub store: Vec<Store>,

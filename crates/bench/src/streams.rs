@@ -34,7 +34,7 @@ use crate::wire;
 /// Flags of `streams`.
 #[derive(Debug, clap::Args)]
 pub struct Streams {
-    /// Storage backend of our server
+    /// Store of our server
     #[arg(long, value_enum, default_value_t = Store::Redis)]
     pub store: Store,
     /// When Redis syncs its file to disk [default: everysec]
@@ -120,7 +120,7 @@ pub async fn run(args: Streams) -> anyhow::Result<()> {
 struct Started {
     server: Server,
     redis: Option<Redis>,
-    /// The storage backend of our server, in words.
+    /// The store of our server, in words.
     what: String,
     /// The least ratio to etcd's puts.
     target: Option<f64>,

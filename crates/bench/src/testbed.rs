@@ -54,7 +54,7 @@ impl Testbed {
         format!("bellwether {}", bellwether::VERSION)
     }
 
-    /// Describes the storage backend of our server.
+    /// Describes the store of our server.
     pub fn place(&self, store: Store) -> String {
         match (store, &self.redis) {
             (Store::Memory, _) => "memory store".to_string(),

@@ -30,7 +30,7 @@ pub struct Watchers {
     /// Reports per second, over all applications; each changes its own
     #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rate: u32,
-    /// Storage backend of our server
+    /// Store of our server
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     pub store: Store,
     /// The peer to measure

@@ -56,7 +56,7 @@ pub struct Args {
     /// The contribution of a lost unit
     #[arg(long, value_enum)]
     lost_units: Option<LostUnitsWord>,
-    /// Time to live of statuses reported without a ttl: 90s, 5m, or none
+    /// The ttl of statuses reported without one: 90s, 5m, or none
     #[arg(long, value_name = "SPAN|none", value_parser = setting)]
     default_ttl: Option<Setting>,
     /// How long a unit may be silent after its last ttl: 2m, or default

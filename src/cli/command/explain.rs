@@ -1,5 +1,6 @@
 //! `bellwether explain REASON`: the meaning of an error's reason and what to do, without a server.
-//! The text is docs/errors.md of the same source.
+//! `bellwether explain concepts`: the words of all pages. The texts are docs/errors.md and
+//! docs/concepts.md of the same source.
 
 use std::ffi::OsStr;
 
@@ -13,13 +14,17 @@ use crate::cli::render::text::{marked, wrap};
 
 const ERRORS: &str = include_str!("../../../docs/errors.md");
 
+/// What is asked for the page of concepts, and the page.
+const CONCEPTS: (&str, &str) = ("concepts", include_str!("../../../docs/concepts.md"));
+
 /// Columns of a text that is written to a file or a pipe.
 const WIDTH: usize = 80;
 
 /// Say what a reason of an error means, without asking a server; without a reason, list them
 #[derive(clap::Args)]
 pub struct Args {
-    /// The reason, as shown in brackets behind an error: LEASE_HELD
+    /// The reason, as shown in brackets behind an error: LEASE_HELD; or `concepts`, what the words
+    /// mean and when to use which level
     #[arg(value_name = "REASON", add = reasons())]
     reason: Option<String>,
 }
@@ -33,6 +38,12 @@ struct ReasonEntry {
     to_do: String,
 }
 
+/// The page of concepts, for programs.
+#[derive(Serialize)]
+struct ConceptsPage {
+    text: &'static str,
+}
+
 /// Looks up the reason and prints its paragraph.
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<()> {
     let entries = entries();
@@ -41,6 +52,10 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<()> {
             |entry: &ReasonEntry| format!("{:<24}  {}\n", entry.reason, first(&entry.meaning));
         return Ok(print_plain(&entries.iter().map(line).collect::<String>())?);
     };
+    if given.eq_ignore_ascii_case(CONCEPTS.0) {
+        let page = ConceptsPage { text: CONCEPTS.1 };
+        return context.print_value(&page, || print_plain(page.text));
+    }
     let wanted = given.trim_matches(['[', ']']).to_ascii_uppercase().replace('-', "_");
     let Some(entry) = entries.iter().find(|entry| entry.reason == wanted) else {
         return Err(NotFoundError(unknown(given, &wanted, &entries)).into());
@@ -61,12 +76,13 @@ impl ReasonEntry {
     }
 }
 
-/// Completes reasons.
+/// Completes reasons, and the page.
 fn reasons() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let typed = current.to_string_lossy().to_ascii_uppercase();
-        let fits = entries().into_iter().filter(|entry| entry.reason.starts_with(&typed));
-        fits.map(|entry| CompletionCandidate::new(entry.reason)).collect()
+        let known = entries().into_iter().map(|entry| entry.reason).chain([CONCEPTS.0]);
+        let fits = known.filter(|word| word.to_ascii_uppercase().starts_with(&typed));
+        fits.map(CompletionCandidate::new).collect()
     })
 }
 

@@ -26,6 +26,8 @@ pub enum KindWord {
 }
 
 /// Report a status of a unit; the application and the unit are created if need be
+///
+/// `bellwether explain concepts` says what unit and component are, and when to use which level.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

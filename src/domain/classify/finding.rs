@@ -94,7 +94,7 @@ worded! {
     /// The action to take after an error.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
     pub enum Action {
-        /// Retry with back-off.
+        /// Retry with backoff.
         #[default]
         Retry = "RETRY",
         /// Retry no earlier than requested.

@@ -52,7 +52,7 @@ pub fn hello(access: &Access, message: Option<Payload>) -> Result<Hello, ApiErro
     fields.finish(app.map(|app| Hello { app, who, may_read }))
 }
 
-/// Reads a `RegisterUnit`: the unit, its time to live and the id of the request.
+/// Reads a `RegisterUnit`: the unit, its ttl and the id of the request.
 pub fn register_unit(
     fields: &mut Fields,
     wire: &v1::RegisterUnitRequest,

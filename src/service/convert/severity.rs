@@ -12,7 +12,7 @@ use crate::service::convert::from_level;
 /// report the store may have lost. A good level does not count while units are silent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Silence {
-    /// Units with a status past its time to live.
+    /// Units with a status past its ttl.
     pub stale: i32,
     /// Units lost, unless the application is configured to ignore these.
     pub lost: i32,

@@ -23,7 +23,7 @@ async fn the_units_of_a_dead_replica_are_without_a_session_then_stale() {
     assert_eq!(other.freshness("web/0").await, Freshness::Fresh, "it may connect elsewhere");
     let took = after(async || other.freshness("web/0").await == Freshness::Stale).await;
     // Another replica may have received calls of the unit since. It writes their time only after a
-    // third of the TTL.
+    // third of the ttl.
     assert!(secs(28) <= took && took <= secs(43), "{took:?}");
 }
 

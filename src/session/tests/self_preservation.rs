@@ -36,7 +36,7 @@ async fn five_silent_units_of_ten_are_judged_and_six_are_held_for_a_time() {
     let released = after(async || !replica.is_suspect("web")).await;
     assert!(secs(26) < released && released < secs(31), "{released:?}");
     assert!(replica.gone("web/0").await < secs(1));
-    // Their TTL has passed.
+    // Their ttl has passed.
     assert_eq!(replica.freshness("web/0").await, Freshness::Stale);
     assert!(replica.is_connected("web/9").await);
 }

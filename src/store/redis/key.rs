@@ -2,7 +2,7 @@
 //! names here have the default prefix, `bw`.
 //!
 //! All keys of a bucket have its hash tag (`{b07}`), so one script may touch them together, in a
-//! Cluster too. No key has a time to live: Redis never decides that something is over.
+//! Cluster too. No key has a ttl: Redis never decides that something is over.
 
 use super::layout::Prefix;
 use crate::domain::name::AppName;

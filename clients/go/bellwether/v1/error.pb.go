@@ -226,7 +226,7 @@ type VerdictAction int32
 const (
 	// Not given.
 	VerdictAction_VERDICT_ACTION_UNSPECIFIED VerdictAction = 0
-	// Try again with back-off.
+	// Try again with backoff.
 	VerdictAction_VERDICT_ACTION_RETRY VerdictAction = 1
 	// Try again no earlier than `retry_after`.
 	VerdictAction_VERDICT_ACTION_RETRY_AFTER VerdictAction = 2

@@ -1393,7 +1393,7 @@ impl ErrorOutcome {
 pub enum VerdictAction {
     /// Not given.
     Unspecified = 0,
-    /// Try again with back-off.
+    /// Try again with backoff.
     Retry = 1,
     /// Try again no earlier than `retry_after`.
     RetryAfter = 2,

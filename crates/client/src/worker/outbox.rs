@@ -70,7 +70,7 @@ pub(super) struct Outbox {
     places: BTreeMap<Key, u64>,
     /// Sent entries by `seq`, each with its place in that order.
     sent: BTreeMap<u64, (u64, OutboxEntry)>,
-    /// Push statuses that the server acknowledged, by component and key. Those with a TTL or an end
+    /// Push statuses that the server acknowledged, by component and key. Those with a ttl or an end
     /// are left out: the worker repeats them anyway, and a repeat from here would extend them
     /// wrongly.
     kept: BTreeMap<(String, String), StatusReport>,

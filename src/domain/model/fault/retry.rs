@@ -1,4 +1,4 @@
-//! Retry times: back-off, jitter and budget, the same on every replica.
+//! Retry times: backoff, jitter and budget, the same on every replica.
 
 use std::hash::Hasher;
 use std::time::Duration;

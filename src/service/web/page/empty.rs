@@ -17,7 +17,8 @@ pub fn add(html: &mut Html, is_tls: bool, authority: &str) {
     html.raw(
         "Nothing has reported yet</h1><p>Paste these into a terminal. What they report shows ",
     );
-    html.raw("here within a second.</p><ol>");
+    html.raw("here within a second. <a href=\"/concepts\">Concepts</a> explains unit, level and ");
+    html.raw("the other words.</p><ol>");
     for (what, command) in [
         ("Report a unit that works", "report web/1 --level active"),
         (

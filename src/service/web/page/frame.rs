@@ -90,7 +90,8 @@ fn add_bar(html: &mut Html, frame: &Frame) {
 fn add_foot(html: &mut Html, frame: &Frame) {
     html.raw(r#"<footer id="foot">"#).raw(KEYS);
     html.fill(
-        "<p>Bellwether {} \u{b7} reads only, changes nothing</p>",
+        "<p>Bellwether {} \u{b7} reads only, changes nothing \u{b7} \
+         <a href=\"/concepts\" id=\"concepts\">What the words mean</a></p>",
         &[&env!("CARGO_PKG_VERSION")],
     );
     if frame.has_session {

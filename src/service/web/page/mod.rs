@@ -6,10 +6,12 @@
 //!  GET /?level=blocked --> PageView --> may the caller list? --> Lists: the list, shared
 //!                             |-------> ListBlockers ---------> what blocks, the first line
 //!                             '-------> ExplainApplication, ... --> why
+//!  GET /concepts --> what the words of the page mean
 //! ```
 
 mod action;
 mod application;
+mod concepts;
 mod digest;
 mod empty;
 mod figures;
@@ -100,6 +102,7 @@ pub async fn answer<S: GrpcService>(
 ) -> Option<WebAnswer<S>> {
     match path {
         "/" => Some(page(inner, lists, &PageView::of(query), asked).await),
+        concepts::PATH => Some(explained()),
         _ => files::answer(path, query, headers),
     }
 }
@@ -142,6 +145,13 @@ fn html<B>(status: StatusCode, frame: &Frame, main: &Html) -> Response<WebBody<B
     let mut response = served(frame::around(frame, main), HTML, "no-store");
     *response.status_mut() = status;
     response
+}
+
+/// Returns the page of concepts. It has no data, so each caller may read it.
+fn explained<B>() -> Response<WebBody<B>> {
+    let mut main = Html::default();
+    concepts::add(&mut main);
+    html(StatusCode::OK, &Frame { title: "Concepts".into(), ..Frame::default() }, &main)
 }
 
 /// Returns the address of a view, from the address that a form sent. It never leads elsewhere.

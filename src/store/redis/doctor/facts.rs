@@ -1,4 +1,4 @@
-//! The facts about a set-up of Redis, before they are judged.
+//! The facts about a setup of Redis, before they are judged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Gathers the facts of a set-up. It writes nothing, and the one script that it loads cannot write.
+//! Gathers the facts of a setup. It writes nothing, and the one script that it loads cannot write.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Examines a set-up of Redis or Valkey: gathers facts, then judges them.
+//! Examines a setup of Redis or Valkey: gathers facts, then judges them.
 //!
 //! ```text
 //!  Target --link::Survey--> connections --gather--> Facts --judge--> findings

@@ -84,7 +84,7 @@ impl Dialer {
         config: &AsyncConnectionConfig,
     ) -> Result<(MultiplexedConnection, Master), LinkError> {
         let mut connection = self.open(address, Login::Store, config).await?;
-        // The connection itself may have no time-out.
+        // The connection itself may have no timeout.
         let asked = Identity::ask(&mut connection, address, Identity::AT_FIRST);
         let identity = match tokio::time::timeout(self.options.response_timeout, asked).await {
             Ok(Err(LinkError::Ambiguous { .. })) | Err(_) => {

@@ -54,7 +54,7 @@ pub(super) struct Live {
 }
 
 /// A separate connection to a master for blocking reads, which would block all other users of the
-/// shared connection. It has no response time-out. Dropping it ends the blocked read.
+/// shared connection. It has no response timeout. Dropping it ends the blocked read.
 pub struct Dedicated {
     /// The connection.
     pub connection: MultiplexedConnection,

@@ -3,7 +3,7 @@
 //! ```text
 //!  resolve --> connect --> ready <--> suspect
 //!     ^           |          |          |
-//!     '- back-off-+----------+----------'
+//!     '- backoff--+----------+----------'
 //! ```
 
 use std::sync::{Arc, Weak};
@@ -86,7 +86,7 @@ async fn supervise(link: &MasterLink, mut source: Source) {
                 warn!(link = link.name, reason, "connection to Redis lost");
                 link.lose(reason);
                 is_known_away = true;
-                // The back-off continues if a new master is lost immediately, so that this does not
+                // The backoff continues if a new master is lost immediately, so that this does not
                 // become a busy loop.
                 if options.backoff_max < connected.elapsed() {
                     backoff.reset();
@@ -142,7 +142,7 @@ async fn observe(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut timeouts = 0;
     loop {
-        // After a time-out the next check follows immediately.
+        // After a timeout the next check follows immediately.
         let event = match timeouts {
             0 => tokio::select! {
                 _ = ticks.tick() => None,

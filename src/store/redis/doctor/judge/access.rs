@@ -1,4 +1,4 @@
-//! Judges whether the set-up can be used at all: version, rights, keys, and encryption.
+//! Judges whether the setup can be used at all: version, rights, keys, and encryption.
 
 use crate::store::doctor::Finding;
 use crate::store::redis::Durability;

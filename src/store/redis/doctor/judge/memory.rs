@@ -19,10 +19,10 @@ pub(super) fn eviction(_: &Facts, server: &Server) -> Option<Finding> {
         (policy, Some(0)) => format!("maxmemory-policy {policy}, for when maxmemory is set"),
         (policy, _) => format!("maxmemory-policy {policy}"),
     };
-    // No key of Bellwether has a time to live.
+    // No key of Bellwether has a ttl.
     let finding = match server.info.text("maxmemory_policy").starts_with("volatile-") {
         true => {
-            let why = "keys of Bellwether have no time to live and stay; keys of other programs \
+            let why = "keys of Bellwether have no ttl and stay; keys of other programs \
                        with one are evicted";
             Finding::warning("eviction", found, why)
         }

@@ -12,7 +12,7 @@ const MEDIAN_MAX: Duration = Duration::from_millis(10);
 /// Half of the time that a link waits for an answer.
 const LONGEST_MAX: Duration = Duration::from_millis(500);
 const CLIENTS_PERCENT: u64 = 90;
-/// The minimum idle time-out. A connection on which commits wait for replicas is idle while there
+/// The minimum idle timeout. A connection on which commits wait for replicas is idle while there
 /// are no reports; the others are used every second.
 const TIMEOUT_MIN: u64 = 30;
 /// The minimum output buffer: the first answer about a bucket contains all its heads.

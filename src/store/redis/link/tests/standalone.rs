@@ -271,7 +271,7 @@ async fn a_blocking_read_delays_no_other_command_and_ends_when_dropped() {
     });
     let blocked = async || server.info("blocked_clients").await;
     until("it blocks", async || blocked().await == "1").await;
-    // Longer than the response time-out of the shared connection.
+    // Longer than the response timeout of the shared connection.
     tokio::time::sleep(options().response_timeout + Duration::from_millis(100)).await;
     links.run("{b00}", pipe().cmd("RPUSH").arg("{b00}queue").arg("x")).await.unwrap();
     let (mut dedicated, popped) = waits.await.unwrap();
