@@ -32,8 +32,8 @@ NEEDS_ROOT = "run as root: it changes its root folder"
 
 
 def first_screen():
-    """Returns the commands of the README up to the heading of the command line."""
-    text = (ROOT / "README.md").read_text().split("## The command line")[0]
+    """Returns the commands of the README up to the heading of the installation."""
+    text = (ROOT / "README.md").read_text().split("## Install")[0]
     blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines() if line.startswith("bellwether ")]
     assert len(commands) >= 4, commands
