@@ -29,7 +29,7 @@ const LAYERS: &[&[&str]] = &[
 
 /// The same for the client library.
 const CLIENT_LAYERS: &[&[&str]] = &[
-    &["backoff", "handshake", "proto"],
+    &["backoff", "handshake", "proto", "trace"],
     &["digest", "error", "need"],
     &["security"],
     &["connection"],

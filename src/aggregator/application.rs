@@ -14,7 +14,7 @@ use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::store::{Applied, CommitError, ConflictCause, Moment, ReadError, Version};
-use crate::telemetry::{CallSpan, ReportResult};
+use crate::telemetry::{Callers, ReportResult};
 
 use super::committed::{Progress, Shared};
 use super::decision::{Decision, decide, decide_deletion, spread};
@@ -47,8 +47,8 @@ pub(super) struct Application {
     read_at: Timestamp,
     /// The wait before due changes use the store again after a failure.
     pause: Duration,
-    /// The traced calls whose commands are decided now.
-    callers: Vec<CallSpan>,
+    /// The calls whose commands are decided now.
+    callers: Callers,
 }
 
 /// However the task ends, a request that it has not taken is not left waiting.
@@ -70,7 +70,7 @@ impl Application {
             unsettled: false,
             read_at: Timestamp::default(),
             pause: Duration::ZERO,
-            callers: Vec::new(),
+            callers: Callers::default(),
         })
     }
 
@@ -229,13 +229,12 @@ impl Application {
             let mut count = 0;
             let mut looks: Vec<Answer> = Vec::new();
             let mut deletion = None;
-            self.callers.clear();
             while count < self.inner.options.batch_max
                 && let Some(work) = batch.next()
             {
                 match work.ask {
                     Ask::Apply(requests) => {
-                        self.callers.extend(work.caller);
+                        self.callers.add(work.caller);
                         count += requests.len();
                         together.push(requests);
                         answers.push(work.answer);
@@ -250,6 +249,8 @@ impl Application {
             let outcomes =
                 self.commit(|state, inner, moment| decide(state, inner, moment, &together));
             let outcomes = outcomes.await;
+            // A span ends with the last reference to it.
+            self.callers.clear();
             for look in looks {
                 let revision = self.shared.state().head().revision;
                 let seen = Outcome { revision, ..Outcome::default() };
@@ -262,10 +263,12 @@ impl Application {
                 answer.send(own.inspect(|outcome| self.count(outcome)));
             }
             if let Some((id, answer, caller)) = deletion {
-                self.callers = caller.into_iter().collect();
+                self.callers.add(caller);
                 let id = id.as_ref();
                 let outcome = self.commit(|state, _, at| decide_deletion(state, at.now, id));
-                answer.send(spread(outcome.await, 1).into_iter());
+                let outcome = outcome.await;
+                self.callers.clear();
+                answer.send(spread(outcome, 1).into_iter());
             }
             if batch.peek().is_none() {
                 return;

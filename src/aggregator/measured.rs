@@ -6,16 +6,16 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::store::CommitError;
-use crate::telemetry::{CallSpan, CommitResult, Metrics, commit_span};
+use crate::telemetry::{Callers, CommitResult, Metrics};
 
-/// Waits for a commit of `commands` commands, for which the traced calls in `callers` wait.
+/// Waits for a commit of `commands` commands, for which `callers` wait.
 pub(super) async fn measured(
     metrics: &Metrics,
-    callers: &[CallSpan],
+    callers: &Callers,
     commands: usize,
     committed: impl Future<Output = Result<(), CommitError>>,
 ) -> Result<(), CommitError> {
-    let span = commit_span(callers, commands);
+    let span = callers.commit_span(commands);
     let start = Instant::now();
     let result = committed.instrument(span.clone()).await;
     let word = match &result {

@@ -44,11 +44,13 @@ use std::time::Duration;
 use bellwether_client::Client;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use opentelemetry::context::FutureExt;
 
 use crate::cli::context::{Color, Context, say, say_lines};
 use crate::cli::exit::{EXIT_CODES, Exit};
 use crate::cli::hook::Hooked;
 use crate::cli::output::Output;
+use crate::telemetry::CallerTrace;
 use command::{
     app_status, attend, blockers, callback, check, clear, configure, data, delete, error, explain,
     explain_error, faults, health, juju, leader, log, man, mark, namespaces, ops, register, remove,
@@ -214,7 +216,8 @@ pub fn run() -> ExitCode {
         Command::Completion(args) => completion::run(&args).map(Exit::from),
         Command::Man(args) => man::run::<Cli>(&args).map(Exit::from),
         Command::Client(command) => {
-            given.with_context().and_then(|chosen| run_client(command, &settings(chosen)))
+            let name = matches.subcommand_name().unwrap_or_default();
+            given.with_context().and_then(|chosen| run_traced(name, command, &settings(chosen)))
         }
     };
     match ended {
@@ -261,14 +264,30 @@ fn refused(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
 }
 
-fn run_client(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
+/// Runs a command in a trace, which its calls continue.
+fn run_traced(name: &str, command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
+    let trace = CallerTrace::begin(name, env!("CARGO_PKG_VERSION"));
+    let result = run_client(command, context, trace.context());
+    trace.end(match &result {
+        Ok(exit) => *exit as u8,
+        Err(error) => Exit::of(error) as u8,
+    });
+    result
+}
+
+fn run_client(
+    command: ClientCommand,
+    context: &Context,
+    trace: opentelemetry::Context,
+) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(async {
+    let running = async {
         tokio::select! {
             result = dispatch_or_suggest(command, context) => result,
             _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
         }
-    });
+    };
+    let result = runtime.block_on(running.with_context(trace));
     if let Some(since) = context.client.get().and_then(Client::as_of) {
         say(&format!(
             "the server has had no contact with its store since {since}: the answer is from its \

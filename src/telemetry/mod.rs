@@ -12,6 +12,7 @@
 
 mod applications;
 mod blockers;
+mod caller;
 mod commit;
 mod context;
 mod error;
@@ -43,6 +44,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 pub use applications::{ApplicationState, ApplicationStates};
+pub use caller::CallerTrace;
 pub use context::{extract, inject};
 pub use error::{Error, ShutdownError};
 pub use fleet::FleetCounts;
@@ -51,7 +53,7 @@ pub use label::{
     CommitResult, ConnectionEnd, OffloadedWork, PanicPlace, ReportResult, SecurityRefusal,
     UntakenEnd,
 };
-pub use link::{CallSpan, commit_span};
+pub use link::{CallSpan, Callers, STREAM_SPAN};
 pub use metrics::Metrics;
 pub use openmetrics::{OPEN_METRICS, prefers_open_metrics};
 pub use options::Options;

@@ -42,10 +42,7 @@ impl Providers {
         if exports.metrics {
             metrics = metrics.with_periodic_exporter(otlp::metric_exporter()?);
         }
-        let traces = exports.traces.then(otlp::span_exporter).transpose()?.map(|exporter| {
-            let builder = SdkTracerProvider::builder().with_resource(resource.clone());
-            builder.with_batch_exporter(exporter).build()
-        });
+        let traces = exports.traces.then(|| traced(resource.clone())).transpose()?;
         let logs = exports.logs.then(otlp::log_exporter).transpose()?.map(|exporter| {
             let builder = SdkLoggerProvider::builder().with_resource(resource);
             builder.with_batch_exporter(exporter).build()
@@ -93,6 +90,18 @@ impl Providers {
     }
 }
 
+/// Returns a provider of spans alone, for a process that makes calls.
+pub(super) fn tracer(version: &str) -> Result<SdkTracerProvider, Error> {
+    let runtime = exporter_runtime()?;
+    let _entered = runtime.enter();
+    traced(resource(version))
+}
+
+fn traced(resource: Resource) -> Result<SdkTracerProvider, Error> {
+    let builder = SdkTracerProvider::builder().with_resource(resource);
+    Ok(builder.with_batch_exporter(otlp::span_exporter()?).build())
+}
+
 /// Starts a runtime for the connections of the exporters only: on the runtime of the service, a
 /// flush that blocks one of its workers could wait for that very worker.
 ///
@@ -116,6 +125,7 @@ fn resource(version: &str) -> Resource {
         .with_attributes([
             KeyValue::new("service.name", "bellwether"),
             KeyValue::new("service.version", version.to_owned()),
+            KeyValue::new("service.instance.id", instance_id()),
         ])
         .with_detectors(&[
             Box::new(TelemetryResourceDetector),
@@ -124,5 +134,34 @@ fn resource(version: &str) -> Resource {
     match env::var("OTEL_SERVICE_NAME") {
         Ok(name) if !name.is_empty() => builder.with_service_name(name).build(),
         _ => builder.build(),
+    }
+}
+
+/// Returns a random UUID (RFC 9562, version 4), by which a back end tells replicas apart; empty if
+/// the system has no random numbers.
+fn instance_id() -> String {
+    let mut bytes = [0; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        return String::new();
+    }
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]];
+    parts.map(hex).join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_process_has_an_instance_id_of_its_own() {
+        let (one, other) = (instance_id(), instance_id());
+        assert_ne!(one, other);
+        let lengths: Vec<usize> = one.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12]);
+        assert_eq!(&one[14..15], "4");
+        assert!("89ab".contains(&one[19..20]), "{one}");
     }
 }

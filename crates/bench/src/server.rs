@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::process::{self, Process};
 use crate::site::Site;
 
-/// The storage backend of a server.
+/// The store of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// On disk, in its own directory.

@@ -69,6 +69,7 @@ pub mod operation;
 mod page;
 pub mod proto;
 mod security;
+mod trace;
 mod watch;
 pub mod worker;
 

@@ -141,6 +141,7 @@ impl Interceptor for Bearer {
                 token.value().map_err(|error| Status::unauthenticated(error.to_string()))?;
             request.metadata_mut().insert("authorization", value);
         }
+        crate::trace::inject(request.metadata_mut());
         Ok(request)
     }
 }

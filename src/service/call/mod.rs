@@ -13,8 +13,8 @@
 //! The path of the request is looked up once; `KnownMethod` has all that depends on the method.
 //! Handlers neither measure nor log. A refusal is an answer as any other: it is counted and logged.
 //!
-//! The span of a unary call lasts until the end of the call. The span of a stream covers only its
-//! opening: otherwise a collector would receive it when the watch ends, which may be days later.
+//! The span of a call lasts until the end of the call, and has its status. A collector receives the
+//! span of a watch when the watch ends.
 
 mod body;
 mod count;

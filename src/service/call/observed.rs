@@ -17,7 +17,7 @@ use super::deadline::Deadline;
 use super::known::KnownMethod;
 use crate::service::code::Reason;
 use crate::service::method::Method;
-use crate::telemetry::{self, OTHER_METHOD, PanicPlace, code_name, exports_traces};
+use crate::telemetry::{self, OTHER_METHOD, PanicPlace, STREAM_SPAN, code_name, exports_traces};
 
 /// Clocks differ a little, so the cancel of a caller at its deadline may arrive before the server's
 /// own deadline.
@@ -40,11 +40,11 @@ pub(super) struct Observed {
 
 /// The level of a span is part of its call site, so there is one call site for each level.
 macro_rules! call_span {
-    ($level:expr, $method:expr) => {
+    ($level:expr, $name:expr, $method:expr) => {
         tracing::span!(
             parent: None,
             $level,
-            "rpc",
+            $name,
             otel.name = $method,
             otel.kind = "server",
             otel.status_code = Empty,
@@ -66,9 +66,11 @@ impl Observed {
         // A span that is not exported is a tenth of the work of a call: without a trace, only level
         // debug creates one.
         let is_traced = exports_traces() || request.headers().contains_key(&TRACE_PARENT);
-        let span = match is_traced && !method.row.is_some_and(Method::is_quiet) {
-            true => call_span!(Level::INFO, name),
-            false => call_span!(Level::DEBUG, name),
+        let is_traced = is_traced && !method.row.is_some_and(Method::is_quiet);
+        let span = match (is_traced, method.is_streaming) {
+            (true, false) => call_span!(Level::INFO, "rpc", name),
+            (true, true) => call_span!(Level::INFO, STREAM_SPAN, name),
+            (false, _) => call_span!(Level::DEBUG, "rpc", name),
         };
         if !span.is_disabled() {
             join_trace(&span, request.headers());
@@ -94,8 +96,6 @@ impl Observed {
     pub(super) fn answered(&mut self, code: Option<Code>, headers: &HeaderMap) {
         if let Some(code) = code {
             self.ended(code, headers);
-        } else if self.method.is_streaming {
-            self.span = Span::none();
         }
     }
 
@@ -147,8 +147,7 @@ impl Observed {
     }
 
     fn log(&self, code: &str, server_error: bool, status: Option<&Status>, elapsed: Duration) {
-        // The method is also on the line itself: a collector receives lines without their spans,
-        // and the span of a stream ended long before.
+        // The method is also on the line itself: a collector receives lines without their spans.
         let method = self.method.name.as_str();
         let elapsed_seconds = elapsed.as_secs_f64();
         let count = if server_error { self.method.failures.note() } else { None };

@@ -9,6 +9,7 @@ import time
 from . import _codec, errors
 from ._methods import Methods
 from ._table import METHODS
+from ._trace import trace_headers
 from ._transport import Connection, Deadline, fraction
 
 TYPE_CHECKING = False
@@ -221,6 +222,7 @@ class Client(Methods):
         token = self._token or self._token_from_file()
         if token:
             headers.append(("Authorization", "Bearer " + token))
+        headers.extend(trace_headers())
         return headers
 
     def _token_from_file(self) -> str:
