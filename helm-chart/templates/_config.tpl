@@ -53,7 +53,7 @@ algorithms = {{ toJson . }}
 
 {{/* The file of roles. JSON strings are TOML strings too. */}}
 {{- define "bellwether.rolesFile" -}}
-{{- range .Values.auth.grants }}
+{{- range include "bellwether.grants" . | fromJsonArray }}
 [[grant]]
 role = {{ .role | toJson }}
 to = {{ .to | toJson }}
@@ -71,7 +71,7 @@ data = true
 {{/* Files that the server reads again when they change, so that they need no restart. */}}
 {{- define "bellwether.accessFiles" -}}
 {{- $files := dict }}
-{{- with .Values.auth.grants }}{{ $_ := set $files "roles.toml" (include "bellwether.rolesFile" $ | trim | printf "%s\n") }}{{ end }}
+{{- with include "bellwether.grants" . | fromJsonArray }}{{ $_ := set $files "roles.toml" (include "bellwether.rolesFile" $ | trim | printf "%s\n") }}{{ end }}
 {{- with .Values.auth.serviceAccounts }}
 {{- if and .jwks (not .configMap) }}{{ $_ := set $files "jwks.json" .jwks }}{{ end }}
 {{- end }}

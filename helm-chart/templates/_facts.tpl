@@ -19,7 +19,8 @@
 {{/* The secret with the certificate of the server. */}}
 {{- define "bellwether.tlsSecret" -}}
 {{- $own := printf "%s-tls" (include "bellwether.fullname" .) }}
-{{- .Values.tls.existingSecret | default (ternary $own "" .Values.tls.certManager.enabled) }}
+{{- $made := ternary (printf "%s-trial-server" (include "bellwether.fullname" .)) "" .Values.trial.enabled }}
+{{- .Values.tls.existingSecret | default (ternary $own $made .Values.tls.certManager.enabled) }}
 {{- end }}
 
 {{- define "bellwether.tls" -}}
@@ -41,11 +42,27 @@
 
 {{/* Whether callers have to prove who they are. */}}
 {{- define "bellwether.auth" -}}
-{{- if or .Values.auth.tokens.secret .Values.auth.jwt (include "bellwether.serviceAccountTokens" .) (include "bellwether.clientCA" .) }}true{{ end }}
+{{- if or .Values.trial.enabled .Values.auth.tokens.secret .Values.auth.jwt (include "bellwether.serviceAccountTokens" .) (include "bellwether.clientCA" .) }}true{{ end }}
 {{- end }}
 
 {{- define "bellwether.roles" -}}
-{{- with .Values.auth }}{{ if or .grants .roles.configMap .roles.secret }}true{{ end }}{{ end }}
+{{- with .Values.auth }}{{ if or $.Values.trial.enabled .grants .roles.configMap .roles.secret }}true{{ end }}{{ end }}
+{{- end }}
+
+{{/*
+Roles of callers. In a trial pods report and read with one token, and people also change what no worker may with another.
+*/}}
+{{- define "bellwether.grants" -}}
+{{- if .Values.trial.enabled }}
+{{- $all := dict "namespace" "*" "application" "*" }}
+{{- $people := list "token:trial-operator" }}
+{{- $both := prepend $people "token:trial" }}
+{{- $worker := merge (dict "role" "worker" "to" $both "unit" "*") $all }}
+{{- $reader := merge (dict "role" "reader" "to" (list "token:trial") "data" true) $all }}
+{{- toJson (list $worker $reader (merge (dict "role" "operator" "to" $people) $all)) }}
+{{- else }}
+{{- toJson .Values.auth.grants }}
+{{- end }}
 {{- end }}
 
 {{/* Whether the server accepts the address of the pod without --insecure: it has TLS on both ports, and knows callers. */}}
@@ -58,10 +75,16 @@
 {{- if or .Values.insecure (include "bellwether.secured" .) }}true{{ end }}
 {{- end }}
 
+{{/* The secret with the token of `helm test`. */}}
+{{- define "bellwether.testSecret" -}}
+{{- $own := printf "%s-trial-operator" (include "bellwether.fullname" .) }}
+{{- .Values.helmTest.tokenSecret | default (ternary $own "" .Values.trial.enabled) }}
+{{- end }}
+
 {{/* Whether `helm test` has what it needs to reach the server and to prove who it is. */}}
 {{- define "bellwether.testable" -}}
 {{- $test := .Values.helmTest }}
-{{- $proof := or $test.tokenSecret $test.certificateSecret (include "bellwether.serviceAccountTokens" .) }}
+{{- $proof := or (include "bellwether.testSecret" .) $test.certificateSecret (include "bellwether.serviceAccountTokens" .) }}
 {{- if and $test.enabled (include "bellwether.exposed" .) (or $proof (not (include "bellwether.auth" .))) }}true{{ end }}
 {{- end }}
 
@@ -102,7 +125,7 @@ redis://{{ include "bellwether.fullname" . }}-valkey:6379
 {{- define "bellwether.renamed" -}}
 {{- $used := list }}
 {{- if .Values.redis.existingSecret }}
-{{- $used = append $used "redis.existingSecret is called redis.urlSecret since 0.2; the old name works until 0.3." }}
+{{- $used = append $used "redis.existingSecret is called redis.urlSecret since 0.2; the old name works until 0.4." }}
 {{- end }}
 {{- toJson $used }}
 {{- end }}

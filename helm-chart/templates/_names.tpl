@@ -89,22 +89,15 @@ imagePullSecrets:
 {{- .Values.serviceAccount.name | default (ternary $own "default" .Values.serviceAccount.create) }}
 {{- end }}
 
-{{/* What every pod of the chart promises: the Pod Security Standard "restricted". */}}
-{{- define "bellwether.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile:
-  type: RuntimeDefault
+{{/* The names in a certificate of the server: those of its services, and that of port-forwarding. */}}
+{{- define "bellwether.dnsNames" -}}
+{{- $full := include "bellwether.fullname" . }}
+{{- $namespace := include "bellwether.namespace" . }}
+{{- $names := list "localhost" }}
+{{- range $service := list $full (printf "%s-headless" $full) (printf "%s-metrics" $full) }}
+{{- range list "" (printf ".%s" $namespace) (printf ".%s.svc" $namespace) (printf ".%s.svc.cluster.local" $namespace) }}
+{{- $names = append $names (printf "%s%s" $service .) }}
 {{- end }}
-
-{{- define "bellwether.containerSecurity" -}}
-allowPrivilegeEscalation: false
-privileged: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop:
-    - ALL
+{{- end }}
+{{- toJson $names }}
 {{- end }}

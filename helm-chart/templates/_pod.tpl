@@ -23,8 +23,10 @@ spec:
   {{- with include "bellwether.pullSecrets" . }}
   {{- . | nindent 2 }}
   {{- end }}
+  {{- with .Values.podSecurityContext }}
   securityContext:
-    {{- include "bellwether.podSecurity" . | nindent 4 }}
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   terminationGracePeriodSeconds: {{ int .Values.terminationGracePeriodSeconds }}
   {{- with .Values.initContainers }}
   initContainers:
@@ -101,8 +103,10 @@ lifecycle:
 resources:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.securityContext }}
 securityContext:
-  {{- include "bellwether.containerSecurity" . | nindent 2 }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 volumeMounts:
   {{- include "bellwether.mounts" . | trim | nindent 2 }}
 {{- end }}
@@ -146,12 +150,12 @@ exec:
 - --tls-client-ca=/etc/bellwether/client-ca/{{ .Values.tls.clientCA.key }}
 - --tls-client-certificates={{ .Values.tls.clientCertificates | default "required" }}
 {{- end }}
-{{- with .Values.auth.tokens }}
-{{- if .secret }}
-- --tokens=/etc/bellwether/tokens/{{ .key }}
+{{- if .Values.trial.enabled }}
+- --tokens=/etc/bellwether/tls/tokens.toml
+{{- else if .Values.auth.tokens.secret }}
+- --tokens=/etc/bellwether/tokens/{{ .Values.auth.tokens.key }}
 {{- end }}
-{{- end }}
-{{- if .Values.auth.grants }}
+{{- if include "bellwether.grants" . | fromJsonArray }}
 - --roles=/etc/bellwether/access/roles.toml
 {{- else if include "bellwether.roles" . }}
 - --roles=/etc/bellwether/roles/{{ .Values.auth.roles.key }}

@@ -7,6 +7,17 @@
 {{- $hasAuth := include "bellwether.auth" . }}
 {{- $insecure := .Values.insecure }}
 
+{{- if .Values.trial.enabled }}
+{{- $own := list }}
+{{- range $name, $value := dict "tls.existingSecret" $tls.existingSecret "tls.certManager.enabled" $tls.certManager.enabled "tls.clientCA" (include "bellwether.clientCA" .) "auth.tokens.secret" $auth.tokens.secret "auth.serviceAccounts" (include "bellwether.serviceAccountTokens" .) "auth.jwt" $auth.jwt "auth.grants" $auth.grants "auth.roles" (or $auth.roles.configMap $auth.roles.secret) }}
+{{- if $value }}{{ $own = append $own $name }}{{ end }}
+{{- end }}
+{{- if $own }}
+{{- $wrong = append $wrong (printf "trial.enabled makes the certificate, the tokens and the roles of a trial: leave it out, or leave out %s." (join " and " $own)) }}
+{{- end }}
+{{- else if not .Values.trial.makeSecrets }}
+{{- $wrong = append $wrong "trial.makeSecrets is false, but there is no trial: set trial.enabled=true, or leave it out." }}
+{{- end }}
 {{- if and $tls.existingSecret $tls.certManager.enabled }}
 {{- $wrong = append $wrong "tls.existingSecret and tls.certManager.enabled are both set, but there is one certificate: leave one of them out." }}
 {{- end }}

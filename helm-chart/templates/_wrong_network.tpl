@@ -12,7 +12,7 @@
 {{- if $part.enabled }}{{ $needs = append $needs (printf "%s.enabled" $name) }}{{ end }}
 {{- end }}
 {{- if and $needs (not (include "bellwether.exposed" .)) }}
-{{- $wrong = append $wrong (printf "%s: the pods listen on loopback only, because there is neither TLS nor a way to know callers: set tls and auth, or insecure=true if the network keeps strangers out." (join ", " $needs)) }}
+{{- $wrong = append $wrong (printf "%s: the pods listen on loopback only, because there is neither TLS nor a way to know callers: set tls and auth, insecure=true if the network keeps strangers out, or trial.enabled=true for a trial." (join ", " $needs)) }}
 {{- end }}
 
 {{- if and $service.trafficDistribution (semverCompare "<1.31.0-0" $version) }}

@@ -26,6 +26,20 @@
 {{- $wrong = append $wrong "autoscaling.enabled is true, but it has nothing to aim at: set autoscaling.targetCPUUtilizationPercentage or autoscaling.targetMemoryUtilizationPercentage." }}
 {{- end }}
 
+{{- with .Values.updateStrategy }}
+{{- $kind := ternary "Deployment" "StatefulSet" (eq (include "bellwether.shared" $) "true") }}
+{{- $type := .type | default "RollingUpdate" }}
+{{- $types := ternary (list "RollingUpdate" "Recreate") (list "RollingUpdate" "OnDelete") (eq $kind "Deployment") }}
+{{- if not (has $type $types) }}
+{{- $wrong = append $wrong (printf "updateStrategy.type is %s, but the pods are those of a %s, which has %s: take one of them." $type $kind (join " and " $types)) }}
+{{- end }}
+{{- range $key, $_ := .rollingUpdate }}
+{{- $of := get (dict "maxSurge" "Deployment" "partition" "StatefulSet") $key | default $kind }}
+{{- if or (ne $type "RollingUpdate") (ne $of $kind) }}
+{{- $wrong = append $wrong (printf "updateStrategy.rollingUpdate.%s is for the type RollingUpdate%s, but the type is %s, of a %s: leave it out." $key (ternary "" (printf " of a %s" $of) (eq $of $kind)) $type $kind) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if le $grace (add $drain $sleep | int) }}
 {{- $wrong = append $wrong (printf "terminationGracePeriodSeconds is %d, but the server drains for %d s after preStopSleepSeconds=%d: give more than %d, or it is killed while it drains." $grace $drain $sleep (add $drain $sleep)) }}
 {{- end }}

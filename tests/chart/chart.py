@@ -1,9 +1,12 @@
 """Renders the chart by real Helm, and reads what comes out."""
 
+import base64
 import functools
 import json
 import pathlib
+import shutil
 import subprocess
+import tempfile
 
 import yaml
 
@@ -50,6 +53,38 @@ def render(helm, *arguments, release="test", kubernetes="1.34", chart=CHART, **v
 
 def as_json(key, value):
     return f"{key.replace('__', '.')}={json.dumps(value)}"
+
+
+def notes_of(helm, **values):
+    """Notes, as an object, because Helm 3 prints them only where there is a cluster."""
+    template = (CHART / "templates/NOTES.txt").read_text()
+    object_of_notes = (
+        '{{- define "notes" -}}' + template + "{{- end -}}\n"
+        'kind: Notes\nmetadata: {name: notes}\ntext: {{ include "notes" . | toJson }}\n'
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        chart = pathlib.Path(shutil.copytree(CHART, f"{folder}/chart"))
+        (chart / "templates/notes.yaml").write_text(object_of_notes)
+        return one(render(helm, chart=chart, **values), "Notes")["text"]
+
+
+def reporter_of(notes):
+    """The pod of a trial that the notes print between the marks of a shell."""
+    _, rest = notes.split("apply -f - <<'EOF'\n")
+    text, _ = rest.split("\nEOF\n")
+    return yaml.load(text, Loader=StrictLoader)
+
+
+def files_of(objects):
+    """What ConfigMaps and secrets have, by their name."""
+    files = {}
+    for made in objects:
+        if made["kind"] in ("ConfigMap", "Secret"):
+            texts = made.get("data", {})
+            if made["kind"] == "Secret":
+                texts = {key: base64.b64decode(value).decode() for key, value in texts.items()}
+            files[made["metadata"]["name"]] = texts
+    return files
 
 
 def one(objects, kind, suffix=""):

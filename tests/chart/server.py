@@ -7,7 +7,31 @@ import ssl
 import subprocess
 import urllib.request
 
-from chart import ROOT
+from chart import ROOT, arguments_of, files_of, pod_of
+
+
+# Contents for the secrets and ConfigMaps that users bring.
+BROUGHT = {
+    "tokens.toml": "revoked_all = true\n", "jwks.json": '{"keys": []}', "password": "secret",
+    "roles.toml": '[[grant]]\nrole = "reader"\nto = ["token:a"]\nnamespace = "*"\napplication = "*"\n',
+}  # fmt: skip
+
+
+def arguments_in(objects, folder):
+    """The arguments of the server, with every file of the pod in a folder; data goes there too."""
+    files = files_of(objects)
+    volumes = {volume["name"]: volume for volume in pod_of(objects)["volumes"]}
+    mounts = pod_of(objects)["containers"][0]["volumeMounts"]
+    arguments = [argument.replace("=/", f"={folder}/") for argument in arguments_of(objects)]
+    for mount in mounts:
+        place = pathlib.Path(f"{folder}{mount['mountPath']}")
+        place.mkdir(parents=True, exist_ok=True)
+        volume = volumes.get(mount["name"], {})
+        name = volume.get("configMap", {}).get("name") or volume.get("secret", {}).get("secretName")
+        own = files.get(name, BROUGHT)
+        for name, text in own.items():
+            (place / name).write_text(text.replace('"/etc/', f'"{folder}/etc/'))
+    return arguments
 
 
 def program():
@@ -63,3 +87,20 @@ class Server:
         context = ssl._create_unverified_context() if scheme == "https" else None
         with urllib.request.urlopen(url, timeout=10, context=context) as answer:
             return answer.read().decode()
+
+    def run_as_pod(self, spec, files, folder):
+        """Runs the steps of a pod in their order, with its variables and the files of its secrets."""
+        folder = pathlib.Path(folder)
+        secrets = {volume["name"]: volume["secret"]["secretName"] for volume in spec.get("volumes", [])}
+        for step in [*spec.get("initContainers", []), *spec["containers"]]:
+            variables = {variable["name"]: variable["value"] for variable in step["env"]}
+            for mount in step.get("volumeMounts", []):
+                place = folder / mount["mountPath"].lstrip("/")
+                place.mkdir(parents=True, exist_ok=True)
+                for name, text in files[secrets[mount["name"]]].items():
+                    (place / name).write_text(text)
+            inside = {key: f"{folder}{value}" for key, value in variables.items() if value.startswith("/")}
+            address = {"BELLWETHER_SERVER": f"https://{self.addresses['grpc']}"}
+            code, text = run(*step["args"], **{**variables, **inside, **address})
+            if code != 0:
+                raise AssertionError(f"{step['name']} ended with {code}: {text}")

@@ -104,10 +104,12 @@ class Callers(unittest.TestCase):
             self.assertEqual(found["secret"], {"secretName": name, "defaultMode": 0o440})
             self.assertIn(f"--{flag}={path}/{file}", arguments_of(objects))
 
-    def test_no_secret_is_in_the_objects(self):
+    def test_only_a_trial_makes_secrets(self):
         for scenario in SCENARIOS:
             objects = render("helm4", "--values", scenario)
-            self.assertNotIn("Secret", [made["kind"] for made in objects], "the chart would make a secret")
+            trial = "trial:\n" in scenario.read_text()
+            self.assertEqual([made["kind"] for made in objects].count("Secret"), 3 if trial else 0, scenario.name)
+        self.assertEqual(sum("trial:\n" in scenario.read_text() for scenario in SCENARIOS), 1)
 
     def test_service_accounts_prove_who_they_are(self):
         values = {"tls__existingSecret": "tls", "auth__roles__configMap": "roles", **ACCOUNTS}

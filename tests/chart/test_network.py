@@ -12,6 +12,17 @@ def labels_of(objects):
 
 
 class Services(unittest.TestCase):
+    def test_no_service_leads_to_a_pod_on_loopback(self):
+        services = {"test-bellwether", "test-bellwether-headless", "test-bellwether-metrics"}
+        for store, own in (({}, set()), (REDIS, set()), ({"trialValkey__enabled": True}, {"test-bellwether-valkey"})):
+            for protection, expected in (({}, set()), (OPEN, services), (SECURED, services)):
+                objects = render("helm4", **store, **protection)
+                made = {part["metadata"]["name"] for part in objects if part["kind"] == "Service"}
+                self.assertEqual(made, own | expected)
+        # A StatefulSet cannot get another service later, so it names the one that may come.
+        names = {workload(render("helm4", **values))["spec"]["serviceName"] for values in ({}, OPEN)}
+        self.assertEqual(names, {"test-bellwether-headless"})
+
     def test_only_the_service_for_clients_leaves_the_cluster(self):
         values = {"service__annotations": {"a": "b"}, "service__nodePorts__grpc": 30051, **OPEN}
         for kind in ("NodePort", "LoadBalancer"):

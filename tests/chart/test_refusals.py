@@ -51,6 +51,12 @@ class Refusals(unittest.TestCase):
         ("podAnnotations", {"a": True}, "at '/podAnnotations/a': got boolean, want string"),
         ("probes__liveness__periodSeconds", 0, "at '/probes/liveness/periodSeconds': minimum"),
         ("podDisruptionBudget__maxUnavailable", "half", "at '/podDisruptionBudget/maxUnavailable': 'half'"),
+        ("trial__enabled", "yes", "at '/trial/enabled': got string, want boolean"),
+        ("podSecurityContext__runAsUser", "1000", "at '/podSecurityContext/runAsUser': got string, want"),
+        ("podSecurityContext__fsGroups", 1, "at '/podSecurityContext': additional properties 'fsGroups'"),
+        ("securityContext__capabilities__drop", "ALL", "at '/securityContext/capabilities/drop': got string, want"),
+        ("updateStrategy", {"type": "Rolling"}, "at '/updateStrategy/type': value must be one of"),
+        ("revisionHistoryLimit", -1, "at '/revisionHistoryLimit': minimum: got -1, want 0"),
         ("fullnameOverride", "Status", "at '/fullnameOverride': 'Status' does not match"),
     ]
 
@@ -81,6 +87,16 @@ class Refusals(unittest.TestCase):
             {"autoscaling__enabled": True, "autoscaling__targetCPUUtilizationPercentage": None, **OPEN, **REDIS},
             "autoscaling.enabled is true, but it has nothing to aim at: set "
             "autoscaling.targetCPUUtilizationPercentage or autoscaling.targetMemoryUtilizationPercentage.",
+        ),
+        (
+            {"updateStrategy": {"type": "Recreate"}},
+            "updateStrategy.type is Recreate, but the pods are those of a StatefulSet, which has RollingUpdate and "
+            "OnDelete: take one of them.",
+        ),
+        (
+            {"updateStrategy": {"rollingUpdate": {"maxSurge": 1}}},
+            "updateStrategy.rollingUpdate.maxSurge is for the type RollingUpdate of a Deployment, but the type is "
+            "RollingUpdate, of a StatefulSet: leave it out.",
         ),
         (
             {"terminationGracePeriodSeconds": 15, "preStopSleepSeconds": 5},
@@ -159,6 +175,15 @@ class Refusals(unittest.TestCase):
         ),
         # TLS and callers.
         (
+            {**SECURED, "trial__enabled": True},
+            "trial.enabled makes the certificate, the tokens and the roles of a trial: leave it out, or leave out "
+            "auth.roles and auth.tokens.secret and tls.existingSecret.",
+        ),
+        (
+            {"trial__makeSecrets": False},
+            "trial.makeSecrets is false, but there is no trial: set trial.enabled=true, or leave it out.",
+        ),
+        (
             {**SECURED, "tls__certManager__enabled": True, "tls__certManager__issuerRef__name": "a"},
             "tls.existingSecret and tls.certManager.enabled are both set, but there is one certificate: leave one of "
             "them out.",
@@ -235,8 +260,8 @@ class Refusals(unittest.TestCase):
         (
             {**REDIS, "replicas": 2, "service__type": "NodePort", "serviceMonitor__enabled": True},
             "several pods, service.type=NodePort, serviceMonitor.enabled: the pods listen on loopback only, because "
-            "there is neither TLS nor a way to know callers: set tls and auth, or insecure=true if the network keeps "
-            "strangers out.",
+            "there is neither TLS nor a way to know callers: set tls and auth, insecure=true if the network keeps "
+            "strangers out, or trial.enabled=true for a trial.",
         ),
         (
             {"service__trafficDistribution": "PreferClose", "kubernetes": "1.30"},
@@ -364,6 +389,8 @@ class Schema(unittest.TestCase):
     ABSENT = re.compile(
         r"global|redis\.existingSecret|settings\.(limits|history|sessions|faults)\.\w+|(\w+\.)?resources\.claims"
         r"|autoscaling\.behavior\.scaleUp|affinity\.\w+|dnsConfig\.\w+"
+        r"|(podS|s)ecurityContext\.\w+|securityContext\.capabilities\.add|(\w+\.)?seccompProfile\.localhostProfile"
+        r"|updateStrategy\.\w+"
     )
 
     def test_it_is_draft_7(self):

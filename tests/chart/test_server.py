@@ -6,29 +6,8 @@ import subprocess
 import tempfile
 import unittest
 
-from chart import OPEN, SCENARIOS, SECURED, arguments_of, one, pod_of, render, workloads
-from server import Server, run
-
-# Contents for the secrets and ConfigMaps that users bring.
-BROUGHT = {
-    "tokens.toml": "revoked_all = true\n", "jwks.json": '{"keys": []}', "password": "secret",
-    "roles.toml": '[[grant]]\nrole = "reader"\nto = ["token:a"]\nnamespace = "*"\napplication = "*"\n',
-}  # fmt: skip
-
-
-def arguments_in(objects, folder):
-    """The arguments of the server, with every file of the pod in a folder; data goes there too."""
-    maps = {made["metadata"]["name"]: made.get("data", {}) for made in objects if made["kind"] == "ConfigMap"}
-    volumes = {volume["name"]: volume for volume in pod_of(objects)["volumes"]}
-    mounts = pod_of(objects)["containers"][0]["volumeMounts"]
-    arguments = [argument.replace("=/", f"={folder}/") for argument in arguments_of(objects)]
-    for mount in mounts:
-        place = pathlib.Path(f"{folder}{mount['mountPath']}")
-        place.mkdir(parents=True, exist_ok=True)
-        own = maps.get(volumes.get(mount["name"], {}).get("configMap", {}).get("name"), BROUGHT)
-        for name, text in own.items():
-            (place / name).write_text(text.replace('"/etc/', f'"{folder}/etc/'))
-    return arguments
+from chart import OPEN, SCENARIOS, SECURED, one, pod_of, render, workloads
+from server import Server, arguments_in, run
 
 
 class Configuration(unittest.TestCase):

@@ -38,6 +38,7 @@ CHANGES = {
     "autoscaling.maxReplicas": (7, SCALED), "autoscaling.targetCPUUtilizationPercentage": (50, SCALED),
     "autoscaling.targetMemoryUtilizationPercentage": (50, SCALED),
     "autoscaling.behavior": ({"scaleUp": {"stabilizationWindowSeconds": 1}}, SCALED),
+    "trial.enabled": (True, {}), "trial.makeSecrets": (False, {"trial__enabled": True}),
     "insecure": (True, {}), "tls.existingSecret": ("other", SECURED), "tls.certManager.enabled": (True, None),
     "tls.certManager.issuerRef.name": ("j", CERTIFIED), "tls.certManager.issuerRef.kind": ("ClusterIssuer", CERTIFIED),
     "tls.certManager.issuerRef.group": ("example.com", CERTIFIED), "tls.certManager.duration": ("24h", CERTIFIED),
@@ -84,13 +85,14 @@ CHANGES = {
     "extraObjects": ([{"kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}"}}], {}),
     "serviceAccount.create": (False, {}), "serviceAccount.name": ("a", {}),
     "serviceAccount.annotations": ({"a": "b"}, {}),
-    "service.type": ("NodePort", OPEN), "service.annotations": ({"a": "b"}, {}), "service.appProtocol.grpc": ("a", {}),
-    "service.appProtocol.http": ("a", {}), "service.appProtocol.metrics": ("a", {}),
+    "service.type": ("NodePort", OPEN), "service.annotations": ({"a": "b"}, OPEN),
+    "service.appProtocol.grpc": ("a", OPEN),
+    "service.appProtocol.http": ("a", OPEN), "service.appProtocol.metrics": ("a", OPEN),
     "service.nodePorts.grpc": (30001, NODES), "service.nodePorts.http": (30002, NODES),
     "service.loadBalancerClass": ("a", LOADED), "service.loadBalancerSourceRanges": (["10.0.0.0/8"], LOADED),
-    "service.sessionAffinity": ("ClientIP", {}),
-    "service.externalTrafficPolicy": ("Local", LOADED), "service.ipFamilyPolicy": ("PreferDualStack", {}),
-    "service.ipFamilies": (["IPv6"], {}), "service.trafficDistribution": ("PreferClose", {}),
+    "service.sessionAffinity": ("ClientIP", OPEN),
+    "service.externalTrafficPolicy": ("Local", LOADED), "service.ipFamilyPolicy": ("PreferDualStack", OPEN),
+    "service.ipFamilies": (["IPv6"], OPEN), "service.trafficDistribution": ("PreferClose", OPEN),
     "ingress.http.enabled": (True, {**OPEN, "ingress__http__hosts": ["a"]}), "ingress.http.className": ("a", HTTP),
     "ingress.http.annotations": ({"a": "b"}, HTTP), "ingress.http.hosts": (["b"], HTTP),
     "ingress.http.tls": ([{"hosts": ["a"]}], HTTP),
@@ -117,6 +119,8 @@ CHANGES = {
     "terminationGracePeriodSeconds": (99, {}), "preStopSleepSeconds": (1, {}),
     "podDisruptionBudget.enabled": (False, {**OPEN, **REDIS, "replicas": 2}),
     "podDisruptionBudget.maxUnavailable": (2, {**OPEN, **REDIS, "replicas": 3}),
+    "podSecurityContext": ({"runAsUser": 7}, {}), "securityContext": ({"runAsUser": 7}, {}),
+    "updateStrategy": ({"type": "OnDelete"}, {}), "revisionHistoryLimit": (0, {}),
     "annotations": ({"a": "b"}, {}), "podAnnotations": ({"a": "b"}, {}), "podLabels": ({"a": "b"}, {}),
     "topologySpreadConstraints": ([{"topologyKey": "a"}], {}), "nodeSelector": ({"a": "b"}, {}),
     "tolerations": ([{"key": "a"}], {}), "affinity": ({"podAffinity": {}}, {}), "priorityClassName": ("a", {}),
@@ -289,7 +293,7 @@ class Values(unittest.TestCase):
         allowed = {
             "ConfigMap", "Service", "ServiceAccount", "StatefulSet", "Deployment", "PodDisruptionBudget", "Pod",
             "HorizontalPodAutoscaler", "NetworkPolicy", "Ingress", "GRPCRoute", "HTTPRoute", "BackendTLSPolicy",
-            "Certificate", "ServiceMonitor", "PodMonitor", "PrometheusRule",
+            "Certificate", "ServiceMonitor", "PodMonitor", "PrometheusRule", "Secret",
         }  # fmt: skip
         made = set()
         for _, beside in CHANGES.values():
@@ -313,7 +317,8 @@ class Values(unittest.TestCase):
 
 def leaves(values, path=()):
     """Paths of the values that have a comment: the listing of the README refuses any other."""
-    whole = ("resources", "liveness", "readiness", "startup", "behavior")
+    whole = ("resources", "liveness", "readiness", "startup", "behavior", "podSecurityContext",
+             "securityContext")  # fmt: skip
     for key, value in values.items():
         here = (*path, key)
         if isinstance(value, dict) and value and key not in whole and here != ("dashboard", "labels"):

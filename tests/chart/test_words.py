@@ -3,8 +3,6 @@
 import base64
 import pathlib
 import re
-import shutil
-import tempfile
 import tomllib
 import unittest
 
@@ -21,6 +19,7 @@ from chart import (
     chart_yaml,
     container_of,
     default_values,
+    notes_of,
     one,
     pod_of,
     render,
@@ -28,21 +27,9 @@ from chart import (
 
 
 class Words(unittest.TestCase):
-    def notes(self, helm, **values):
-        """Notes as an object, because Helm 3 prints them only where there is a cluster."""
-        template = (CHART / "templates/NOTES.txt").read_text()
-        object_of_notes = (
-            '{{- define "notes" -}}' + template + "{{- end -}}\n"
-            'kind: Notes\nmetadata: {name: notes}\ntext: {{ include "notes" . | toJson }}\n'
-        )
-        with tempfile.TemporaryDirectory() as folder:
-            chart = pathlib.Path(shutil.copytree(CHART, f"{folder}/chart"))
-            (chart / "templates/notes.yaml").write_text(object_of_notes)
-            return one(render(helm, chart=chart, **values), "Notes")["text"]
-
     def has(self, expected, absent=(), **values):
         for helm in HELMS:
-            notes = self.notes(helm, **values)
+            notes = notes_of(helm, **values)
             for text in expected:
                 self.assertIn(text, notes)
             for text in absent:
@@ -55,7 +42,9 @@ class Words(unittest.TestCase):
             "bellwether report web/0 --level active",
             "claim data-test-bellwether-0",
             "The pod serves its own loopback address only",
-            "To serve them, set tls and auth, or insecure=true",
+            "There is no\n  service for it, and other pods cannot call it.",
+            "kubectl -n prod exec statefulset/test-bellwether -- /usr/local/bin/bellwether status",
+            "To serve other pods: trial.enabled=true for a trial, or else tls and auth, or insecure=true",
         )
         self.has(expected, ("headless", "BELLWETHER_SERVER", "WARNING", "helm test"))
 
@@ -104,7 +93,7 @@ class Words(unittest.TestCase):
         self.has(("in Redis, at redis://r:6379/0.",), ("Pods read the secret",), redis__enabled=True, redis__host="r")
 
     def test_notes_name_old_values(self):
-        warning = "WARNING: redis.existingSecret is called redis.urlSecret since 0.2; the old name works until 0.3."
+        warning = "WARNING: redis.existingSecret is called redis.urlSecret since 0.2; the old name works until 0.4."
         self.has((warning,), redis__enabled=True, redis__existingSecret__name="a")
         self.has((), (warning,), **REDIS)
         renamed = re.findall(r"`([\w.]+)` is called `([\w.]+)`", (CHART / "UPGRADING.md").read_text())
@@ -113,11 +102,25 @@ class Words(unittest.TestCase):
 
     def test_the_commands_of_the_readme_work(self):
         text = (CHART / "README.md").read_text().replace("\\\n", " ")
+        self.assertIn(f"helm push bellwether-{chart_yaml()['version']}.tgz oci://", text)
+        self.assertIn(f"/bellwether --version {chart_yaml()['version']} ", text)
         commands = re.findall(r"^helm upgrade --install (\w+) \./helm-chart (.*)$", text, re.MULTILINE)
-        self.assertEqual(len(commands), 3)
+        self.assertEqual(len(commands), 4)
         for helm in HELMS:
             for release, arguments in commands:
                 self.assertTrue(render(helm, *arguments.split(), release=release))
+
+    def test_the_readme_begins_with_what_most_people_set(self):
+        _, rest = (CHART / "README.md").read_text().split("<!-- values: made by tools/chart-readme -->")
+        values, _ = rest.split("<!-- end of values -->")
+        groups = re.split(r"^### (.*)$", values, flags=re.MULTILINE)[1:]
+        names = [re.findall(r"^- `([\w.]+)`", text, re.MULTILINE) for text in groups[1::2]]
+        self.assertEqual(groups[0], "The values that most people set")
+        self.assertEqual(len(names[0]), 15)
+        listed = [name for group in names[1:] for name in group]
+        self.assertEqual(len(listed), len(set(listed)))
+        self.assertLessEqual(set(names[0]), set(listed))
+        self.assertGreater(len(names), 10)
 
     def test_the_files_of_the_chart_are_those_of_the_project(self):
         self.assertEqual((CHART / "LICENSE").read_text(), (ROOT / "LICENSE").read_text())
