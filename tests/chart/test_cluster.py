@@ -2,10 +2,28 @@
 
 import copy
 import os
+import pathlib
+import tempfile
 import unittest
 
 import cluster
-from chart import CHART, HELMS, OPEN, REDIS, SCENARIOS, SECURED, Refused, as_json, one, render, workload, workloads
+from chart import (
+    CHART,
+    HELMS,
+    OPEN,
+    REDIS,
+    SCENARIOS,
+    SECURED,
+    Refused,
+    as_json,
+    files_of,
+    one,
+    render,
+    reporter_of,
+    workload,
+    workloads,
+)
+from server import Server, arguments_in, run
 
 AT = "1.37"  # of tools/go-kube-apiserver
 
@@ -171,6 +189,80 @@ class Releases(InCluster):
         self.refused(sentence, persistence__size="1.5Gi", persistence__annotations={"a": "b"})
         for equal in ("1.5Gi", "1536Mi", "1572864Ki", "1610612736"):
             self.upgrade(persistence__size=equal)
+
+    def test_services_come_with_the_protection(self):
+        def services():
+            made = self.cluster.get("/api/v1/namespaces/prod/services")["items"]
+            return sorted(one["metadata"]["name"] for one in made if one["metadata"]["name"].startswith(self.full))
+
+        for helm in HELMS:
+            self.upgrade(helm)
+            self.assertEqual(services(), [])
+            self.upgrade(helm, trial__enabled=True)
+            self.assertEqual(services(), [self.full, f"{self.full}-headless", f"{self.full}-metrics"])
+            self.upgrade(helm)
+            self.assertEqual(services(), [])
+
+    def secrets(self):
+        """The secrets of a trial as the cluster has them."""
+        return [self.cluster.object("Secret", f"{self.full}-trial-{of}") for of in ("server", "client", "operator")]
+
+    def test_a_second_pod_reports_to_a_trial(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        notes = self.upgrade(trial__enabled=True)
+        maps = [self.cluster.object("ConfigMap", f"{self.full}-{name}") for name in ("config", "access")]
+        stateful = self.workload("StatefulSet")
+        objects = [stateful, *maps, *self.secrets()]
+        files = files_of(objects)
+        # The namespace enforces "restricted", so this is a pod that it takes.
+        pod = self.cluster.post(reporter_of(notes))
+        self.addCleanup(self.cluster.call, "DELETE", f"{self.cluster.path(pod)}/{pod['metadata']['name']}")
+        (container,) = self.cluster.object("Pod", f"{self.full}-reporter")["spec"]["containers"]
+        # No kubelet runs here, so the test follows the service, and starts both programs with what the cluster has.
+        address = {variable["name"]: variable["value"] for variable in container["env"]}["BELLWETHER_SERVER"]
+        service = self.cluster.object("Service", self.full)
+        self.assertEqual(address, f"https://{self.full}.prod.svc:50051")
+        self.assertIn(50051, [port["port"] for port in service["spec"]["ports"]])
+        labels = stateful["spec"]["template"]["metadata"]["labels"]
+        self.assertLessEqual(service["spec"]["selector"].items(), labels.items())
+        _, *arguments = arguments_in(objects, f"{folder}/server")
+        listening = [argument for argument in arguments if "-listen=" in argument]
+        self.assertEqual(listening, ["--grpc-listen=0.0.0.0:50051", "--ops-listen=0.0.0.0:9090"])
+        with Server(*(argument for argument in arguments if argument not in listening)) as server:
+            server.run_as_pod(pod["spec"], files, f"{folder}/reporter")
+            credentials = pathlib.Path(folder, "people")
+            credentials.mkdir()
+            for name, text in files[f"{self.full}-trial-operator"].items():
+                (credentials / name).write_text(text)
+            at = ("--server", f"https://{server.addresses['grpc']}", "--ca", credentials / "ca.crt")
+            code, text = run(*at, "--token-file", credentials / "token", "why", "hello")
+            self.assertEqual(code, 0, text)
+            self.assertIn("from a second pod", text)
+            self.assertNotEqual(run(*at, "why", "hello")[0], 0, "a stranger reads")
+
+    def test_a_trial_keeps_its_credentials_until_they_end(self):
+        def contents():
+            return [made["data"] for made in self.secrets()]
+
+        for helm in HELMS:
+            self.upgrade(helm, trial__enabled=True)
+            first = contents()
+            self.upgrade(helm, trial__enabled=True)
+            self.upgrade(helm, trial__enabled=True, settings__log="warn")
+            self.assertEqual(contents(), first)
+            for made in self.secrets():
+                made["metadata"]["annotations"]["bellwether/ends"] = "2026-01-01T00:00:00Z"
+                self.cluster.apply_as_helm(made)
+            self.upgrade(helm, trial__enabled=True)
+            second = contents()
+            self.cluster.call("DELETE", f"{self.cluster.path(made)}/{made['metadata']['name']}")
+            self.upgrade(helm, trial__enabled=True)
+            for before, after in ((first, second), (second, contents())):
+                for old, new in zip(before, after, strict=True):
+                    self.assertEqual([key for key in old if old[key] == new[key]], [], "one of before is left")
+            self.uninstall()
+            with self.assertRaisesRegex(cluster.Denied, "not found"):
+                self.secrets()
 
     def test_a_new_password_of_redis_restarts_the_pods(self):
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "redis"}}
