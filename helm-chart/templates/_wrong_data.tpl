@@ -37,6 +37,13 @@ can ask the cluster, so not for `helm template`.
 {{- end }}
 {{- end }}
 
+{{- if and .Values.trial.enabled (not .Values.trial.makeSecrets) }}
+{{- $made := lookup "v1" "Secret" $namespace (printf "%s-trial-server" $full) | default dict }}
+{{- if eq (get (($made.metadata).annotations | default dict) "meta.helm.sh/release-name" | default "") .Release.Name }}
+{{- $wrong = append $wrong "trial.makeSecrets is false, but this release has made the secrets, so Helm would delete them: leave it out." }}
+{{- end }}
+{{- end }}
+
 {{- if and $claims $wanted (not .Values.persistence.existingClaim) }}
 {{- $claim := first $claims }}
 {{- $size := $claim.spec.resources.requests.storage }}

@@ -264,6 +264,22 @@ class Releases(InCluster):
             with self.assertRaisesRegex(cluster.Denied, "not found"):
                 self.secrets()
 
+    def test_secrets_of_a_trial_may_come_from_a_rendering(self):
+        rendered = render("helm4", "--set", f"fullnameOverride={self.full}", release=self.release, trial__enabled=True)
+        made = [self.cluster.post(one) for one in rendered if one["kind"] == "Secret"]
+        for helm in HELMS:
+            self.upgrade(helm, trial__enabled=True, trial__makeSecrets=False)
+            self.upgrade(helm, trial__enabled=True, trial__makeSecrets=False, settings__log="warn")
+            self.uninstall()
+            kept = [self.cluster.object("Secret", one["metadata"]["name"])["data"] for one in made]
+            self.assertEqual(kept, [one["data"] for one in made])
+        for one in made:
+            self.cluster.call("DELETE", f"{self.cluster.path(one)}/{one['metadata']['name']}")
+        self.upgrade(trial__enabled=True)
+        sentence = "trial.makeSecrets is false, but this release has made the secrets, so Helm would delete them"
+        self.refused(sentence, trial__enabled=True, trial__makeSecrets=False)
+        self.assertEqual(len(self.secrets()), 3)
+
     def test_a_new_password_of_redis_restarts_the_pods(self):
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "redis"}}
         made = self.cluster.post({**secret, "stringData": {"url": "redis://a"}})

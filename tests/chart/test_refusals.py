@@ -314,7 +314,7 @@ class Refusals(unittest.TestCase):
         ),
     ]
     # Sentences that need a cluster; test_cluster.py has them.
-    IN_CLUSTER = 3
+    IN_CLUSTER = 4
 
     def refused(self, expected, helm, **values):
         with self.subTest(helm=helm, **values), self.assertRaises(Refused) as refused:
