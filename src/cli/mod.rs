@@ -35,7 +35,7 @@ mod unit;
 mod variables;
 
 #[cfg(any(test, feature = "testing"))]
-pub use command::juju::read_and_plan as import_juju;
+pub use command::import::read_and_plan as import_juju;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -53,8 +53,8 @@ use crate::cli::output::Output;
 use crate::telemetry::CallerTrace;
 use command::{
     app_status, attend, blockers, callback, check, clear, configure, data, delete, error, explain,
-    explain_error, faults, health, juju, leader, log, man, mark, namespaces, ops, register, remove,
-    replace, report, resolve, status, stopping, uptime, version, wait, watch, why,
+    explain_error, faults, health, import, leader, log, man, mark, namespaces, ops, register,
+    remove, replace, report, resolve, status, stopping, uptime, version, wait, watch, why,
 };
 use serve::{config, doctor, token};
 
@@ -161,7 +161,7 @@ enum ClientCommand {
     #[command(subcommand, visible_alias = "op")]
     Ops(ops::Command),
     #[command(subcommand)]
-    Import(juju::Source),
+    Import(import::Source),
     Doctor(doctor::Args),
 }
 
@@ -344,7 +344,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Data(args) => args.run(data::run, context).await,
         ClientCommand::Configure(args) => configure::run(args, context).await.map(Exit::from),
         ClientCommand::Ops(command) => ops::run(command, context).await,
-        ClientCommand::Import(source) => juju::run(source, context).await.map(Exit::from),
+        ClientCommand::Import(source) => import::run(source, context).await,
         ClientCommand::Doctor(args) => doctor::run(args, context).await,
     }
 }

@@ -1,4 +1,4 @@
-//! `bellwether import juju` against the real server: what it shows, when it is old, and what it
+//! `bellwether import` against the real server: what it shows, when it is old, and what it
 //! never removes by itself.
 
 use std::process::Stdio;
@@ -152,4 +152,69 @@ fn an_importer_shows_that_it_keeps_what_the_document_lacks() {
         shown.out
     );
     assert!(shown.out.contains("start the import with --prune"), "{}", shown.out);
+}
+
+/// What `systemctl show` printed on a host with a unit in each state.
+const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/systemd/host.txt");
+
+#[test]
+fn the_units_of_two_hosts_share_applications_and_each_import_keeps_to_its_host() {
+    let server = Server::ephemeral();
+    let import = |host: &str, more: &[&str]| {
+        let line = ["-n", "m", "import", "systemd", "--host", host];
+        run(&server, &[&line[..], more].concat())
+    };
+    let units = |name: &str| {
+        let said = ok(&server, &["-n", "m", "status", name, "-o", "json"]);
+        ["db-1", "db-2"].map(|host| said.contains(&format!("\"{host}\"")))
+    };
+    let dry = import("db-1", &["--dry-run", HOST]);
+    assert!(dry.out.contains("report db-1 3 active: ready, 12 requests\n"), "{}", dry.out);
+    assert!(dry.err.contains("note: not imported, without a name"), "{}", dry.err);
+    assert!(run(&server, &["-n", "m", "status"]).out.lines().all(|line| !line.contains("web")));
+
+    for host in ["db-1", "db-2"] {
+        let said = import(host, &[HOST]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.err.contains("imported 12 applications, 12 units"), "{}", said.err);
+    }
+    let again = import("db-1", &[HOST]);
+    assert!(again.err.contains("(nothing changed)"), "{}", again.err);
+    assert_eq!(units("web"), [true, true]);
+    let why = ok(&server, &["-n", "m", "why", "broken"]);
+    for part in ["exit-code 1", "action   journalctl -u broken.service"] {
+        assert!(why.contains(part), "{why}");
+    }
+
+    // A document with one unit: what is gone stays without --prune, and never is another host's.
+    let dir = tempfile::tempdir().unwrap();
+    let only = dir.path().join("only.txt");
+    std::fs::write(&only, "Id=broken.service\nLoadState=loaded\nActiveState=active\n").unwrap();
+    let only = only.to_str().unwrap();
+    assert_eq!(import("db-1", &[only]).code, Some(1));
+    assert_eq!(units("web"), [true, true]);
+    let pruned = import("db-1", &["--prune", only]);
+    assert_eq!(pruned.code, Some(0), "{}", pruned.err);
+    assert_eq!(units("web"), [false, true]);
+    assert_eq!(units("broken"), [true, true]);
+}
+
+#[test]
+fn a_document_of_systemd_with_a_mistake_changes_nothing_and_says_where_it_is() {
+    let server = Server::ephemeral();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("host.txt");
+    for (text, expected) in [
+        ("Id=a.service\nActiveState=active\n\n\u{0}\u{1}\n", "line 4 is not KEY=VALUE"),
+        ("{\"applications\": {}}", "not KEY=VALUE; print the units with `systemctl show`"),
+        ("Id=a.service\n", "the unit at line 1 has no ActiveState"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let said = run(&server, &["import", "systemd", "--host", "h", file.to_str().unwrap()]);
+        assert_eq!(said.code, Some(1), "{text:?}");
+        assert!(said.err.contains(expected), "{text:?}: {}", said.err);
+    }
+    let bad = run(&server, &["import", "systemd", "--host", "a b", file.to_str().unwrap()]);
+    assert!(bad.err.contains("name the host with --host"), "{}", bad.err);
+    assert!(!ok(&server, &["status", "-o", "json"]).contains("\"a\""));
 }

@@ -15,7 +15,7 @@ pub mod explain;
 pub mod explain_error;
 pub mod faults;
 pub mod health;
-pub mod juju;
+pub mod import;
 pub mod leader;
 pub mod log;
 pub mod man;

@@ -4,42 +4,72 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bellwether_client::{Client, Error};
 
-use crate::cli::command::juju::document::Document;
-use crate::cli::command::juju::outcome::ImportOutcome;
-use crate::cli::command::juju::plan::{IMPORT, ImportStep, KnownApplication, Options, Plan, plan};
-use crate::cli::context::Context;
+use crate::cli::command::import::describe;
+use crate::cli::command::import::facts::ImportFacts;
+use crate::cli::command::import::origin::Origin;
+use crate::cli::command::import::outcome::ImportOutcome;
+use crate::cli::command::import::plan::{ImportStep, KnownApplication, Options, Plan, plan};
+use crate::cli::context::{Context, say};
+use crate::cli::exit::Exit;
 use crate::cli::parallel::{each, unless_gone};
 use crate::proto::v1::Application;
 
-/// Imports a document into a namespace, that of its model if none is given, and returns the
-/// namespace. That of a hook does not matter.
+/// Imports facts, and returns the namespace: that of the command line, else that of their
+/// document. That of a hook does not matter.
 ///
 /// # Errors
 /// The first refusal; earlier steps stay done.
 pub async fn once(
-    document: &Document,
-    namespace: Option<&str>,
+    facts: ImportFacts,
+    origin: &Origin,
     options: Options,
     context: &Context,
 ) -> anyhow::Result<(String, ImportOutcome)> {
     let client = context.connect().await?;
-    let namespace = namespace.unwrap_or(&document.model).to_string();
-    let outcome = import(client, document, &namespace, options).await?;
+    let namespace = namespace_of(&facts, context);
+    let outcome = import(client, facts, origin, &namespace, options).await?;
     Ok((namespace, outcome))
 }
 
-/// Brings `namespace` to the state of the document.
+/// Prints what an import would change, a line for each step, and changes nothing.
+///
+/// # Errors
+/// What is kept because it is more than half of what was imported; a server that does not answer.
+pub async fn tried(
+    facts: ImportFacts,
+    origin: &Origin,
+    options: Options,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
+    let namespace = namespace_of(&facts, context);
+    let known = known(client, &namespace, origin).await?;
+    let plan = plan(facts, origin, &namespace, &known, options);
+    let lines: String = plan.steps.values().flatten().map(describe::step).collect();
+    print!("{lines}");
+    let notes = plan.notes.iter().chain(&plan.unshown);
+    notes.for_each(|note| say(&format!("note: {note}")));
+    Ok(Exit::Ok)
+}
+
+fn namespace_of(facts: &ImportFacts, context: &Context) -> String {
+    let given = context.namespace.clone().or_else(|| facts.namespace.clone());
+    given.unwrap_or_else(|| "default".to_string())
+}
+
+/// Brings `namespace` to the state of the facts.
 ///
 /// # Errors
 /// The first refusal; earlier steps stay done.
 async fn import(
     client: &Client,
-    document: &Document,
+    facts: ImportFacts,
+    origin: &Origin,
     namespace: &str,
     options: Options,
 ) -> Result<ImportOutcome, Error> {
-    let known = known(client, namespace).await?;
-    let plan = plan(document, namespace, &known, options);
+    let known = known(client, namespace, origin).await?;
+    let plan = plan(facts, origin, namespace, &known, options);
     let Plan { steps, application_count, unit_count, notes, unshown, kept } = plan;
     // Several commits share one write to disk.
     let done =
@@ -57,7 +87,7 @@ async fn import(
         outcome.removed.extend(removed);
     }
     // What showed a failing import ends with the failure.
-    outcome.removed.remove(IMPORT);
+    outcome.removed.remove(&origin.application());
     Ok(outcome)
 }
 
@@ -65,11 +95,12 @@ async fn import(
 async fn known(
     client: &Client,
     namespace: &str,
+    origin: &Origin,
 ) -> Result<BTreeMap<String, KnownApplication>, Error> {
     let known = async |application: Application| {
         let (namespace, name) = (&application.namespace, &application.name);
         let statuses = client.list_statuses(namespace, name, application.revision).await;
-        let known = |all: Vec<_>| KnownApplication::from_wire(&application, &all);
+        let known = |all: Vec<_>| KnownApplication::from_wire(&application, &all, origin);
         Ok(unless_gone(statuses)?.map(|all| (name.clone(), known(all))))
     };
     let applications = client.list_applications(namespace).await?;

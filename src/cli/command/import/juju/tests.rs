@@ -2,28 +2,39 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cli::command::juju::document;
-use crate::cli::command::juju::document::Document;
-use crate::cli::command::juju::outcome::{ImportOutcome, summary};
-use crate::cli::command::juju::plan::{ImportStep, KnownApplication, Options, Plan, plan};
+use crate::cli::command::import::juju::document::Document;
+use crate::cli::command::import::juju::{document, facts, origin};
+use crate::cli::command::import::outcome::{ImportOutcome, summary};
+use crate::cli::command::import::plan;
+use crate::cli::command::import::plan::{ImportStep, KnownApplication, Options, Plan};
 use crate::cli::level;
 use crate::proto::v1::{
     Application, ApplicationConfig, ExternalLeader, StatusRecord, StatusReport,
 };
 
 const DATABASE_WEBAPP: &str =
-    include_str!("../../../../tests/data/juju-status/database-webapp.json");
-const ALIVE_AGENTS: &str = include_str!("../../../../tests/data/juju-status/alive-agents.json");
+    include_str!("../../../../../tests/data/juju-status/database-webapp.json");
+const ALIVE_AGENTS: &str = include_str!("../../../../../tests/data/juju-status/alive-agents.json");
 const BROKEN_MACHINES: &str =
-    include_str!("../../../../tests/data/juju-status/broken-machines.json");
-const FOUR: &str = include_str!("../../../../tests/data/juju-status/four-applications.json");
-const ONE_OF_FOUR: &str = include_str!("../../../../tests/data/juju-status/one-of-four.json");
-const SNAPPASS: &str = include_str!("../../../../tests/data/juju-status/snappass.json");
-const STATUS_ERRORS: &str = include_str!("../../../../tests/data/juju-status/status-errors.json");
-const SUBORDINATES: &str = include_str!("../../../../tests/data/juju-status/subordinates.json");
+    include_str!("../../../../../tests/data/juju-status/broken-machines.json");
+const FOUR: &str = include_str!("../../../../../tests/data/juju-status/four-applications.json");
+const ONE_OF_FOUR: &str = include_str!("../../../../../tests/data/juju-status/one-of-four.json");
+const SNAPPASS: &str = include_str!("../../../../../tests/data/juju-status/snappass.json");
+const STATUS_ERRORS: &str =
+    include_str!("../../../../../tests/data/juju-status/status-errors.json");
+const SUBORDINATES: &str = include_str!("../../../../../tests/data/juju-status/subordinates.json");
 
 fn mk_document(text: &str) -> Document {
     document::read(text).expect("a document")
+}
+
+fn plan(
+    document: &Document,
+    namespace: &str,
+    known: &BTreeMap<String, KnownApplication>,
+    options: Options,
+) -> Plan {
+    plan::plan(facts::of(document), &origin(), namespace, known, options)
 }
 
 /// Plans onto an empty namespace `m`.
@@ -370,12 +381,12 @@ fn an_earlier_import_is_known_by_its_marks() {
         ..StatusRecord::default()
     };
     let marked = [mk_record("web/0", Some("juju")), mk_record("", None)];
-    let known = KnownApplication::from_wire(&Application::default(), &marked);
+    let known = KnownApplication::from_wire(&Application::default(), &marked, &origin());
     assert!(known.is_imported && known.has_status && !known.has_own);
     assert_eq!(known.imported_units, BTreeSet::from(["web/0".to_string()]));
     let mixed = [marked[0].clone(), mk_record("web/1", None)];
-    assert!(!KnownApplication::from_wire(&Application::default(), &mixed).is_imported);
-    assert!(!KnownApplication::from_wire(&Application::default(), &[]).is_imported);
+    assert!(!KnownApplication::from_wire(&Application::default(), &mixed, &origin()).is_imported);
+    assert!(!KnownApplication::from_wire(&Application::default(), &[], &origin()).is_imported);
     let led = Application {
         config: Some(ApplicationConfig {
             external_leader: Some(ExternalLeader::default()),
@@ -383,7 +394,7 @@ fn an_earlier_import_is_known_by_its_marks() {
         }),
         ..Application::default()
     };
-    assert!(KnownApplication::from_wire(&led, &[]).is_imported);
+    assert!(KnownApplication::from_wire(&led, &[], &origin()).is_imported);
 }
 
 #[test]

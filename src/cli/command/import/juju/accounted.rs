@@ -4,20 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::cli::command::juju::account::name;
-use crate::cli::command::juju::plan::{ImportStep, Options, plan};
-use crate::cli::command::juju::{document, status};
+use crate::cli::command::import::juju::account::name;
+use crate::cli::command::import::juju::{document, status};
+use crate::cli::command::import::juju::{facts, origin};
+use crate::cli::command::import::plan::{ImportStep, Options, plan};
 use crate::cli::level;
 use crate::proto::v1::StatusReport;
 
-const ALIVE_AGENTS: &str = include_str!("../../../../tests/data/juju-status/alive-agents.json");
+const ALIVE_AGENTS: &str = include_str!("../../../../../tests/data/juju-status/alive-agents.json");
 const BROKEN_MACHINES: &str =
-    include_str!("../../../../tests/data/juju-status/broken-machines.json");
+    include_str!("../../../../../tests/data/juju-status/broken-machines.json");
 const DATABASE_WEBAPP: &str =
-    include_str!("../../../../tests/data/juju-status/database-webapp.json");
-const SNAPPASS: &str = include_str!("../../../../tests/data/juju-status/snappass.json");
-const STATUS_ERRORS: &str = include_str!("../../../../tests/data/juju-status/status-errors.json");
-const SUBORDINATES: &str = include_str!("../../../../tests/data/juju-status/subordinates.json");
+    include_str!("../../../../../tests/data/juju-status/database-webapp.json");
+const SNAPPASS: &str = include_str!("../../../../../tests/data/juju-status/snappass.json");
+const STATUS_ERRORS: &str =
+    include_str!("../../../../../tests/data/juju-status/status-errors.json");
+const SUBORDINATES: &str = include_str!("../../../../../tests/data/juju-status/subordinates.json");
 
 /// All that an import shows or prints.
 #[derive(Default)]
@@ -32,7 +34,9 @@ struct Output {
 impl Output {
     fn of(text: &str) -> Output {
         let document = document::read(text).expect("a document");
-        let plan = plan(&document, &document.model, &BTreeMap::new(), Options::default());
+        let (namespace, known) = (document.model.clone(), BTreeMap::new());
+        let facts = facts::of(&document);
+        let plan = plan(facts, &origin(), &namespace, &known, Options::default());
         let mut output = Output { texts: plan.notes, ..Output::default() };
         for step in plan.steps.into_values().flatten() {
             match step {

@@ -22,7 +22,7 @@ const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads a file; `-` or nothing is standard input.
-pub fn read_file(path: Option<&Path>) -> anyhow::Result<String> {
+pub fn read_file(path: Option<&Path>, example: &str) -> anyhow::Result<String> {
     match path {
         Some(path) if path != Path::new("-") => {
             let file = fs::File::open(path);
@@ -31,8 +31,7 @@ pub fn read_file(path: Option<&Path>) -> anyhow::Result<String> {
         }
         _ => {
             if io::stdin().is_terminal() {
-                say("reading from the terminal; did you mean: \
-                     juju status --format json | bellwether import juju");
+                say(&format!("reading from the terminal; did you mean: {example}"));
             }
             read(io::stdin()).context("cannot read standard input")
         }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use crate::cli::command::juju::account::{Counts, count_unread};
+use crate::cli::command::import::juju::account::{Counts, count_unread};
 
 /// Why a document is not the output of `juju status --format json`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

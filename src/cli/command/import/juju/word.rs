@@ -3,17 +3,10 @@
 //! A word that only says that something is alive has no meaning of its own: it never becomes a
 //! contribution, so it cannot win over what the workload reports.
 
-use std::time::Duration;
-
-use crate::cli::command::juju::status::{Reading, Status};
-use crate::cli::render::time;
-use crate::cli::{level, span};
-use crate::domain::limits::MESSAGE_BYTES_MAX;
-use crate::domain::message::cut_bytes;
-use crate::proto::v1::{Level, StatusKind, StatusReport};
-
-/// The label by which a later import recognises statuses of an earlier one.
-pub const LABEL: (&str, &str) = ("imported-from", "juju");
+use crate::cli::command::import::facts::Meaning;
+use crate::cli::command::import::juju::status::{Reading, Status};
+use crate::cli::level;
+use crate::proto::v1::{Level, StatusReport};
 
 /// Priority of all that a unit is not itself: its agent, machine and storage. Among equal levels
 /// the workload comes first.
@@ -122,7 +115,7 @@ impl Part {
         if self == Part::Workload {
             return Some(match level::parse(&status.current) {
                 Some(level) => Meaning::new(level, "", &status.message),
-                None => Meaning::unrecognized(status),
+                None => unrecognized(status),
             });
         }
         let said = self.words().iter().find(|(word, _)| *word == status.current);
@@ -132,39 +125,21 @@ impl Part {
                     if status.message.is_empty() { &status.current } else { &status.message };
                 Meaning::new(level, reason, message)
             }),
-            None => Some(Meaning::unrecognized(status)),
+            None => Some(unrecognized(status)),
         }
     }
 }
 
-/// Level, reason and message of a status.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meaning {
-    /// The level.
-    pub level: Level,
-    /// Machine-readable cause.
-    pub reason: &'static str,
-    /// The text for a person.
-    pub message: String,
+/// Returns the meaning of a status that Juju could not read.
+pub fn unreadable(what: &str, text: &str) -> Meaning {
+    let message = format!("juju could not read this {what}: {text}");
+    Meaning::new(Level::Waiting, "StatusUnreadable", &message)
 }
 
-impl Meaning {
-    /// Returns the meaning of a status that Juju could not read.
-    pub fn unreadable(what: &str, text: &str) -> Meaning {
-        let message = format!("juju could not read this {what}: {text}");
-        Meaning::new(Level::Waiting, "StatusUnreadable", &message)
-    }
-
-    /// Returns the meaning of a word that no table has. Whether it is good or bad is unknown, so it
-    /// must not be hidden by what is good.
-    fn unrecognized(status: &Status) -> Meaning {
-        Meaning::new(Level::Waiting, "UnrecognizedStatus", &with_word(status))
-    }
-
-    /// Returns a meaning; a message that is too long is cut.
-    pub fn new(level: Level, reason: &'static str, message: &str) -> Meaning {
-        Meaning { level, reason, message: cut_bytes(message, MESSAGE_BYTES_MAX).into() }
-    }
+/// Returns the meaning of a word that no table has. Whether it is good or bad is unknown, so it
+/// must not be hidden by what is good.
+fn unrecognized(status: &Status) -> Meaning {
+    Meaning::new(Level::Waiting, "UnrecognizedStatus", &with_word(status))
 }
 
 /// Returns the word of a status, with its message.
@@ -178,31 +153,9 @@ pub fn with_word(status: &Status) -> String {
 /// Returns a status as a report; `None` if it only says that its object is alive.
 pub fn report(component: &str, reading: &Reading<Status>, part: Part) -> Option<StatusReport> {
     match reading {
-        Ok(status) => part.meaning(status).map(|meaning| StatusReport {
-            observe_time: status.since.map(time::to_wire),
-            ..labelled(component, meaning)
-        }),
-        Err(text) => Some(labelled(component, Meaning::unreadable("status", text))),
+        Ok(status) => part.meaning(status).map(|meaning| meaning.since(component, status.since)),
+        Err(text) => Some(unreadable("status", text).of(component)),
     }
-}
-
-/// Returns a meaning as a report of a component.
-pub fn labelled(component: &str, meaning: Meaning) -> StatusReport {
-    let (key, value) = LABEL;
-    StatusReport {
-        component: component.to_string(),
-        kind: StatusKind::Pull.into(),
-        level: meaning.level.into(),
-        message: meaning.message,
-        reason: meaning.reason.to_string(),
-        labels: [(key.to_string(), value.to_string())].into(),
-        ..StatusReport::default()
-    }
-}
-
-/// Limits how long reports are valid without a repeat.
-pub fn limit(reports: &mut [StatusReport], ttl: Option<Duration>) {
-    reports.iter_mut().for_each(|report| report.ttl = ttl.map(span::on_wire));
 }
 
 #[cfg(test)]

@@ -1,22 +1,19 @@
 //! Plans the calls that bring the server from its current state to that of a document.
 
 use std::collections::{BTreeMap, BTreeSet};
-
 use std::time::Duration;
 
 use bellwether_client::proto::{OfApplication, OfUnit};
 
-use crate::cli::command::juju::document::{self, Document, Unit};
-use crate::cli::command::juju::facts::ImportFacts;
-use crate::cli::command::juju::word::LABEL;
+use crate::cli::command::import::facts::{
+    ApplicationFacts, ImportFacts, Leader, SetFacts, UnitFacts,
+};
+use crate::cli::command::import::origin::Origin;
 use crate::proto::v1::{
     Application, ApplicationConfig, ClearApplicationStatusRequest, ConfigureApplicationRequest,
     DeleteApplicationRequest, ExternalLeader, RemoveUnitRequest, ReplaceApplicationStatusesRequest,
-    ReplaceStatusesRequest, StatusKind, StatusRecord,
+    ReplaceStatusesRequest, StatusKind, StatusRecord, StatusReport,
 };
-
-/// The application that shows a failing import. No application of Juju has a dot in its name.
-pub const IMPORT: &str = "import.juju";
 
 /// The options of an import.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,20 +41,22 @@ pub struct KnownApplication {
 
 impl KnownApplication {
     /// Derives the state, and finds the labels of an earlier import.
-    pub fn from_wire(application: &Application, statuses: &[StatusRecord]) -> KnownApplication {
+    pub fn from_wire(
+        application: &Application,
+        statuses: &[StatusRecord],
+        origin: &Origin,
+    ) -> KnownApplication {
         let config = application.config.as_ref();
         let leader = config.and_then(|c| c.external_leader.as_ref());
-        let is_marked = |record: &&StatusRecord| {
-            let label = record.report.as_ref().and_then(|r| r.labels.get(LABEL.0));
-            label.is_some_and(|value| value == LABEL.1)
-        };
+        let is_marked = |record: &&StatusRecord| origin.has_marked(record);
+        let is_led = leader.is_some() && origin.decides_leaders;
         let of_units = || statuses.iter().filter(|record| !record.unit.is_empty());
         let imported_units: BTreeSet<String> =
             of_units().filter(is_marked).map(|r| r.unit.clone()).collect();
         let all_marked = of_units().all(|record| is_marked(&record));
         KnownApplication {
             external_leader: leader.map(|leader| leader.unit.clone()),
-            is_imported: leader.is_some() || (!imported_units.is_empty() && all_marked),
+            is_imported: is_led || (!imported_units.is_empty() && all_marked),
             imported_units,
             has_status: statuses.iter().any(|r| r.unit.is_empty() && !is_pull(r)),
             has_own: statuses.iter().any(|r| r.unit.is_empty() && is_pull(r) && is_marked(&r)),
@@ -109,7 +108,7 @@ pub struct Plan {
     pub application_count: usize,
     /// Units in the document.
     pub unit_count: usize,
-    /// ImportFacts of the document that concern no unit and no application.
+    /// Facts of the document that concern no unit and no application.
     pub notes: Vec<String>,
     /// Number of facts that no status shows, in words.
     pub unshown: Option<String>,
@@ -117,45 +116,54 @@ pub struct Plan {
     pub kept: Vec<String>,
 }
 
-/// Plans an import of `document` into `namespace`.
+/// Plans an import of `facts` into `namespace`.
 pub fn plan(
-    document: &Document,
+    facts: ImportFacts,
+    origin: &Origin,
     namespace: &str,
     known: &BTreeMap<String, KnownApplication>,
     options: Options,
 ) -> Plan {
-    let mut facts = ImportFacts::new(document, options.ttl);
+    let ImportFacts { mut applications, notes, unshown, .. } = facts;
     let mut plan = Plan {
-        application_count: document.applications.len(),
-        unit_count: document.applications.values().map(|a| a.units.len()).sum(),
-        kept: if options.prune { Vec::new() } else { too_many_gone(document, known) },
+        application_count: applications.len(),
+        unit_count: applications.values().map(|a| a.units.len()).sum(),
+        kept: match options.prune {
+            true => Vec::new(),
+            false => too_many_gone(&applications, known, &origin.application()),
+        },
+        notes,
+        unshown,
         ..Plan::default()
     };
     let removes = plan.kept.is_empty();
     let nothing = KnownApplication::default();
-    let names: BTreeSet<&String> = document.applications.keys().chain(known.keys()).collect();
+    let names: BTreeSet<String> = applications.keys().chain(known.keys()).cloned().collect();
     for name in names {
-        let known = known.get(name).unwrap_or(&nothing);
-        let planner = Planner { namespace, name, known, removes };
-        let steps = match document.applications.get(name) {
-            Some(application) => planner.steps(application, &mut facts),
+        let known = known.get(&name).unwrap_or(&nothing);
+        let ttl = options.ttl;
+        let planner = Planner { origin, namespace, name: &name, known, removes, ttl };
+        let steps = match applications.remove(&name) {
+            Some(application) => planner.steps(application),
             None => planner.gone(),
         };
-        plan.steps.insert(name.clone(), steps);
+        plan.steps.insert(name, steps);
     }
-    plan.notes = facts.notes().to_vec();
-    plan.unshown = facts.unshown();
     plan
 }
 
 /// Returns the names of what the document lacks, if that is more than half of what was imported:
 /// the document may be filtered. An application without units counts as one.
-fn too_many_gone(document: &Document, known: &BTreeMap<String, KnownApplication>) -> Vec<String> {
+fn too_many_gone(
+    applications: &BTreeMap<String, ApplicationFacts>,
+    known: &BTreeMap<String, KnownApplication>,
+    of_import: &str,
+) -> Vec<String> {
     let (mut total, mut gone_count, mut gone) = (0, 0, Vec::new());
-    for (name, known) in known.iter().filter(|(name, _)| *name != IMPORT) {
+    for (name, known) in known.iter().filter(|(name, _)| *name != of_import) {
         let count = known.imported_units.len().max(usize::from(known.is_imported));
         total += count;
-        match document.applications.get(name) {
+        match applications.get(name) {
             None if known.is_imported => {
                 gone_count += count;
                 gone.push(name.clone());
@@ -173,8 +181,8 @@ fn too_many_gone(document: &Document, known: &BTreeMap<String, KnownApplication>
 impl KnownApplication {
     /// Returns the imported units that the document lacks. Those of an application that could not
     /// be read are unknown.
-    fn units_missing(&self, application: Option<&document::Application>) -> Vec<&String> {
-        if application.is_some_and(|application| application.unreadable.is_some()) {
+    fn units_missing(&self, application: Option<&ApplicationFacts>) -> Vec<&String> {
+        if application.is_some_and(|application| application.keeps_others) {
             return Vec::new();
         }
         let units = application.map_or(&[][..], |application| &application.units);
@@ -185,30 +193,32 @@ impl KnownApplication {
 
 /// Plans one application of the document.
 struct Planner<'a> {
+    origin: &'a Origin,
     namespace: &'a str,
     name: &'a str,
     known: &'a KnownApplication,
     removes: bool,
+    ttl: Option<Duration>,
 }
 
 impl Planner<'_> {
-    fn steps(
-        &self,
-        application: &document::Application,
-        facts: &mut ImportFacts,
-    ) -> Vec<ImportStep> {
-        let mut steps: Vec<ImportStep> =
-            application.units.iter().map(|unit| self.replace(unit, facts)).collect();
-        steps.extend(self.remove_missing(Some(application)));
-        let leader = self.leader(application);
+    fn steps(&self, application: ApplicationFacts) -> Vec<ImportStep> {
+        let missing = self.remove_missing(Some(&application));
+        let ApplicationFacts { units, leader, own, .. } = application;
+        let mut steps: Vec<ImportStep> = units.into_iter().map(|unit| self.replace(unit)).collect();
+        steps.extend(missing);
+        let leads = self.leader(leader);
         // Before the statuses of the application, which only its leader may set.
-        if self.known.external_leader.as_ref() != Some(&leader) {
-            steps.push(self.lead(&leader));
+        if let Some(leader) = &leads
+            && self.known.external_leader.as_ref() != Some(leader)
+        {
+            steps.push(self.lead(leader));
         }
-        let (component, statuses) = facts.of_application(self.name, application);
-        if !statuses.is_empty() || self.known.has_own {
+        let leader = leads.unwrap_or_default();
+        if !own.statuses.is_empty() || self.known.has_own {
+            let (component, statuses) = self.marked(own);
             steps.push(ImportStep::ReplaceOwn(ReplaceApplicationStatusesRequest {
-                component: component.map(str::to_string),
+                component,
                 statuses,
                 ..self.of_unit(&leader)
             }));
@@ -219,21 +229,29 @@ impl Planner<'_> {
         steps
     }
 
-    fn replace(&self, unit: &Unit, facts: &mut ImportFacts) -> ImportStep {
-        let (component, statuses) = facts.of_unit(unit);
+    fn replace(&self, unit: UnitFacts) -> ImportStep {
+        let (component, statuses) = self.marked(unit.set);
         ImportStep::Replace(ReplaceStatusesRequest {
-            component: component.map(str::to_string),
+            component,
             statuses,
             ..self.of_unit(&unit.name)
         })
     }
 
-    fn leader(&self, application: &document::Application) -> String {
-        let leader = application.units.iter().find(|unit| unit.leader);
-        match (leader, &application.unreadable) {
-            (Some(unit), _) => unit.name.clone(),
-            (None, Some(_)) => self.known.external_leader.clone().unwrap_or_default(),
-            (None, None) => String::new(),
+    /// Returns the component that a set replaces, and its statuses as those of the origin.
+    fn marked(&self, set: SetFacts) -> (Option<String>, Vec<StatusReport>) {
+        let mut statuses = set.statuses;
+        self.origin.mark(&mut statuses, self.ttl);
+        (set.component.map(str::to_string), statuses)
+    }
+
+    /// Returns the unit that leads, `""` for none; `None` if the source knows no leaders.
+    fn leader(&self, leader: Leader) -> Option<String> {
+        match leader {
+            Leader::NotStated => None,
+            Leader::Unreadable => Some(self.known.external_leader.clone().unwrap_or_default()),
+            Leader::Nobody => Some(String::new()),
+            Leader::Unit(unit) => Some(unit),
         }
     }
 
@@ -260,7 +278,7 @@ impl Planner<'_> {
         self.remove_missing(None)
     }
 
-    fn remove_missing(&self, application: Option<&document::Application>) -> Vec<ImportStep> {
+    fn remove_missing(&self, application: Option<&ApplicationFacts>) -> Vec<ImportStep> {
         let missing = self.known.units_missing(application).into_iter();
         missing.filter(|_| self.removes).map(|unit| self.remove(unit)).collect()
     }

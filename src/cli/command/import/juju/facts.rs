@@ -1,24 +1,48 @@
 //! The reports that the facts of a document become: those of a unit, and those of an application.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use crate::cli::command::juju::account::{self, Counts};
-use crate::cli::command::juju::document::{self, Document, Offer, Unit, UnitStatuses};
-use crate::cli::command::juju::status::{Reading, Status};
-use crate::cli::command::juju::surroundings::{Machine, Stored};
-use crate::cli::command::juju::word::{self, Meaning, Part, with_word};
+use crate::cli::command::import::facts::{
+    ApplicationFacts, ImportFacts, Leader, Meaning, SetFacts, UnitFacts,
+};
+use crate::cli::command::import::juju::account::{self, Counts};
+use crate::cli::command::import::juju::document::{self, Document, Offer, Unit, UnitStatuses};
+use crate::cli::command::import::juju::status::{Reading, Status};
+use crate::cli::command::import::juju::surroundings::{Machine, Stored};
+use crate::cli::command::import::juju::word::{self, Part, with_word};
 use crate::cli::render::counted;
 use crate::proto::v1::{Level, StatusReport};
 
 /// Longest value of a label in bytes.
 const LABEL_VALUE_BYTES_MAX: usize = 63;
 
+/// Returns the facts of a document.
+pub fn of(document: &Document) -> ImportFacts {
+    let mut around = Surrounding::new(document);
+    let applications = document.applications.iter().map(|(name, application)| {
+        let units = application.units.iter().map(|unit| around.of_unit(unit)).collect();
+        let own = around.of_application(name, application);
+        let leader = application.units.iter().find(|unit| unit.leader);
+        let leader = match (leader, &application.unreadable) {
+            (Some(unit), _) => Leader::Unit(unit.name.clone()),
+            (None, Some(_)) => Leader::Unreadable,
+            (None, None) => Leader::Nobody,
+        };
+        let keeps_others = application.unreadable.is_some();
+        (name.clone(), ApplicationFacts { units, keeps_others, leader, own })
+    });
+    let applications = applications.collect();
+    ImportFacts {
+        namespace: Some(document.model.clone()),
+        applications,
+        notes: around.notes,
+        unshown: account::sentence(&around.unshown),
+    }
+}
+
 /// What the units of a document run on, and the facts that no status shows.
 #[derive(Debug, Default)]
-pub struct ImportFacts {
-    /// How long each report is valid without a repeat.
-    ttl: Option<Duration>,
+struct Surrounding {
     /// The statuses of each machine that are news.
     machines: BTreeMap<String, Vec<StatusReport>>,
     /// The statuses of the storage of each unit that are news.
@@ -29,11 +53,10 @@ pub struct ImportFacts {
     unshown: Counts,
 }
 
-impl ImportFacts {
+impl Surrounding {
     /// Collects what surrounds the units of a document.
-    pub fn new(document: &Document, ttl: Option<Duration>) -> ImportFacts {
-        let mut facts =
-            ImportFacts { ttl, unshown: document.unread.clone(), ..ImportFacts::default() };
+    fn new(document: &Document) -> Surrounding {
+        let mut facts = Surrounding { unshown: document.unread.clone(), ..Surrounding::default() };
         facts.take_model(document.status.as_ref());
         let units = || document.applications.values().flat_map(|a| &a.units);
         let machines: BTreeSet<&str> = units().flat_map(hosts).collect();
@@ -50,28 +73,13 @@ impl ImportFacts {
         facts
     }
 
-    /// Returns the notes: a line for each fact that concerns no unit.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// Returns the number of facts that no status shows, as a sentence.
-    pub fn unshown(&self) -> Option<String> {
-        account::sentence(&self.unshown)
-    }
-
-    /// Returns the component that the unit's reports replace, all if `None`, and the reports.
-    pub fn of_unit(&mut self, unit: &Unit) -> (Option<&'static str>, Vec<StatusReport>) {
-        let (component, mut reports) = match &unit.statuses {
+    fn of_unit(&mut self, unit: &Unit) -> UnitFacts {
+        let (component, statuses) = match &unit.statuses {
             // Only the workload is replaced; the other statuses stay.
-            Err(text) => {
-                let meaning = Meaning::unreadable("unit", text);
-                (Some("workload"), vec![word::labelled("workload", meaning)])
-            }
+            Err(text) => (Some("workload"), vec![word::unreadable("unit", text).of("workload")]),
             Ok(statuses) => (None, self.of_readable_unit(unit, statuses)),
         };
-        word::limit(&mut reports, self.ttl);
-        (component, reports)
+        UnitFacts { name: unit.name.clone(), set: SetFacts { component, statuses } }
     }
 
     fn of_readable_unit(&mut self, unit: &Unit, statuses: &UnitStatuses) -> Vec<StatusReport> {
@@ -98,7 +106,7 @@ impl ImportFacts {
             // An agent that is alive says nothing about the workload.
             let meaning =
                 Meaning::new(Level::Unknown, "StatusMissing", "no status of the workload");
-            reports.push(word::labelled("workload", meaning));
+            reports.push(meaning.of("workload"));
         }
         let machine = &statuses.machine;
         if !machine.is_empty() && machine.len() <= LABEL_VALUE_BYTES_MAX {
@@ -108,27 +116,22 @@ impl ImportFacts {
         reports
     }
 
-    /// Returns the component that the application's own reports replace, all if `None`, and the
-    /// reports.
-    pub fn of_application(
-        &mut self,
-        name: &str,
-        application: &document::Application,
-    ) -> (Option<&'static str>, Vec<StatusReport>) {
+    /// Returns the statuses of the application itself.
+    fn of_application(&mut self, name: &str, application: &document::Application) -> SetFacts {
         let unreadable = match (&application.unreadable, &application.status) {
             (Some(text), _) | (None, Some(Err(text))) => Some(text),
             _ => None,
         };
         let mut reports = Vec::new();
         if let Some(text) = unreadable {
-            reports.push(word::labelled("", Meaning::unreadable("application", text)));
+            reports.push(word::unreadable("application", text).of(""));
         } else if let Some(status) = &application.status {
             reports.extend(self.report("application", "", status, Part::Workload));
         }
         reports.extend(application.life.as_deref().map(|life| ending("application", name, life)));
         reports.extend(application.scale.and_then(|scale| self.scale(application, scale)));
-        word::limit(&mut reports, self.ttl);
-        (application.unreadable.as_ref().map(|_| ""), reports)
+        let component = application.unreadable.as_ref().map(|_| "");
+        SetFacts { component, statuses: reports }
     }
 
     /// Returns a report on units that are missing, or that are too many.
@@ -144,7 +147,7 @@ impl ImportFacts {
         };
         let message =
             format!("scale {wanted}: {} there", counted(present as usize, "unit", "units"));
-        Some(word::labelled("scale", Meaning::new(level, "ScaleDiffers", &message)))
+        Some(Meaning::new(level, "ScaleDiffers", &message).of("scale"))
     }
 
     /// Returns a status as a report, or counts it if it only says that its object is alive.
@@ -184,7 +187,7 @@ impl ImportFacts {
                 }
                 reports.push(StatusReport {
                     key: id.to_string(),
-                    ..word::labelled("machine", Meaning::unreadable("machine", text))
+                    ..word::unreadable("machine", text).of("machine")
                 });
             }
             Ok(machine) => {
@@ -260,7 +263,7 @@ fn about(what: &str, key: &str, status: &Reading<Status>, report: StatusReport) 
 /// Returns a report on an object that is being removed.
 fn ending(kind: &str, name: &str, life: &str) -> StatusReport {
     let message = format!("{kind} {name} is {life}");
-    word::labelled("life", Meaning::new(Level::Maintenance, "BeingRemoved", &message))
+    Meaning::new(Level::Maintenance, "BeingRemoved", &message).of("life")
 }
 
 fn note(report: &StatusReport) -> String {

@@ -37,13 +37,13 @@ impl ImportOutcome {
     ///
     /// # Errors
     /// The names, and what to do.
-    pub fn check_kept(&self) -> anyhow::Result<()> {
+    pub fn check_kept(&self, whole: &str) -> anyhow::Result<()> {
         if self.kept.is_empty() {
             return Ok(());
         }
         anyhow::bail!(
             "the document lacks more than half of what was imported, which stays: {}; \
-             import the whole model, or remove them with --prune",
+             import {whole}, or remove them with --prune",
             names(&self.kept)
         )
     }

@@ -5,13 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::cli::command::juju::account::Counts;
-use crate::cli::command::juju::json;
-use crate::cli::command::juju::node::{DocumentError, Node};
-use crate::cli::command::juju::status::{
+use crate::cli::command::import::juju::account::Counts;
+use crate::cli::command::import::juju::json;
+use crate::cli::command::import::juju::node::{DocumentError, Node};
+use crate::cli::command::import::juju::status::{
     Reading, Status, read_life, read_meter, read_status, reading,
 };
-use crate::cli::command::juju::surroundings::{Machine, Stored, read_machines, read_storage};
+use crate::cli::command::import::juju::surroundings::{
+    Machine, Stored, read_machines, read_storage,
+};
 use crate::domain::limits::NAME_BYTES_MAX;
 use crate::domain::name::UnitName;
 

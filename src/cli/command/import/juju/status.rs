@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::fmt::strtime;
 
-use crate::cli::command::juju::node::{DocumentError, Node};
+use crate::cli::command::import::juju::node::{DocumentError, Node};
 
 /// A value, or the reason why Juju could not read it.
 pub type Reading<T> = Result<T, String>;

@@ -5,29 +5,33 @@ use std::time::Duration;
 use bellwether_client::proto::OfUnit;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::cli::command::juju::import::once;
-use crate::cli::command::juju::outcome::{ImportOutcome, names, say_notes, say_result};
-use crate::cli::command::juju::plan::{IMPORT, Options};
-use crate::cli::command::juju::word::{self, Meaning};
-use crate::cli::command::juju::{document, source};
+use crate::cli::command::import::carry_out::once;
+use crate::cli::command::import::facts::Meaning;
+use crate::cli::command::import::format::Format;
+use crate::cli::command::import::outcome::{ImportOutcome, names, say_notes, say_result};
+use crate::cli::command::import::plan::Options;
+use crate::cli::command::import::source;
 use crate::cli::context::{Context, say};
+use crate::cli::exit::Exit;
 use crate::cli::span;
 use crate::proto::v1::{Level, ReplaceStatusesRequest, StatusReport};
 
 /// Imports what the command prints until interrupted. After a failure the last import stays in
-/// place until its ttl passes, the application `import.juju` shows the failure, and the next turn
-/// tries again.
+/// place until its ttl passes, an application such as `import.juju` shows the failure, and the next
+/// turn tries again.
 pub async fn follow(
     every: Duration,
     command: &[String],
+    format: &Format,
     options: Options,
     context: &Context,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Exit> {
     context.connect().await?;
     let mut turns = interval(every);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut follower = Follower {
         context,
+        format,
         options,
         namespace: context.namespace.clone(),
         last: None,
@@ -48,6 +52,7 @@ pub async fn follow(
 /// The state between two imports.
 struct Follower<'a> {
     context: &'a Context,
+    format: &'a Format,
     options: Options,
     /// The namespace, once it is known.
     namespace: Option<String>,
@@ -58,9 +63,9 @@ struct Follower<'a> {
 
 impl Follower<'_> {
     async fn import(&mut self, text: &str) -> anyhow::Result<()> {
-        let document = document::read(text)?;
-        let given = self.context.namespace.as_deref();
-        let (namespace, outcome) = once(&document, given, self.options, self.context).await?;
+        let facts = (self.format.read)(text)?;
+        let origin = &self.format.origin;
+        let (namespace, outcome) = once(facts, origin, self.options, self.context).await?;
         self.namespace = Some(namespace.clone());
         let last = self.last.as_ref();
         if last.is_none() {
@@ -72,15 +77,16 @@ impl Follower<'_> {
             say_result(&outcome, &namespace);
         }
         let is_kept_anew = last.is_none_or(|last| last.kept != outcome.kept);
-        if let Err(error) = outcome.check_kept() {
+        if let Err(error) = outcome.check_kept(self.format.whole) {
             if is_kept_anew {
                 say(&format!("error: {error:#}"));
             }
             let lacking = names(&outcome.kept);
             let message = format!("the document lacks more than half of the imported: {lacking}");
             let meaning = Meaning::new(Level::Blocked, "ImportIncomplete", &message);
-            let action = "import the whole model, or start the import with --prune".to_string();
-            self.show(StatusReport { action, ..word::labelled("import", meaning) }).await;
+            let whole = self.format.whole;
+            let action = format!("import {whole}, or start the import with --prune");
+            self.show(StatusReport { action, ..meaning.of("import") }).await;
         }
         self.last = Some(outcome);
         Ok(())
@@ -91,7 +97,7 @@ impl Follower<'_> {
         say(&format!("error: {error:#}; the last import stays, trying again in {pause}"));
         let message = format!("the import fails, so what it reported is old: {error:#}");
         let meaning = Meaning::new(Level::Waiting, "ImportFailed", &message);
-        self.show(word::labelled("import", meaning)).await;
+        self.show(meaning.of("import")).await;
     }
 
     /// Shows the state of the import as an application. A failure to do so was said already: it is
@@ -99,10 +105,12 @@ impl Follower<'_> {
     async fn show(&self, report: StatusReport) {
         let Some(namespace) = &self.namespace else { return };
         let mut statuses = vec![report];
-        word::limit(&mut statuses, self.options.ttl);
+        let origin = &self.format.origin;
+        origin.mark(&mut statuses, self.options.ttl);
+        let (application, unit) = (origin.application(), origin.unit());
         let request = ReplaceStatusesRequest {
             statuses,
-            ..ReplaceStatusesRequest::of_unit(namespace, IMPORT, &format!("{IMPORT}/0"))
+            ..ReplaceStatusesRequest::of_unit(namespace, &application, &unit)
         };
         if let Ok(client) = self.context.connect().await {
             let _ = client.call(request).await;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::cli::command::juju::node::{DocumentError, Node};
-use crate::cli::command::juju::status::{Reading, Status, read_life, read_status, reading};
-use crate::cli::command::juju::word::Part;
+use crate::cli::command::import::juju::node::{DocumentError, Node};
+use crate::cli::command::import::juju::status::{Reading, Status, read_life, read_status, reading};
+use crate::cli::command::import::juju::word::Part;
 use crate::domain::name::PartName;
 
 /// A machine, or a container on one.

@@ -1,0 +1,106 @@
+//! What a source says: applications with their units, each with its whole pull set. A source is a
+//! reader, which finds the facts in a document, and a table, which gives them levels. The plan
+//! knows no source.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::cli::render::time;
+use crate::domain::limits::MESSAGE_BYTES_MAX;
+use crate::domain::message::cut_bytes;
+use crate::proto::v1::{Level, StatusKind, StatusReport};
+
+/// The facts of a document.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ImportFacts {
+    /// The namespace that the document names; `None` if it names none.
+    pub namespace: Option<String>,
+    /// The applications by name.
+    pub applications: BTreeMap<String, ApplicationFacts>,
+    /// Facts that concern no unit and no application, in words.
+    pub notes: Vec<String>,
+    /// Number of facts that no status shows, in words.
+    pub unshown: Option<String>,
+}
+
+/// What a document says about one application.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ApplicationFacts {
+    /// Its units.
+    pub units: Vec<UnitFacts>,
+    /// Whether other units of an earlier import stay, because the document does not say which
+    /// units there are.
+    pub keeps_others: bool,
+    /// Who leads.
+    pub leader: Leader,
+    /// The statuses of the application itself.
+    pub own: SetFacts,
+}
+
+/// Who leads an application, by its document.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Leader {
+    /// The source knows no leaders.
+    #[default]
+    NotStated,
+    /// The document cannot say; the leader stays.
+    Unreadable,
+    /// No unit leads.
+    Nobody,
+    /// This unit leads.
+    Unit(String),
+}
+
+/// What a document says about one unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnitFacts {
+    /// Its name.
+    pub name: String,
+    /// Its statuses.
+    pub set: SetFacts,
+}
+
+/// A pull set.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SetFacts {
+    /// The component that the set replaces; `None`: all of them.
+    pub component: Option<&'static str>,
+    /// The statuses.
+    pub statuses: Vec<StatusReport>,
+}
+
+/// Level, reason and message of a status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meaning {
+    /// The level.
+    pub level: Level,
+    /// Machine-readable cause.
+    pub reason: &'static str,
+    /// The text for a person.
+    pub message: String,
+}
+
+impl Meaning {
+    /// Returns a meaning; a message that is too long is cut.
+    pub fn new(level: Level, reason: &'static str, message: &str) -> Meaning {
+        Meaning { level, reason, message: cut_bytes(message, MESSAGE_BYTES_MAX).into() }
+    }
+
+    /// Returns the meaning as a report of a component.
+    pub fn of(self, component: &str) -> StatusReport {
+        StatusReport {
+            component: component.to_string(),
+            kind: StatusKind::Pull.into(),
+            level: self.level.into(),
+            message: self.message,
+            reason: self.reason.to_string(),
+            ..StatusReport::default()
+        }
+    }
+
+    /// Does the same with the time at which the level began, if it is known.
+    pub fn since(self, component: &str, since: Option<Timestamp>) -> StatusReport {
+        StatusReport { observe_time: since.map(time::to_wire), ..self.of(component) }
+    }
+}

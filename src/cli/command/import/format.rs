@@ -1,0 +1,17 @@
+//! A kind of document that can be imported.
+
+use crate::cli::command::import::facts::ImportFacts;
+use crate::cli::command::import::origin::Origin;
+
+/// A kind of document: where its facts come from, and how they are read.
+pub struct Format {
+    /// Where the statuses come from.
+    pub origin: Origin,
+    /// The command line that prints a document and imports it.
+    pub example: &'static str,
+    /// What a document must contain: `the whole model`.
+    pub whole: &'static str,
+    /// Reads a document. It is read to its end before the first call, so a document with a mistake
+    /// changes nothing.
+    pub read: Box<dyn Fn(&str) -> anyhow::Result<ImportFacts>>,
+}
