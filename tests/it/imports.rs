@@ -169,14 +169,15 @@ fn the_units_of_two_hosts_share_applications_and_each_import_keeps_to_its_host()
         ["db-1", "db-2"].map(|host| said.contains(&format!("\"{host}\"")))
     };
     let dry = import("db-1", &["--dry-run", HOST]);
-    assert!(dry.out.contains("report db-1 3 active: ready, 12 requests\n"), "{}", dry.out);
+    assert!(dry.out.contains("report db-1 of web 3 active: ready, 12 requests\n"), "{}", dry.out);
     assert!(dry.err.contains("note: not imported, without a name"), "{}", dry.err);
     assert!(run(&server, &["-n", "m", "status"]).out.lines().all(|line| !line.contains("web")));
 
     for host in ["db-1", "db-2"] {
         let said = import(host, &[HOST]);
         assert_eq!(said.code, Some(0), "{}", said.err);
-        assert!(said.err.contains("imported 12 applications, 12 units"), "{}", said.err);
+        let all = "imported 12 applications, 12 units into namespace m (12 changed, 0 removed)";
+        assert!(said.err.contains(all), "{}", said.err);
     }
     let again = import("db-1", &[HOST]);
     assert!(again.err.contains("(nothing changed)"), "{}", again.err);

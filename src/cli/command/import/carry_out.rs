@@ -115,7 +115,7 @@ async fn carry_out(
 ) -> Result<(BTreeSet<String>, BTreeSet<String>), Error> {
     let (mut changed, mut removed) = (BTreeSet::new(), BTreeSet::new());
     for step in steps {
-        let name = step.name().to_string();
+        let name = step.name();
         let names = match step {
             ImportStep::RemoveUnit(_) | ImportStep::Delete(_) => &mut removed,
             _ => &mut changed,

@@ -7,11 +7,11 @@ use crate::proto::v1::StatusReport;
 /// Describes one step, a line for each status.
 pub fn step(step: &ImportStep) -> String {
     match step {
-        ImportStep::Replace(request) => set(&request.unit, &request.statuses),
+        ImportStep::Replace(request) => set(&step.name(), &request.statuses),
         ImportStep::ReplaceOwn(request) => {
             set(&format!("application {}", request.application), &request.statuses)
         }
-        ImportStep::RemoveUnit(request) => format!("remove {}\n", request.unit),
+        ImportStep::RemoveUnit(_) => format!("remove {}\n", step.name()),
         ImportStep::Lead(request) => {
             let config = request.config.as_ref();
             let leader = config.and_then(|config| config.external_leader.as_ref());

@@ -87,15 +87,25 @@ pub enum ImportStep {
 
 impl ImportStep {
     /// Returns the application or the unit that the call changes.
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> String {
         match self {
-            ImportStep::Replace(request) => &request.unit,
-            ImportStep::RemoveUnit(request) => &request.unit,
-            ImportStep::Lead(request) => &request.application,
-            ImportStep::ReplaceOwn(request) => &request.application,
-            ImportStep::ClearStatus(request) => &request.application,
-            ImportStep::Delete(request) => &request.application,
+            ImportStep::Replace(request) => unit_of(&request.application, &request.unit),
+            ImportStep::RemoveUnit(request) => unit_of(&request.application, &request.unit),
+            ImportStep::Lead(request) => request.application.clone(),
+            ImportStep::ReplaceOwn(request) => request.application.clone(),
+            ImportStep::ClearStatus(request) => request.application.clone(),
+            ImportStep::Delete(request) => request.application.clone(),
         }
+    }
+}
+
+/// Returns the name of a unit among those of all applications: `web/0`, or `db-1 of web` if it does
+/// not contain the application.
+fn unit_of(application: &str, unit: &str) -> String {
+    let rest = unit.strip_prefix(application);
+    match rest.is_some_and(|rest| rest.starts_with('/')) {
+        true => unit.to_string(),
+        false => format!("{unit} of {application}"),
     }
 }
 
@@ -171,7 +181,7 @@ fn too_many_gone(
             application => {
                 let units = known.units_missing(application);
                 gone_count += units.len();
-                gone.extend(units.into_iter().cloned());
+                gone.extend(units.into_iter().map(|unit| unit_of(name, unit)));
             }
         }
     }

@@ -338,7 +338,7 @@ fn more_than_half_is_removed_only_with_prune() {
         let removes =
             |step: &&ImportStep| matches!(step, ImportStep::Delete(_) | ImportStep::RemoveUnit(_));
         let names = plan.steps.values().flatten().filter(removes).map(|step| step.name());
-        (names.map(str::to_string).collect::<Vec<_>>(), plan.kept)
+        (names.collect::<Vec<_>>(), plan.kept)
     };
     assert_eq!(removals(FOUR, false), (vec![], vec![]));
     let others = ["ca", "db", "mq"].map(str::to_string).to_vec();
