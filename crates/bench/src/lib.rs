@@ -68,6 +68,7 @@ pub mod secured;
 pub mod server;
 pub mod silence;
 pub mod site;
+pub mod sizing;
 pub mod start;
 pub mod storm;
 pub mod streams;
@@ -154,6 +155,8 @@ pub enum BenchCommand {
     Json(json::Json),
     /// Memory of an idle watch, of a stored status, and of a reader that has stopped
     Memory(memory::Memory),
+    /// Processor time, memory and disk of a server with fleets of several sizes
+    Sizing(sizing::Sizing),
     /// Time until all watchers are current after one of two replicas over one Redis is killed
     Storm(storm::Storm),
     /// The plain tonic echo that other commands start as a peer
@@ -265,6 +268,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Events(events) => events::run(events).await,
             BenchCommand::Json(json) => json::run(json).await,
             BenchCommand::Memory(memory) => memory::run(memory).await,
+            BenchCommand::Sizing(sizing) => sizing::run(sizing).await,
             BenchCommand::Storm(storm) => storm::run(storm).await,
             BenchCommand::EchoServer => echo::serve().await,
             BenchCommand::CountedReports(args) => instructions::run_counted(&args),

@@ -70,6 +70,11 @@ impl Server {
         self.process.log_bytes()
     }
 
+    /// Returns the directory of its files.
+    pub fn directory(&self) -> &Path {
+        self.process.directory()
+    }
+
     /// Fails if it has ended.
     pub fn check_running(&mut self) -> anyhow::Result<()> {
         self.process.check_running()

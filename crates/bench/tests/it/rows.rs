@@ -484,3 +484,15 @@ fn a_missing_program_is_an_error_with_the_next_step() {
         assert!(said.contains(&format!("{program} is not on the PATH; install it")), "{said}");
     }
 }
+
+#[test]
+fn fleets_of_several_sizes() {
+    let report = measure(&["sizing", "--applications", "5,10", "--every", "1"]);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!((&rows[0]["units"], &rows[1]["applications"]), (&10.into(), &10.into()));
+    for row in rows {
+        for figure in ["reports", "memory_bytes", "disk_bytes", "answer_seconds"] {
+            assert!(positive(&row[figure]), "{figure}: {row}");
+        }
+    }
+}
