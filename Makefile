@@ -43,6 +43,7 @@ check-long: tools ## The soaks, the simulation, the models, the planted faults, 
 	@tools/install kube
 	BELLWETHER_CLUSTER=1 $(MAKE) chart
 	$(MAKE) packages-test
+	tools/first-hour
 	tools/release-check
 	tools/clients-check
 

@@ -51,6 +51,20 @@ const LEFT_OUT: &[&str] = &[
     "bellwether attend ",
     // `tests/it/damaged_log.rs` runs it with the epoch of a store whose log is missing.
     "bellwether serve --accept-data-loss ",
+    // `tests/it/recipes.rs` runs what these install, and the programs.
+    "export SLACK_WEBHOOK=",
+    "bellwether watch --exec -- examples/recipes/slack.py",
+    "sudo install examples/recipes/",
+    "sudo install -m 644 examples/recipes/",
+    "sudo systemctl enable --now check-disk.timer",
+    "go run ./examples/report ",
+    "pip install ./clients/python",
+    // `tests/chart/test_cluster.py` installs a trial.
+    "helm upgrade --install bellwether bellwether-CHART.tgz ",
+    // `tests/it/traces.rs` starts it with a collector.
+    "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 bellwether serve",
+    // `tools/first-hour` runs it from the archive.
+    "./bellwether ",
     // Measurements of a release build, for a quiet machine.
     "cargo build --release --workspace --bins",
     "target/release/bellwether-bench ",

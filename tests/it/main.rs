@@ -10,6 +10,7 @@ mod past;
 mod peer;
 mod principals;
 mod raw_call;
+mod recipes;
 mod redis;
 mod server;
 /// Redis servers, Sentinels, Clusters and a faulty network, shared with the tests of the library.
@@ -114,6 +115,7 @@ mod tls;
 mod totals;
 mod traces;
 mod transport;
+mod troubleshooting;
 mod two_stores;
 mod unread;
 mod untaken;
