@@ -1,5 +1,7 @@
 //! `grpc.health.v1`, exactly as its specification says.
 
+use std::time::Duration;
+
 use bellwether::proto::health::health_check_response::ServingStatus;
 use bellwether::proto::health::{HealthCheckRequest, HealthListRequest};
 use bellwether::proto::v1::{DeleteApplicationRequest, Level};
@@ -92,6 +94,19 @@ async fn a_health_watch_of_an_unknown_name_stays_open_and_sends_each_change_once
     assert_eq!(next().await, ServingStatus::ServiceUnknown);
     report(Level::Active, "d").await;
     assert_eq!(next().await, ServingStatus::Serving);
+}
+
+#[tokio::test]
+async fn a_health_watch_ends_at_its_deadline() {
+    let server = Server::ephemeral();
+    let mut health = server.health().await;
+    let mut request = tonic::Request::new(service("default/web"));
+    request.set_timeout(Duration::from_millis(100));
+    let mut stream = health.watch(request).await.unwrap().into_inner();
+    let first = stream.message().await.unwrap().unwrap();
+    assert_eq!(first.status(), ServingStatus::ServiceUnknown);
+    let end = tokio::time::timeout(DEADLINE, stream.message()).await.expect("in time");
+    assert_eq!(end.unwrap_err().code(), Code::DeadlineExceeded);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
-//! Clients in other languages: grpcurl, Python over reflection, the Python package,
-//! grpc_health_probe, buf, connect-go, connect-es, generated Go, a browser, plain HTTP. The
-//! programs are in `tests/interop/`; `tools/install` installs their dependencies.
+//! Clients in other languages: grpcurl, Python over reflection, the Python package, a client that is
+//! generated from the OpenAPI file, grpc_health_probe, buf, connect-go, connect-es, generated Go, a
+//! browser, plain HTTP. The programs are in `tests/interop/`; `tools/install` installs their
+//! dependencies.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -95,6 +96,15 @@ fn the_python_package_passes_its_tests() {
     if have("python3") {
         let script = root().join("tests/interop/python_client.py");
         run("python3", Some(script), &Server::ephemeral());
+    }
+}
+
+#[test]
+fn a_client_generated_from_the_openapi_file_calls_every_operation() {
+    let python = root().join(".tools/openapi/bin/python");
+    let python = python.to_str().unwrap();
+    if have(python) {
+        run(python, Some(root().join("tests/interop/openapi.py")), &Server::ephemeral());
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! `UPDATE=1 cargo test --lib reference` writes them; without it the test compares.
 
+mod api;
 mod commands;
 mod configuration;
 

@@ -46,6 +46,10 @@ macro_rules! reasons {
         }
 
         impl Reason {
+            /// The names of all reasons.
+            #[cfg(test)]
+            pub const NAMES: &[&str] = &[$($name,)*];
+
             /// Returns the code and the name of the reason.
             pub fn wire(self) -> (Code, &'static str) {
                 match self {

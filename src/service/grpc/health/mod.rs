@@ -5,6 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
+use futures_util::future::OptionFuture;
 use futures_util::stream::{self, BoxStream};
 use prost_types::ServiceDescriptorProto;
 use tokio_util::sync::CancellationToken;
@@ -18,12 +19,12 @@ use crate::proto::health::health_server::Health;
 use crate::proto::health::{
     HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse,
 };
-use crate::service::call::Access;
+use crate::service::call::{Access, Deadline};
 use crate::service::caller::Caller;
 use crate::service::code::{ApiError, Reason, quoted};
 use crate::service::descriptor;
 use crate::service::grpc::handlers::Handlers;
-use crate::service::grpc::watch::StreamPlace;
+use crate::service::grpc::watch::{StreamPlace, past_deadline};
 use crate::watch::{
     Entry, Event, Filter, Hub, ResumeError, Scope, Serving, Start, WatchError, Watcher,
 };
@@ -180,6 +181,7 @@ impl Health for Handlers {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<StatusStream>, Status> {
         let place = self.watches.health_place(request.extensions().get::<Caller>())?;
+        let deadline = request.extensions().get::<Deadline>().copied();
         let (access, HealthCheckRequest { service }) = Access::open(request);
         let hub = &self.parts.hub;
         let watch = |scope| {
@@ -198,7 +200,7 @@ impl Health for Handlers {
             }
         };
         let draining = self.parts.draining.clone();
-        let reader = Reader { follow, sent: None, draining, _place: place };
+        let reader = Reader { follow, sent: None, draining, deadline, _place: place };
         let next = async |mut reader: Reader| Ok(Some((reader.next().await?, reader)));
         Ok(Response::new(Box::pin(stream::try_unfold(reader, next))))
     }
@@ -223,25 +225,30 @@ struct Reader {
     follow: Follow,
     sent: Option<ServingStatus>,
     draining: CancellationToken,
+    deadline: Option<Deadline>,
     _place: StreamPlace,
 }
 
 impl Reader {
     /// Returns the next status that differs from the last one; the first call returns immediately.
     /// A watch of the server receives NOT_SERVING before a drain ends the stream.
-    async fn next(&mut self) -> Result<HealthCheckResponse, ApiError> {
+    async fn next(&mut self) -> Result<HealthCheckResponse, Status> {
         let draining = self.draining.clone();
         loop {
             let is_server = matches!(self.follow, Follow::Server);
+            let deadline = self.deadline.map(|Deadline(at)| tokio::time::sleep_until(at));
             let status = tokio::select! {
                 biased;
                 () = draining.cancelled() => {
                     if !is_server || self.sent == Some(ServingStatus::NotServing) {
-                        return Err(ApiError::draining());
+                        return Err(ApiError::draining().into());
                     }
                     ServingStatus::NotServing
                 }
-                status = self.follow.step(self.sent) => status.map_err(WatchError::from)?,
+                Some(()) = OptionFuture::from(deadline) => return Err(past_deadline()),
+                status = self.follow.step(self.sent) => {
+                    status.map_err(|expired| ApiError::from(WatchError::from(expired)))?
+                }
             };
             if self.sent != Some(status) {
                 self.sent = Some(status);
