@@ -47,6 +47,14 @@ const LEFT_OUT: &[&str] = &[
     "docker load --input bellwether-",
     "docker run -p 127.0.0.1:50051:50051 bellwether:",
     "docker compose --file bellwether-",
+    // `tests/it/backup.rs` takes backups and starts from them.
+    "sudo bellwether backup ",
+    "bellwether doctor --data-dir ",
+    "sudo systemctl ",
+    "sudo mv /var/lib/bellwether ",
+    "sudo cp -a /var/backups/",
+    "kubectl exec bellwether-0 ",
+    "kubectl cp bellwether-0:",
     // `tests/it/attend.rs` runs it with a script, a real Pebble and a `juju-exec`.
     "bellwether attend ",
     // `tests/it/damaged_log.rs` runs it with the epoch of a store whose log is missing.

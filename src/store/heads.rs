@@ -55,6 +55,11 @@ impl Heads {
         heads
     }
 
+    /// Returns how many applications exist.
+    pub(super) fn existing(&self) -> usize {
+        self.by_app.values().filter(|(_, head)| !head.deleted).count()
+    }
+
     pub(super) fn marks(&self) -> Watermarks {
         self.marks
     }

@@ -1,5 +1,6 @@
 //! The commands that run a server, print its settings, examine it, or write its files.
 
+pub mod backup;
 pub mod config;
 pub mod doctor;
 mod notify;

@@ -14,7 +14,7 @@ use crate::store::clock::Clock;
 use crate::store::codec::{HeadRecord, Meta};
 use crate::store::heads::Watermarks;
 use crate::store::key::prefix_of;
-use crate::store::{Epoch, Position};
+use crate::store::{Epoch, Position, random_store_id};
 
 use super::read::{ReadFailure, read_heads, read_meta};
 use super::tables;
@@ -26,11 +26,22 @@ const LEFT_OUT: u64 = 1 << 24;
 /// Raises the store epoch, all revisions and all positions in one transaction. The database has the
 /// groups up to `last`, and no log any more.
 pub(super) fn record(database: &Database, last: u64) -> Result<Epoch, ReadFailure> {
+    let known = read_meta(&database.begin_read()?)?.epoch;
+    begin(database, last, Epoch { losses: known.losses + 1, ..known })
+}
+
+/// Does the same in a backup, at its first start. The store gets another id: two stores that begin
+/// with the same backup have different histories.
+pub(super) fn record_restore(database: &Database, last: u64) -> Result<Epoch, ReadFailure> {
+    let known = read_meta(&database.begin_read()?)?.epoch;
+    begin(database, last, Epoch { store_id: random_store_id(), losses: known.losses + 1 })
+}
+
+fn begin(database: &Database, last: u64, epoch: Epoch) -> Result<Epoch, ReadFailure> {
     let txn = database.begin_read()?;
     let (meta, mut heads) = (read_meta(&txn)?, read_heads(&txn)?);
     drop(txn);
     let time = Clock::starting_from(meta.clock).now();
-    let epoch = Epoch { losses: meta.epoch.losses + 1, ..meta.epoch };
     heads.sort_by_key(|(_, position, _)| *position);
     let mut end = heads.last().map_or(meta.marks.last, |(_, at, _)| meta.marks.last.max(*at));
     end.0 += LEFT_OUT;

@@ -20,6 +20,10 @@ use super::recover::Examined;
 /// Free space below this is an error: it holds a database of a few applications.
 const SPACE_MIN: u64 = 64 << 20;
 
+/// What is found of a backup from which no store was started.
+const BACKUP: &str = "is a backup that can be read; the first start from it makes each unit \
+                      uncertain until it reports again";
+
 /// Examines a data directory; the worst finding comes first.
 pub fn examine(dir: &Path) -> Vec<Finding> {
     let (directory, there) = directory(dir);
@@ -84,11 +88,16 @@ fn database(location: &Location) -> Finding {
                 let repaired = Overlay::open(&location.file).map_err(DatabaseError::from);
                 let repaired = repaired.and_then(|file| Builder::new().create_with_backend(file));
                 let repaired = repaired.map_err(|error| location.database_error(error))?;
-                ("was not closed, and can be repaired", location.examine(&repaired)?)
+                let found = match location.check_format(&repaired)? {
+                    true => BACKUP,
+                    false => "was not closed, and can be repaired",
+                };
+                (found, location.examine(&repaired)?)
             }
             opened => {
                 let opened = opened.map_err(|error| location.database_error(error))?;
-                ("can be read", location.examine(&opened)?)
+                let found = if location.check_format(&opened)? { BACKUP } else { "can be read" };
+                (found, location.examine(&opened)?)
             }
         })
     }));

@@ -17,6 +17,7 @@ use crate::store::moment::Life;
 use crate::store::{Bucket, Epoch, OpenError, random_store_id};
 use crate::sync::panic_text;
 
+use super::data_loss;
 use super::header::{HEADER_BYTES, is_newest_slot_damaged};
 use super::life::LifeFile;
 use super::limits::Limits;
@@ -24,10 +25,10 @@ use super::log::{Log, LogDir, LogFiles};
 use super::read::{ReadFailure, read_heads, read_meta};
 use super::recover::{self, Examined};
 use super::reserve::Reserve;
-use super::tables::{WITH_LOG, write_meta};
+use super::tables::{FROM_BACKUP, WITH_LOG, write_meta};
 
 /// The name of the file in the data directory.
-const FILE_NAME: &str = "bellwether.redb";
+pub(super) const FILE_NAME: &str = "bellwether.redb";
 /// The size of the page cache. Active applications are in memory above the store, so this cache
 /// only saves reads of the applier.
 const CACHE_BYTES: usize = 16 << 20;
@@ -78,6 +79,11 @@ impl Location {
     pub(super) fn new(dir: &Path, files: Files) -> Location {
         let (file, reserve) = (dir.join(FILE_NAME), Reserve::new(dir));
         Location { dir: dir.to_path_buf(), file, reserve, files }
+    }
+
+    /// Returns the data directory.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Returns the bytes of the file for which the disk has blocks.
@@ -155,7 +161,9 @@ impl Location {
             builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
             let database = (self.files.open_file)(&builder, &self.file);
             let database = database.map_err(|e| self.database_error(e))?;
-            self.check_format(&database)?;
+            if self.check_format(&database)? {
+                self.begin_from_backup(&database)?;
+            }
             let Files { log, limits, .. } = &self.files;
             let recovered = recover::recover(&database, log.clone(), limits, accepted);
             let (log, applied) = recovered.map_err(|e| self.error(e))?;
@@ -198,22 +206,44 @@ impl Location {
         open.collect()
     }
 
-    /// Checks whether this version knows the format of the database.
-    fn check_format(&self, database: &impl ReadableDatabase) -> Result<(), OpenError> {
+    /// Checks whether this version knows the format of the database. Returns whether it is a backup
+    /// from which no store was started.
+    pub(super) fn check_format(&self, database: &impl ReadableDatabase) -> Result<bool, OpenError> {
         let txn = database.begin_read().map_err(|e| self.error(e))?;
         let meta = txn.open_table(META).map_err(|e| self.error(e))?;
         let format = meta.get(META_FORMAT).map_err(|e| self.error(e))?;
         let format = format.and_then(|f| Some(u32::from_le_bytes(f.value().try_into().ok()?)));
-        match format.map(|format| format & !WITH_LOG) {
+        let is_backup = format.is_some_and(|format| format & FROM_BACKUP != 0);
+        match format.map(|format| format & !(WITH_LOG | FROM_BACKUP)) {
             None => Err(self.damaged("it has no format")),
             Some(found) if u32::from(FORMAT) < found => {
                 Err(OpenError::TooNew { path: self.file.clone(), found, known: FORMAT.into() })
             }
-            Some(_) => Ok(()),
+            Some(_) => Ok(is_backup),
         }
     }
 
-    fn read(&self, database: &impl ReadableDatabase) -> Result<(Meta, Heads), OpenError> {
+    /// Begins a history of its own in a backup: what was acknowledged after it is lost.
+    fn begin_from_backup(&self, database: &Database) -> Result<(), OpenError> {
+        if !self.files.log.list().map_err(|e| self.io(e))?.is_empty() {
+            let reason = "it is a backup, and the log of another database is beside it; a backup \
+                          needs a data directory of its own";
+            return Err(self.damaged(reason));
+        }
+        let last = recover::last_applied(database).map_err(|e| self.error(e))?;
+        let epoch = data_loss::record_restore(database, last).map_err(|e| self.error(e))?;
+        tracing::warn!(
+            file = %self.file.display(), %epoch,
+            "this is the first start from a backup: what was acknowledged after it is lost, so \
+             each unit is uncertain until it reports again"
+        );
+        Ok(())
+    }
+
+    pub(super) fn read(
+        &self,
+        database: &impl ReadableDatabase,
+    ) -> Result<(Meta, Heads), OpenError> {
         let txn = database.begin_read().map_err(|e| self.error(e))?;
         let meta = read_meta(&txn).map_err(|e| self.error(e))?;
         let heads = read_heads(&txn).map_err(|e| self.error(e))?;

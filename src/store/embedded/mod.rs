@@ -47,6 +47,7 @@ use read::ReadFailure;
 use writer::{Job, Writer};
 
 mod applier;
+pub mod backup;
 mod batch;
 mod data_loss;
 mod disk;

@@ -107,6 +107,25 @@ fn warn_of_incomplete(examined: &Examined) {
     }
 }
 
+/// Applies the groups of the log that the database lacks, and leaves the log as it is. The log was
+/// examined.
+pub(super) fn apply_missing(
+    database: &Database,
+    files: Arc<dyn LogFiles>,
+) -> Result<(), ReadFailure> {
+    let Applied { epoch, sequence, .. } = read_applied(&database.begin_read()?)?;
+    let mut scan = Scan::new(files, epoch, sequence)?;
+    while let Some(found) = scan.next_groups()? {
+        tables::apply_groups(database, found.ops(), found.last, true)?;
+    }
+    Ok(())
+}
+
+/// Returns the sequence of the last group that a database has.
+pub(super) fn last_applied(database: &Database) -> Result<u64, ReadFailure> {
+    Ok(read_applied(&database.begin_read()?)?.sequence)
+}
+
 /// Checks the log without applying or changing anything.
 pub(super) fn examine(
     database: &impl ReadableDatabase,

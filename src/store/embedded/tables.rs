@@ -16,6 +16,10 @@ use super::op::{Op, Ops, TableId, Trim};
 /// refuses such a database, because the log has commits that the database lacks.
 pub(super) const WITH_LOG: u32 = 0x100;
 
+/// The format of a backup has this bit until its first start, which begins a new history. A version
+/// that does not know backups refuses it.
+pub(super) const FROM_BACKUP: u32 = 0x200;
+
 type Bytes<'txn> = Table<'txn, &'static [u8], &'static [u8]>;
 
 /// The tables of one write transaction.

@@ -19,6 +19,7 @@ use crate::store::{Applied, Bucket, CommitError};
 use crate::sync::{lock, panic_text, write};
 
 use super::applier::Applier;
+use super::backup::Backups;
 use super::batch::Batch;
 use super::file::{Location, Opened};
 use super::life::LifeFile;
@@ -66,8 +67,9 @@ pub(super) struct Writer {
     has_deleted: bool,
     look_at: Instant,
     life_file: LifeFile,
-    /// When the last sign of life is written again.
+    /// When the last sign of life is written again, and backups are looked for.
     life_at: Instant,
+    backups: Backups,
 }
 
 impl Writer {
@@ -79,6 +81,7 @@ impl Writer {
         queue: Receiver<Job>,
     ) -> Writer {
         let heads = shared.published().heads.clone();
+        let backups = Backups::of(location.dir());
         Writer {
             shared,
             location,
@@ -93,6 +96,7 @@ impl Writer {
             look_at: Instant::now(),
             life_file,
             life_at: Instant::now(),
+            backups,
         }
     }
 
@@ -125,13 +129,14 @@ impl Writer {
         self.finish();
     }
 
-    /// Writes the last sign of life, if it is due.
+    /// Writes the last sign of life and looks for requests of backups, if it is due.
     fn note_life(&mut self) {
         if Instant::now() < self.life_at {
             return;
         }
         self.life_at = Instant::now() + LIFE_EVERY;
         self.write_life();
+        self.backups.look(&self.shared);
     }
 
     fn write_life(&mut self) {
@@ -362,6 +367,7 @@ impl Writer {
     /// Applies all groups, writes the latest time, and closes the files.
     fn finish(&mut self) {
         let had_log = self.applier.is_some();
+        self.backups.end();
         self.write_life();
         self.shared.backlog.end();
         self.join_applier();

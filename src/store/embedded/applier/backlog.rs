@@ -84,6 +84,12 @@ impl Backlog {
         Some(sequence)
     }
 
+    /// Returns the last group of the log, and requests that the applier applies it.
+    pub(crate) fn want_all(&mut self) -> u64 {
+        self.wanted = self.last;
+        self.last
+    }
+
     /// Returns whether the database has all groups.
     pub(crate) fn is_empty(&self) -> bool {
         self.is_applied(self.last)

@@ -81,6 +81,17 @@ impl SharedBacklog {
     pub(super) fn await_applied(&self, app: &AppName) {
         let mut state = self.state();
         let Some(sequence) = state.backlog.want(app) else { return };
+        self.await_group(state, sequence);
+    }
+
+    /// Waits until the database has every group of the log so far, or cannot be used.
+    pub(super) fn await_all(&self) {
+        let mut state = self.state();
+        let sequence = state.backlog.want_all();
+        self.await_group(state, sequence);
+    }
+
+    fn await_group(&self, state: MutexGuard<'_, State>, sequence: u64) {
         self.changed.notify_all();
         let is_missing =
             |state: &mut State| !state.backlog.is_applied(sequence) && !state.is_stopped;
