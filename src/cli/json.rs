@@ -6,9 +6,14 @@ use anyhow::Context as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, SerializeOptions};
 use serde_json::Value;
 
+use crate::cli::exit::UsageError;
 use crate::cli::output::Output;
+use crate::cli::render::one_line;
 use crate::cli::render::text::is_unsafe;
 use crate::proto::FILE_DESCRIPTOR_SET;
+
+/// The keys that name an item of a list.
+const NAMES: &[&str] = &["name", "operationId", "markId"];
 
 /// Converts a message of `bellwether.v1` to canonical proto JSON. Fields with their default value
 /// are included, so that a script always finds the same paths.
@@ -37,14 +42,38 @@ pub fn with_first(key: &str, value: impl Into<Value>, mut object: Value) -> Valu
     object
 }
 
-/// Formats a value as indented JSON, or as YAML.
+/// Formats a value as indented JSON, as YAML, or as the items of its list: lines of JSON, or names.
 ///
 /// # Errors
-/// None in practice: the value came from JSON.
+/// If the items have no names, and names are wanted.
 pub fn render(value: &Value, output: Output) -> anyhow::Result<String> {
-    if output != Output::Yaml {
-        return Ok(format!("{}\n", escaped(&format!("{value:#}"), Output::Json)));
+    match output {
+        Output::Yaml => yaml(value),
+        Output::Jsonl => Ok(items(value).map(line).collect()),
+        Output::Name => items(value).map(name).collect(),
+        _ => Ok(format!("{}\n", escaped(&format!("{value:#}"), Output::Json))),
     }
+}
+
+/// Returns the entries of the list that a value begins with; of any other value itself.
+fn items(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
+    let first = value.as_object().and_then(|fields| fields.values().next());
+    match first.and_then(Value::as_array) {
+        Some(list) => Box::new(list.iter()),
+        None => Box::new(std::iter::once(value)),
+    }
+}
+
+/// Returns the name of an item on a line.
+fn name(item: &Value) -> anyhow::Result<String> {
+    let name = NAMES.iter().find_map(|key| item.get(key)?.as_str());
+    let name = name.ok_or_else(|| {
+        UsageError("what this command prints has no names; use -o jsonl or -o json".to_string())
+    })?;
+    Ok(format!("{}\n", one_line(name)))
+}
+
+fn yaml(value: &Value) -> anyhow::Result<String> {
     let yaml = yaml_serde::to_string(value)?;
     // YAML escapes only between double quotes; JSON, which is YAML too, has all its texts there.
     Ok(match yaml.chars().any(|c| c != '\n' && is_unsafe(c)) {
@@ -110,6 +139,18 @@ mod tests {
             render(&value, Output::Yaml).expect("yaml"),
             "level: LEVEL_ACTIVE\nmessage: 'on: fire'\n"
         );
+    }
+
+    #[test]
+    fn the_items_of_a_list_are_lines_or_names() {
+        let of = |value: &Value, output| render(value, output).map_err(|error| error.to_string());
+        let list = serde_json::json!({"units": [{"name": "a/0"}, {"name": "a/1"}], "next": ""});
+        assert_eq!(of(&list, Output::Jsonl).unwrap(), "{\"name\":\"a/0\"}\n{\"name\":\"a/1\"}\n");
+        assert_eq!(of(&list, Output::Name).unwrap(), "a/0\na/1\n");
+        assert_eq!(of(&serde_json::json!({"units": []}), Output::Name).unwrap(), "");
+        let one = serde_json::json!({"lease": {}, "candidates": ["a/0"]});
+        assert_eq!(of(&one, Output::Jsonl).unwrap(), format!("{one}\n"));
+        assert!(of(&one, Output::Name).unwrap_err().contains("has no names"));
     }
 
     #[test]

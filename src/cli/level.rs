@@ -26,7 +26,18 @@ impl ValueEnum for LevelWord {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let LevelWord(level, meaning) = *self;
-        Some(PossibleValue::new(word(level.into())).help(meaning))
+        let shown = PossibleValue::new(word(level.into())).help(meaning);
+        // Other programs and the protos spell them so; they are not listed.
+        let [upper, title] = match level {
+            Level::Error => ["ERROR", "Error"],
+            Level::Blocked => ["BLOCKED", "Blocked"],
+            Level::Maintenance => ["MAINTENANCE", "Maintenance"],
+            Level::Waiting => ["WAITING", "Waiting"],
+            Level::Active => ["ACTIVE", "Active"],
+            Level::Terminated => ["TERMINATED", "Terminated"],
+            Level::Unknown | Level::Unspecified => ["UNKNOWN", "Unknown"],
+        };
+        Some(shown.aliases([upper, title, level.as_str_name()]))
     }
 }
 
@@ -36,19 +47,19 @@ impl From<LevelWord> for Level {
     }
 }
 
-/// Returns the level of a word. Only lower-case words are accepted.
+/// Returns the level of a word: `active`, `ACTIVE`, `Active` or `LEVEL_ACTIVE`.
 pub fn parse(text: &str) -> Option<Level> {
     LevelWord::from_str(text, false).ok().map(Level::from)
 }
 
-/// Writes a word in JSON as proto JSON names the level: `blocked` as `LEVEL_BLOCKED`. A text that
-/// may be such a name, and any other value, stays as it is.
+/// Writes a word in JSON as proto JSON names the level: `blocked` and `Blocked` as `LEVEL_BLOCKED`.
+/// A value that is no text stays as it is.
 ///
 /// # Errors
 /// A sentence with the words that exist.
 pub fn with_name(value: &mut Value) -> anyhow::Result<()> {
     match value {
-        Value::String(word) if is_word(word) => {
+        Value::String(word) if *word != Level::Unspecified.as_str_name() => {
             let Some(level) = parse(word) else {
                 anyhow::bail!("`{word}` is no level: write one of {}", words().join(", "));
             };
@@ -92,7 +103,10 @@ mod tests {
             let name = format!("LEVEL_{}", word(level.into()).to_uppercase());
             assert_eq!(level.as_str_name(), name);
         }
-        assert_eq!(parse("Active"), None);
+        for text in ["active", "ACTIVE", "Active", "LEVEL_ACTIVE"] {
+            assert_eq!(parse(text), Some(Level::Active), "{text}");
+        }
+        assert_eq!((parse("aCtive"), parse("fine")), (None, None));
         assert_eq!((word(99), word(-1), word(0)), ("unknown", "unknown", "-"));
     }
 }

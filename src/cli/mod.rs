@@ -10,6 +10,7 @@ mod contexts;
 mod evidence;
 mod exit;
 mod file;
+mod groups;
 mod hook;
 mod json;
 mod juju_hook;
@@ -56,7 +57,7 @@ use command::{
     explain_error, faults, health, import, leader, log, man, mark, namespaces, ops, register,
     remove, replace, report, resolve, status, stopping, uptime, version, wait, watch, why,
 };
-use serve::{config, doctor, token};
+use serve::{backup, config, doctor, token};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,6 +71,7 @@ Examples:
 #[derive(Parser)]
 #[command(name = "bellwether", version, propagate_version = true)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"), arg_required_else_help = true)]
+#[command(help_template = groups::template())]
 #[command(next_help_heading = "Global options")]
 struct Cli {
     /// URL of the server [default: that of the context, else http://127.0.0.1:50051]
@@ -109,6 +111,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Backup(backup::Args),
     #[command(flatten)]
     Client(ClientCommand),
     #[command(subcommand)]
@@ -205,6 +208,7 @@ pub fn run() -> ExitCode {
     let ended = match cli.command {
         // `serve` handles its own errors and creates its own runtime.
         Command::Serve(args) => serve::run(args, &warnings()),
+        Command::Backup(args) => backup::run(args, &context).map(Exit::from),
         Command::Config(action) => {
             let given = matches.subcommand_matches("config").unwrap_or(&matches);
             config::run(action, given, &warnings(), &context).map(Exit::from)
@@ -420,6 +424,9 @@ mod tests {
             "bellwether configure web --policy strict --lost-units ignore --default-ttl none",
             "bellwether import juju - --color never",
             "bellwether -n prod import juju --every 30s -- juju status --format json",
+            "bellwether backup /backups/today --data-dir /data --timeout 5m -o json",
+            "bellwether status -o name",
+            "bellwether status Active -o jsonl",
             "bellwether doctor --store redis://h --durability replicated:1 --timeout 2s -o json",
             "bellwether ops list web",
             "bellwether ops list -A -o json",

@@ -13,11 +13,15 @@ pub enum Output {
     Json,
     /// The same value as YAML.
     Yaml,
+    /// The items of a list, each as JSON on a line of its own.
+    Jsonl,
+    /// The names of the items of a list, one on a line.
+    Name,
 }
 
 impl Output {
     /// Whether the format is for programs.
     pub fn is_structured(self) -> bool {
-        matches!(self, Output::Json | Output::Yaml)
+        !matches!(self, Output::Table | Output::Wide)
     }
 }

@@ -1,4 +1,4 @@
-//! Clients in other languages: grpcurl, Python over reflection, the Python package, a client that is
+//! Clients in other languages: grpcurl, Python over reflection, the Python package, a client
 //! generated from the OpenAPI file, grpc_health_probe, buf, connect-go, connect-es, generated Go, a
 //! browser, plain HTTP. The programs are in `tests/interop/`; `tools/install` installs their
 //! dependencies.

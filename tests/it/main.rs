@@ -20,6 +20,7 @@ mod testing;
 
 mod abandoned;
 mod attend;
+mod backup;
 mod bad_frames;
 mod bad_input;
 mod behind;
@@ -33,6 +34,7 @@ mod cli_leader;
 mod cli_mistakes;
 mod cli_ops;
 mod cli_severity;
+mod cli_spelling;
 mod cli_words;
 mod clock;
 mod clock_ahead;

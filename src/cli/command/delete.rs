@@ -2,6 +2,7 @@
 
 use crate::cli::context::{Context, say};
 use crate::cli::exit::UsageError;
+use crate::cli::render::counted;
 use crate::cli::target::Target;
 use crate::proto::v1::DeleteApplicationRequest;
 
@@ -11,6 +12,9 @@ pub struct Args {
     /// The application
     #[arg(value_name = "APP", add = crate::cli::completion::applications())]
     application: String,
+    /// Only say what would be removed
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// Deletes the application, and prints the result.
@@ -19,6 +23,18 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         // A unit must not delete its whole application.
         let text = format!("`{unit}` is a unit: bellwether remove {unit}");
         return Err(UsageError(text).into());
+    }
+    if args.dry_run {
+        let (client, namespace) = (context.connect().await?, context.namespace());
+        let units = client.list_units(&namespace, &args.application, 0).await?.len();
+        let statuses = client.list_statuses(&namespace, &args.application, 0).await?.len();
+        let (units, statuses) =
+            (counted(units, "unit", "units"), counted(statuses, "status", "statuses"));
+        let application = &args.application;
+        say(&format!(
+            "dry run: would delete {application} with {units} and {statuses}; nothing was changed"
+        ));
+        return Ok(());
     }
     let request: DeleteApplicationRequest = context.of_application(&args.application);
     let answer = context.change(request).await?;

@@ -5,7 +5,7 @@ use prost::Message;
 use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};
 use tonic::Status;
 
-use super::{plain_json, unique};
+use super::{plain_json, spelling, unique};
 use crate::service::call::intake::frame::{PREFIX_BYTES, Prefix};
 use crate::service::call::intake::{Shape, refusal};
 
@@ -49,12 +49,24 @@ impl Codec {
         }
         shape.check_json(&bytes)?;
         unique::check(message, &bytes).map_err(refused)?;
-        let mut json = serde_json::Deserializer::from_slice(&bytes);
         let options = DeserializeOptions::new().deny_unknown_fields(true);
+        let mut json = serde_json::Deserializer::from_slice(&bytes);
         let decoded =
             DynamicMessage::deserialize_with_options(message.clone(), &mut json, &options)
-                .map_err(refused)?;
-        json.end().map_err(refused)?;
+                .and_then(|decoded| json.end().map(|()| decoded));
+        let decoded = decoded.or_else(|error| {
+            // Most requests spell levels as proto JSON does, and are decoded only once.
+            let Ok(mut value) = serde_json::from_slice(&bytes) else { return Err(refused(error)) };
+            match spelling::correct(message, &mut value) {
+                Ok(true) => {
+                    let decoded =
+                        DynamicMessage::deserialize_with_options(message.clone(), value, &options);
+                    decoded.map_err(refused)
+                }
+                Ok(false) => Err(refused(error)),
+                Err(text) => Err(refusal::malformed(text)),
+            }
+        })?;
         Ok(decoded.encode_to_vec().into())
     }
 

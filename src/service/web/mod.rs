@@ -34,6 +34,7 @@ mod page;
 mod plain_json;
 mod query;
 mod session;
+mod spelling;
 mod unique;
 
 use std::convert::Infallible;

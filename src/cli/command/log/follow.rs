@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, say, screen};
 use crate::cli::outage::Outage;
+use crate::cli::output::Output;
 use crate::cli::{json, render};
 use crate::proto::v1::{ListStatusEventsRequest, StatusEvent, WatchApplicationsRequest};
 
@@ -77,6 +78,9 @@ async fn newer(
 fn put(application: &str, events: Vec<StatusEvent>, context: &Context) -> anyhow::Result<()> {
     for event in events.iter().rev() {
         let text = match context.output.is_structured() {
+            true if context.output == Output::Name => {
+                json::render(&json::from_message(event, "StatusEvent")?, Output::Name)?
+            }
             true => json::line(&json::from_message(event, "StatusEvent")?),
             false => render::log::line(application, event, Timestamp::now(), screen()),
         };

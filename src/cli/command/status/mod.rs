@@ -178,7 +178,7 @@ fn nothing_there(context: &Context, query: &Query, others: &[String]) -> String 
 /// Prints in the requested format. A table without rows prints nothing.
 fn show(view: &View, query: &Query) -> anyhow::Result<()> {
     match query.output {
-        Output::Json | Output::Yaml => print_value(&value(view)?, query.output),
+        output if output.is_structured() => print_value(&value(view)?, output),
         _ if view.applications.is_empty() => Ok(()),
         _ => {
             let text = render::status::render(view, query.is_wide(), Timestamp::now(), screen());

@@ -78,9 +78,10 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     }
 }
 
-/// Formats one line of JSON, or one document of YAML.
+/// Formats one line of JSON, one document of YAML, or the name of what changed.
 fn text(value: &Value, context: &Context) -> String {
     match context.output {
+        Output::Name => json::render(value, Output::Name).unwrap_or_default(),
         Output::Yaml => {
             let document = json::render(value, Output::Yaml).unwrap_or_default();
             format!("---\n{document}")

@@ -32,12 +32,14 @@ OpenAPI 3.1. The client packages for [Rust](../../crates/client/README.md),
 
 - The names of fields are those of the protos. In JSON they are written `lowerCamelCase`:
 `cut_long_texts` is `cutLongTexts`. Both are read.
-- JSON writes 64-bit numbers as text, `bytes` as base64, a `google.protobuf.Duration` as `\"90s\"`, a
-`google.protobuf.Timestamp` as RFC 3339, and the value of an enum by its name.
+- JSON writes 64-bit numbers as text, `bytes` as base64, a `google.protobuf.Duration` as `\"90s\"`,
+a `google.protobuf.Timestamp` as RFC 3339, and the value of an enum by its name. A level
+is read in other spellings too: `active`, `ACTIVE` and `Active` are `LEVEL_ACTIVE`.
 - A field with its default value (0, false, empty) is left out of an answer.
 - Fields and values of enums can be added; a client ignores what it does not know. A request with an
 unknown field is refused in JSON.
-- \"Right\" is what the caller needs on a server that [knows its callers](../security.md#the-right-of-every-method).
+- \"Right\" is what the caller needs on a server that
+[knows its callers](../security.md#the-right-of-every-method).
 Such a server also answers [CREDENTIALS_MISSING](../errors.md#credentials_missing),
 [CREDENTIALS_INVALID](../errors.md#credentials_invalid) and
 [SCOPE_DENIED](../errors.md#scope_denied).

@@ -9,13 +9,14 @@ use super::{is_read, row_of};
 use crate::service::method::TABLE;
 
 const ABOUT: &str = "\
-Bellwether answers how an application is, and why. Each method of its gRPC services is a request of \
-HTTP with JSON here, by the Connect protocol. A method with one request and one answer takes and \
-returns `application/json`. A method that streams takes and returns `application/connect+json`: \
-each message has a prefix of five bytes, one of flags (0 for a message, 2 for the end of the \
-answers) and four of its length, the most significant byte first; `x-request` and `x-response` name \
-the messages. A method that streams answers and changes nothing is also read as Server-Sent Events. \
-A field with its default value is left out of an answer.";
+Bellwether answers how an application is, and why. Each method of its gRPC services is a request \
+of HTTP with JSON here, by the Connect protocol. A method with one request and one answer takes \
+and returns `application/json`. A method that streams takes and returns \
+`application/connect+json`: each message has a prefix of five bytes, one of flags (0 for a \
+message, 2 for the end of the answers) and four of its length, the most significant byte first; \
+`x-request` and `x-response` name the messages. A method that streams answers and changes \
+nothing is also read as Server-Sent Events. A field with its default value is left out of an \
+answer.";
 
 /// What every error is, by the Connect protocol.
 const ERROR_CODES: &[&str] = &[
