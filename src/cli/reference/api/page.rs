@@ -81,7 +81,8 @@ fn prose(comment: &str) -> String {
     let mut is_list = false;
     for paragraph in paragraphs_of(comment) {
         let is_entry = paragraph.starts_with("- ");
-        if !text.is_empty() && !(is_list && is_entry) {
+        let continues = is_list && is_entry;
+        if !text.is_empty() && !continues {
             text.push('\n');
         }
         text.push_str(&wrapped(&paragraph, if is_entry { "  " } else { "" }));
