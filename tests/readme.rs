@@ -71,6 +71,8 @@ const LEFT_OUT: &[&str] = &[
     "helm upgrade --install bellwether bellwether-CHART.tgz ",
     // `tests/it/traces.rs` starts it with a collector.
     "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 bellwether serve",
+    // `tests/it/imports.rs` imports what it prints.
+    "systemctl show --all ",
     // `tools/first-hour` runs it from the archive.
     "./bellwether ",
     // Measurements of a release build, for a quiet machine.

@@ -15,8 +15,10 @@ use super::provider;
 /// by this at most.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 
-/// The variables in which a process receives the trace of its caller, as the headers of a call.
-const VARIABLES: [(&str, &str); 2] = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
+/// The variables in which a process receives the trace of its caller, as a call does in the headers
+/// `traceparent` and `tracestate`.
+const PARENT: &str = "TRACEPARENT";
+const STATE: &str = "TRACESTATE";
 
 /// The trace of a process that makes calls.
 pub struct CallerTrace {
@@ -78,10 +80,14 @@ fn received(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Context {
     use opentelemetry::propagation::TextMapPropagator;
-    let given = VARIABLES.into_iter().filter_map(|(header, name)| {
-        let value = variable(name)?;
-        Some((header.to_string(), value))
-    });
+    // The propagator fills up numbers that are too short.
+    let is_whole = |parent: &String| {
+        let lengths = parent.split('-').take(4).map(str::len);
+        lengths.eq([2, 32, 16, 2])
+    };
+    let Some(parent) = variable(PARENT).filter(is_whole) else { return Context::new() };
+    let state = variable(STATE).map(|state| ("tracestate".to_string(), state));
+    let given = [("traceparent".to_string(), parent)].into_iter().chain(state);
     let headers: std::collections::HashMap<String, String> = given.collect();
     propagator.extract_with_context(&Context::new(), &headers)
 }
@@ -93,7 +99,7 @@ mod tests {
     #[test]
     fn the_trace_of_the_caller_is_read_from_the_environment() {
         let of = |parent: Option<&str>| {
-            let variable = |name: &str| parent.filter(|_| name == "TRACEPARENT").map(String::from);
+            let variable = |name: &str| parent.filter(|_| name == PARENT).map(String::from);
             let context = received(&TraceContextPropagator::new(), variable);
             context.span().span_context().clone()
         };

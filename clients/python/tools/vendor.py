@@ -22,6 +22,7 @@ MODULES = (
     "errors",
     "_table",
     "_codec",
+    "_trace",
     "_transport",
     "_methods",
     "_watch",

@@ -4,7 +4,7 @@ use crate::cli::command::import::facts::ImportFacts;
 use crate::cli::command::import::origin::Origin;
 
 /// Reads the facts of a document.
-pub type Reader = Box<dyn Fn(&str) -> anyhow::Result<ImportFacts>>;
+pub type ReadFacts = Box<dyn Fn(&str) -> anyhow::Result<ImportFacts>>;
 
 /// A kind of document: where its facts come from, and how they are read.
 pub struct Format {
@@ -16,5 +16,5 @@ pub struct Format {
     pub whole: &'static str,
     /// Reads a document. It is read to its end before the first call, so a document with a mistake
     /// changes nothing.
-    pub read: Reader,
+    pub read: ReadFacts,
 }
