@@ -47,18 +47,36 @@ fn families(text: &str) -> BTreeMap<String, Family> {
     all
 }
 
+/// Columns of a line of a document.
+const WIDTH_MAX: usize = 120;
+
 fn list(families: &BTreeMap<String, Family>) -> String {
     let mut text = String::from("\n");
     for (name, Family { kind, help, labels }) in families {
         writeln!(text, "- `{name}`: {kind}").unwrap();
         let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
         if !labels.is_empty() {
-            writeln!(text, "  by {}", labels.join(", ")).unwrap();
+            writeln!(text, "{}", wrapped("  by ", &labels)).unwrap();
         }
         writeln!(text, "  — {help}").unwrap();
     }
     text.push('\n');
     text
+}
+
+/// Returns a list with commas, in lines as wide as those of documents.
+fn wrapped(start: &str, items: &[String]) -> String {
+    let (mut text, mut width) = (start.to_string(), start.len());
+    for (at, item) in items.iter().enumerate() {
+        let comma = if at + 1 < items.len() { "," } else { "" };
+        if WIDTH_MAX < width + item.len() + 1 {
+            text = format!("{}\n  ", text.trim_end());
+            width = 2;
+        }
+        text += &format!("{item}{comma} ");
+        width += item.len() + comma.len() + 1;
+    }
+    text.trim_end().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
