@@ -10,8 +10,8 @@
 //! A folder is the request, because only who may write the data directory may take a backup, and it
 //! works wherever the directory is mounted. If no process has the store, the command copies it.
 //!
-//! The copy is a data directory with the mark [`FROM_BACKUP`](super::tables::FROM_BACKUP). Its
-//! first start begins a history of its own: what was acknowledged after the backup is lost.
+//! The copy is a data directory with the mark `FROM_BACKUP` of `tables`. Its first start begins a
+//! history of its own: what was acknowledged after the backup is lost.
 
 mod answer;
 mod copy;
