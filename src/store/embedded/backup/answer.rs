@@ -28,7 +28,15 @@ pub(in crate::store::embedded) struct Backups {
 }
 
 impl Backups {
+    /// Removes what earlier requests left: a command that was killed does not, and another one
+    /// that waited for a process that ended gives up.
     pub(in crate::store::embedded) fn of(dir: &Path) -> Backups {
+        for left in requests(dir) {
+            if let Err(error) = fs::remove_dir_all(&left) {
+                let folder = left.display();
+                tracing::warn!(%error, %folder, "what a backup left is not removed");
+            }
+        }
         Backups { dir: dir.to_path_buf(), thread: None, is_ended: Arc::default() }
     }
 
@@ -57,17 +65,22 @@ impl Backups {
     }
 }
 
-/// Returns a folder that requests a backup and has no answer yet.
-fn requested(dir: &Path) -> Option<PathBuf> {
+/// Returns the folders that request a backup.
+fn requests(dir: &Path) -> impl Iterator<Item = PathBuf> {
     let is_request = |entry: &fs::DirEntry| {
         let is_named = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         // A link to a folder is not followed.
         is_named && entry.file_type().is_ok_and(|kind| kind.is_dir())
     };
-    let entries = fs::read_dir(dir).ok()?.flatten().filter(is_request);
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().filter(is_request);
+    entries.map(|entry| entry.path())
+}
+
+/// Returns a folder that requests a backup and has no answer yet.
+fn requested(dir: &Path) -> Option<PathBuf> {
     let has_answer =
         |folder: &PathBuf| [FILE_NAME, FAILED].iter().any(|name| folder.join(name).exists());
-    entries.map(|entry| entry.path()).find(|folder| !has_answer(folder))
+    requests(dir).find(|folder| !has_answer(folder))
 }
 
 fn answer(shared: &Shared, folder: &Path, is_ended: &AtomicBool) {
