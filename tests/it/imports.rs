@@ -192,6 +192,8 @@ fn the_units_of_two_hosts_share_applications_and_each_import_keeps_to_its_host()
     let only = dir.path().join("only.txt");
     std::fs::write(&only, "Id=broken.service\nLoadState=loaded\nActiveState=active\n").unwrap();
     let only = only.to_str().unwrap();
+    let dry = import("db-1", &["--dry-run", only]);
+    assert!(dry.code == Some(1) && dry.err.contains("which stays: db-1 of backup"), "{}", dry.err);
     assert_eq!(import("db-1", &[only]).code, Some(1));
     assert_eq!(units("web"), [true, true]);
     let pruned = import("db-1", &["--prune", only]);
@@ -215,6 +217,11 @@ fn a_document_of_systemd_with_a_mistake_changes_nothing_and_says_where_it_is() {
         assert_eq!(said.code, Some(1), "{text:?}");
         assert!(said.err.contains(expected), "{text:?}: {}", said.err);
     }
+    let unsafe_text = "Id=b.service\nActiveState=active\nStatusText=\u{1b}[31mred\u{7}\n";
+    std::fs::write(&file, unsafe_text).unwrap();
+    let line = ["import", "systemd", "--host", "h", "--dry-run", file.to_str().unwrap()];
+    let dry = run(&server, &line).out;
+    assert!(dry.contains("red") && !dry.contains(['\u{1b}', '\u{7}']), "{dry:?}");
     let bad = run(&server, &["import", "systemd", "--host", "a b", file.to_str().unwrap()]);
     assert!(bad.err.contains("name the host with --host"), "{}", bad.err);
     assert!(!ok(&server, &["status", "-o", "json"]).contains("\"a\""));

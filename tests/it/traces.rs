@@ -13,9 +13,11 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use tokio_stream::wrappers::TcpListenerStream;
 
+use bellwether::proto::v1::connect_request::Message as Said;
 use bellwether::proto::v1::{self, Level};
 
 use crate::interop::{have, root};
+use crate::peer::{Peer, hello, status};
 use crate::redis::Redis;
 use crate::server::{DEADLINE, Server, command, mk_report};
 
@@ -170,6 +172,34 @@ async fn the_span_of_a_stream_ends_with_the_stream_and_has_its_status() {
     assert_eq!(hex(&watch.trace_id), TRACE_ID);
     let code = text(&watch.attributes, "rpc.response.status_code");
     assert!(code.contains("CANCELLED"), "{code}");
+}
+
+/// The reports of a session are commits of their own, with a link to the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commit_of_a_session_is_linked_with_it_and_no_part_of_it() {
+    let (server, _, received) = start(&["--ephemeral"]).await;
+    let mut peer = Peer::connect(&server, hello("web", "web/0")).await;
+    let seq = peer.report(vec![status(Level::Blocked, "no database")]).await;
+    peer.acknowledged(seq).await;
+    peer.say(Said::Goodbye(v1::Goodbye { removed: true })).await;
+    peer.end().await.unwrap();
+    let mut commits = Vec::new();
+    let session = loop {
+        let span = received.recv_timeout(DEADLINE).expect("the span of the session").span;
+        match span.name.as_str() {
+            "commit" => commits.push(span),
+            name if name.ends_with("WorkerService/Connect") => break span,
+            _ => {}
+        }
+    };
+    assert!(session.links.is_empty(), "{session:?}");
+    assert!(text(&session.attributes, "rpc.response.status_code").contains("OK"), "{session:?}");
+    assert!(!commits.is_empty());
+    for commit in &commits {
+        assert!(commit.parent_span_id.is_empty(), "{commit:?}");
+        assert!(commit.links.iter().all(|link| link.span_id == session.span_id), "{commit:?}");
+        assert_eq!(commit.links.len(), 1, "{commit:?}");
+    }
 }
 
 /// One trace: from the program that runs the command, to the command, the call and the commit.

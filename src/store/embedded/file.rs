@@ -31,7 +31,7 @@ use super::tables::{FROM_BACKUP, WITH_LOG, write_meta};
 pub(super) const FILE_NAME: &str = "bellwether.redb";
 /// The size of the page cache. Active applications are in memory above the store, so this cache
 /// only saves reads of the applier.
-const CACHE_BYTES: usize = 16 << 20;
+pub(super) const CACHE_BYTES: usize = 16 << 20;
 
 /// Opens a database file. Tests replace it with a disk that fails.
 pub(super) type OpenFile =

@@ -6,11 +6,11 @@ use bellwether_client::{Client, Error};
 
 use crate::cli::command::import::describe;
 use crate::cli::command::import::facts::ImportFacts;
+use crate::cli::command::import::format::Format;
 use crate::cli::command::import::origin::Origin;
-use crate::cli::command::import::outcome::ImportOutcome;
+use crate::cli::command::import::outcome::{ImportOutcome, say_notes};
 use crate::cli::command::import::plan::{ImportStep, KnownApplication, Options, Plan, plan};
-use crate::cli::context::{Context, say};
-use crate::cli::exit::Exit;
+use crate::cli::context::{Context, print_plain};
 use crate::cli::parallel::{each, unless_gone};
 use crate::proto::v1::Application;
 
@@ -34,22 +34,22 @@ pub async fn once(
 /// Prints what an import would change, a line for each step, and changes nothing.
 ///
 /// # Errors
-/// What is kept because it is more than half of what was imported; a server that does not answer.
+/// A server that does not answer, and what the import would keep because it is more than half.
 pub async fn tried(
     facts: ImportFacts,
-    origin: &Origin,
+    format: &Format,
     options: Options,
     context: &Context,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<()> {
+    let (origin, whole) = (&format.origin, format.whole);
     let client = context.connect().await?;
     let namespace = namespace_of(&facts, context);
     let known = known(client, &namespace, origin).await?;
     let plan = plan(facts, origin, &namespace, &known, options);
-    let lines: String = plan.steps.values().flatten().map(describe::step).collect();
-    print!("{lines}");
-    let notes = plan.notes.iter().chain(&plan.unshown);
-    notes.for_each(|note| say(&format!("note: {note}")));
-    Ok(Exit::Ok)
+    print_plain(&plan.steps.values().flatten().map(describe::step).collect::<String>())?;
+    let outcome = outcome_of(&plan);
+    say_notes(&outcome);
+    outcome.check_kept(whole)
 }
 
 fn namespace_of(facts: &ImportFacts, context: &Context) -> String {
@@ -70,18 +70,10 @@ async fn import(
 ) -> Result<ImportOutcome, Error> {
     let known = known(client, namespace, origin).await?;
     let plan = plan(facts, origin, namespace, &known, options);
-    let Plan { steps, application_count, unit_count, notes, unshown, kept } = plan;
+    let mut outcome = outcome_of(&plan);
     // Several commits share one write to disk.
-    let done =
-        each(steps.into_values().collect(), async |steps| carry_out(client, steps).await.map(Some));
-    let mut outcome = ImportOutcome {
-        application_count,
-        unit_count,
-        notes,
-        unshown,
-        kept,
-        ..ImportOutcome::default()
-    };
+    let steps = plan.steps.into_values().collect();
+    let done = each(steps, async |steps| carry_out(client, steps).await.map(Some));
     for (changed, removed) in done.await? {
         outcome.changed.extend(changed);
         outcome.removed.extend(removed);
@@ -89,6 +81,18 @@ async fn import(
     // What showed a failing import ends with the failure.
     outcome.removed.remove(&origin.application());
     Ok(outcome)
+}
+
+/// Returns the outcome of a plan that changed nothing.
+fn outcome_of(plan: &Plan) -> ImportOutcome {
+    ImportOutcome {
+        application_count: plan.application_count,
+        unit_count: plan.unit_count,
+        notes: plan.notes.clone(),
+        unshown: plan.unshown.clone(),
+        kept: plan.kept.clone(),
+        ..ImportOutcome::default()
+    }
 }
 
 /// Returns the current state of the namespace.

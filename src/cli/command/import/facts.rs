@@ -32,13 +32,13 @@ pub struct ApplicationFacts {
     /// Whether other units of an earlier import stay, because the document does not say which
     /// units there are.
     pub keeps_others: bool,
-    /// Who leads.
+    /// The unit that leads.
     pub leader: Leader,
     /// The statuses of the application itself.
     pub own: SetFacts,
 }
 
-/// Who leads an application, by its document.
+/// The leading unit of an application, by its document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Leader {
     /// The source knows no leaders.

@@ -75,7 +75,7 @@ pub async fn run(source: Source, context: &Context) -> anyhow::Result<Exit> {
     };
     let facts = (format.read)(&text)?;
     if args.dry_run {
-        return carry_out::tried(facts, &format.origin, options, context).await;
+        return carry_out::tried(facts, &format, options, context).await.map(Exit::from);
     }
     let (namespace, outcome) = once(facts, &format.origin, options, context).await?;
     say_notes(&outcome);

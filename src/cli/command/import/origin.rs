@@ -16,8 +16,8 @@ pub struct Origin {
     pub source: &'static str,
     /// The host or cluster, if several may import into one namespace.
     pub scope: Option<String>,
-    /// Whether the source decides who leads. An application whose leader is decided outside was
-    /// then imported, also without a status.
+    /// Whether the source decides the leaders of its applications. An import then configures each
+    /// of them, so an application with a leader from outside was imported.
     pub decides_leaders: bool,
 }
 

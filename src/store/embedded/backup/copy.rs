@@ -7,6 +7,7 @@ use std::path::Path;
 use redb::{Builder, Durability, ReadTransaction, ReadableTable, TableError};
 
 use crate::store::codec::FORMAT;
+use crate::store::embedded::file::CACHE_BYTES;
 use crate::store::embedded::tables::FROM_BACKUP;
 use crate::store::key::{EVENTS, HEADS, META, META_FORMAT, RECORDS};
 
@@ -21,7 +22,8 @@ pub(super) fn copy(
     is_ended: impl Fn() -> bool,
 ) -> Result<bool, redb::Error> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
-    let database = Builder::new().create(file)?;
+    // The default would hold a whole copy of 1 GiB in the memory of the server.
+    let database = Builder::new().set_cache_size(CACHE_BYTES).create(file)?;
     let mut to = database.begin_write()?;
     to.set_durability(Durability::Immediate)?;
     let mut count: u64 = 0;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use redb::{Builder, DatabaseError, ReadableDatabase};
 
-use crate::store::embedded::file::{FILE_NAME, Files, Location};
+use crate::store::embedded::file::{CACHE_BYTES, FILE_NAME, Files, Location};
 use crate::store::embedded::overlay::Overlay;
 use crate::store::embedded::recover;
 use crate::store::{Epoch, OpenError, random_store_id};
@@ -64,8 +64,9 @@ pub enum TakeError {
     Failed(String),
     /// A process has the store and does not answer.
     #[error(
-        "the process that has {} does not answer; a version without backups is stopped first: \
-         the command then copies the store itself", .0.display()
+        "the process that has {} does not answer: if it is starting, run the command again; if it \
+         is a version without backups, stop it, and the command copies the store itself",
+        .0.display()
     )]
     Unanswered(PathBuf),
     /// The server ended.
@@ -152,7 +153,7 @@ fn await_answer(folder: &Path, location: &Location, patience: Duration) -> Resul
 /// Copies a store that no process has, with what its log has in addition. The store stays as it is.
 fn copy_unused(location: &Location, folder: &Path) -> Result<(), TakeError> {
     let overlay = Overlay::open(&location.file).map_err(DatabaseError::from);
-    let database = overlay.and_then(|file| Builder::new().create_with_backend(file));
+    let database = overlay.and_then(|file| builder().create_with_backend(file));
     let database = database.map_err(|error| location.database_error(error))?;
     location.examine(&database)?;
     let failed = |error: &dyn std::fmt::Display| TakeError::Failed(error.to_string());
@@ -166,9 +167,8 @@ fn copy_unused(location: &Location, folder: &Path) -> Result<(), TakeError> {
 fn check(folder: &Path, is_online: bool) -> Result<Taken, TakeError> {
     let copied = Location::new(folder, Files::of(folder));
     let overlay = Overlay::open(&copied.file).map_err(DatabaseError::from);
-    let database = overlay.and_then(|file| {
-        Builder::new().set_check_integrity_on_open(true).create_with_backend(file)
-    });
+    let database = overlay
+        .and_then(|file| builder().set_check_integrity_on_open(true).create_with_backend(file));
     let database = database.map_err(|error| copied.database_error(error))?;
     copied.examine(&database)?;
     let (meta, heads) = copied.read(&database)?;
@@ -181,6 +181,13 @@ fn check(folder: &Path, is_online: bool) -> Result<Taken, TakeError> {
         bytes,
         is_online,
     })
+}
+
+/// Opens databases with the cache of the server.
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
 }
 
 /// Returns the name of a folder beside another one.

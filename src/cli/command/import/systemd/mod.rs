@@ -22,6 +22,7 @@ use crate::cli::command::import::origin::Origin;
 use crate::cli::command::import::systemd::document::SystemdUnit;
 use crate::cli::command::import::systemd::name::Name;
 use crate::domain::name::UnitName;
+use crate::proto::v1::StatusReport;
 
 /// Maximum number of names in one note.
 const NAMES_MAX: usize = 10;
@@ -93,14 +94,19 @@ fn read(text: &str, host: &str) -> anyhow::Result<ImportFacts> {
 }
 
 fn add(application: &mut ApplicationFacts, host: &str, name: &Name, unit: &SystemdUnit) {
-    let mut report = table::meaning(unit).since(&name.component, unit.since);
-    report.key = name.key.clone();
-    report.action = table::action(unit);
-    report.check = table::decided_by(unit);
-    if application.units.is_empty() {
-        application.units.push(UnitFacts { name: host.to_string(), set: SetFacts::default() });
+    let report = StatusReport {
+        key: name.key.clone(),
+        action: table::action(unit),
+        check: table::decided_by(unit),
+        ..table::meaning(unit).since(&name.component, unit.since)
+    };
+    match application.units.first_mut() {
+        Some(known) => known.set.statuses.push(report),
+        None => {
+            let set = SetFacts { component: None, statuses: vec![report] };
+            application.units.push(UnitFacts { name: host.to_string(), set });
+        }
     }
-    application.units.iter_mut().for_each(|unit| unit.set.statuses.push(report.clone()));
 }
 
 /// Returns a note on units that are not imported.
