@@ -43,6 +43,10 @@ check-long: tools ## The soaks, the simulation, the models, the planted faults, 
 	@tools/install kube
 	BELLWETHER_CLUSTER=1 $(MAKE) chart
 	$(MAKE) packages-test
+	@tools/install icinga
+	tools/checks-compare "$${CARGO_TARGET_DIR:-target}/debug/bellwether"
+	$(CARGO) build --locked --release --bin bellwether
+	tools/checks-cost "$${CARGO_TARGET_DIR:-target}/release/bellwether" --icinga
 	tools/first-hour
 	tools/release-check
 	tools/clients-check

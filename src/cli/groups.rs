@@ -20,6 +20,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "register",
             "stopping",
             "attend",
+            "run",
             "callback",
             "leader",
             "data",

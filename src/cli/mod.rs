@@ -55,7 +55,7 @@ use crate::telemetry::CallerTrace;
 use command::{
     app_status, attend, blockers, callback, check, clear, configure, data, delete, error, explain,
     explain_error, faults, health, import, leader, log, man, mark, namespaces, ops, register,
-    remove, replace, report, resolve, status, stopping, uptime, version, wait, watch, why,
+    remove, replace, report, resolve, run, status, stopping, uptime, version, wait, watch, why,
 };
 use serve::{backup, config, doctor, token};
 
@@ -154,6 +154,7 @@ enum ClientCommand {
     Register(Hooked<register::Args>),
     Stopping(Hooked<stopping::Args>),
     Attend(attend::Args),
+    Run(run::Args),
     Callback(Hooked<callback::Args>),
     AppStatus(Hooked<app_status::Args>),
     Remove(remove::Args),
@@ -340,6 +341,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Register(args) => args.run(register::run, context).await,
         ClientCommand::Stopping(args) => args.run(stopping::run, context).await,
         ClientCommand::Attend(args) => attend::run(args, context).await.map(Exit::from),
+        ClientCommand::Run(args) => run::run(args, context).await.map(Exit::from),
         ClientCommand::Callback(args) => args.run(callback::run, context).await,
         ClientCommand::AppStatus(args) => args.run(app_status::run, context).await,
         ClientCommand::Remove(args) => remove::run(args, context).await.map(Exit::from),

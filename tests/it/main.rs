@@ -99,6 +99,7 @@ mod restarts;
 mod rights;
 mod rights_web;
 mod rolling;
+mod run_checks;
 mod secrets;
 mod security_files;
 mod sentinel;

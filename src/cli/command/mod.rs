@@ -27,6 +27,7 @@ pub mod remove;
 pub mod replace;
 pub mod report;
 pub mod resolve;
+pub mod run;
 pub mod status;
 pub mod stopping;
 pub mod uptime;

@@ -13,7 +13,7 @@ use crate::domain::classify::rule::{Examined, Rule};
 use crate::domain::classify::spelling::{detail, ends_with_status, is_status, short_name};
 
 /// The files of the tables, in the order in which a reason without a domain is looked up.
-const FILES: [(&str, &str); 17] = [
+const FILES: [(&str, &str); 18] = [
     ("grpc", include_str!("tables/grpc.toml")),
     ("http", include_str!("tables/http.toml")),
     ("redis", include_str!("tables/redis.toml")),
@@ -26,6 +26,7 @@ const FILES: [(&str, &str); 17] = [
     ("helm", include_str!("tables/helm.toml")),
     ("io", include_str!("tables/io.toml")),
     ("systemd", include_str!("tables/systemd.toml")),
+    ("plugin", include_str!("tables/plugin.toml")),
     ("exit", include_str!("tables/exit.toml")),
     ("go", include_str!("tables/go.toml")),
     ("rust", include_str!("tables/rust.toml")),
