@@ -1,6 +1,7 @@
 //! The stores to test, as the tests of a backend provide them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::store::Store;
 
@@ -35,6 +36,12 @@ pub trait Failover: FaultyLink {
 
     /// Replaces the master by one that has the secured commits alone.
     fn fail_over(&self) -> impl Future<Output = ()>;
+}
+
+/// A deployment whose data have a clock that can be set.
+pub trait SetClock: Deployment {
+    /// Sets the clock ahead while one process is open, and waits until that process has read it.
+    fn set_ahead(&self, by: Duration) -> impl Future<Output = ()>;
 }
 
 /// Two processes that share a store.

@@ -11,6 +11,7 @@
 //! | [`test_shared`] | stores that several processes share |
 //! | [`test_link`] | stores behind a connection that breaks, see [`FaultyLink`] |
 //! | [`test_failover`] | stores that may lose acknowledged writes, see [`Failover`] |
+//! | [`test_clock`] | stores whose data have a clock of their own, see [`SetClock`] |
 //!
 //! `tests/conformance.rs` runs the suite from outside of the crate. The parts are written with
 //! [`driver`], which the tests of a backend may use too.
@@ -27,7 +28,7 @@ use crate::domain::revision::Revision;
 
 use super::{Applied, CommitError, ConflictCause, Retention, Store};
 
-pub use deployment::{Deployment, Failover, FaultyLink};
+pub use deployment::{Deployment, Failover, FaultyLink, SetClock};
 
 use deployment::Pair;
 use driver::{Driver, Recorder, mk_app, mk_conflict, mk_report, mk_reporter, mk_status};
@@ -44,6 +45,7 @@ mod link;
 pub mod many;
 mod operations;
 mod order;
+mod outage;
 mod quiet;
 mod replay;
 mod restart;
@@ -92,6 +94,7 @@ pub async fn test_applications<D: Deployment>(make: impl AsyncFn(Retention) -> D
     alone(&make, usual(), a_closed_store_takes_nothing).await;
     let one = Retention { tombstones_max: 1, ..usual() };
     restart::everything_is_there_for_the_next_process(make(one).await).await;
+    outage::restarts_move_a_deadline_by_the_time_down_alone(make(usual()).await).await;
     many::sets_of_any_size_come_back(make(usual()).await).await;
 }
 
@@ -111,6 +114,7 @@ pub async fn test_shared<D: Deployment>(make: impl AsyncFn(Retention) -> D) {
     together(&make, usual(), ends::a_process_that_is_behind_ends_no_status).await;
     together(&make, usual(), quiet::the_first_comparison_that_fails_is_named).await;
     together(&make, usual(), operations::a_renewed_lease_is_not_overlooked).await;
+    outage::restarts_beside_another_process_are_no_outage(make(usual()).await).await;
 }
 
 /// Tests shared stores whose processes may lose their connection.
@@ -118,6 +122,7 @@ pub async fn test_link<D: FaultyLink>(make: impl AsyncFn(Retention) -> D) {
     let make = async || make(Retention::default()).await;
     link::a_commit_without_an_answer_is_applied_once(make().await).await;
     link::a_process_that_was_cut_off_catches_up(make().await).await;
+    outage::a_process_that_is_cut_off_judges_no_deadline(make().await).await;
 }
 
 /// Tests shared stores that may lose acknowledged writes.
@@ -129,6 +134,11 @@ pub async fn test_failover<D: Failover>(make: impl AsyncFn(Retention) -> D) {
     failover::a_lost_deletion_is_repeated_for_those_that_missed_it(make().await).await;
     failover::a_process_that_returns_late_finds_the_data_loss(make().await).await;
     failover::states_of_the_former_master_are_refused(make().await).await;
+}
+
+/// Tests shared stores whose data have a clock of their own.
+pub async fn test_clock<D: SetClock>(make: impl AsyncFn(Retention) -> D) {
+    outage::a_clock_that_is_set_moves_nothing(make(Retention::default()).await).await;
 }
 
 /// Runs a part of the suite as one process.

@@ -6,7 +6,7 @@ use super::deployment::Deployment;
 use super::driver::{Driver, Recorder};
 
 /// The error of a clock that a store knows by samples alone.
-const CLOCK_ERROR: Duration = Duration::from_millis(50);
+pub(super) const CLOCK_ERROR: Duration = Duration::from_millis(50);
 
 /// The store keeps one tombstone.
 pub(super) async fn everything_is_there_for_the_next_process(deployment: impl Deployment) {

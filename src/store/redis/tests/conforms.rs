@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicUsize;
 use tokio::sync::Mutex;
 
 use crate::store::conformance::{
-    Deployment, Failover, FaultyLink, test_all, test_applications, test_failover, test_link,
-    test_shared,
+    Deployment, Failover, FaultyLink, SetClock, test_all, test_applications, test_clock,
+    test_failover, test_link, test_shared,
 };
 use crate::store::redis::testing::available;
 
@@ -20,7 +20,7 @@ struct Part {
 
 impl Deployment for Part {
     async fn open(&self) -> Arc<dyn Store> {
-        Arc::new(try_open(&self.url, self.options.clone()).await.unwrap())
+        Arc::new(try_open(&self.url, patient(self.options.clone())).await.unwrap())
     }
 }
 
@@ -110,6 +110,36 @@ impl Failover for Restarted {
 
     async fn fail_over(&self) {
         self.server.lock().await.restart().await;
+    }
+}
+
+impl SetClock for RedisServer {
+    /// A difference that the store has to the clock of Redis is what a jump of the clock is.
+    async fn set_ahead(&self, by: Duration) {
+        let time: Vec<u64> = self.call(&["TIME"]).await.unwrap();
+        let now = (time[0] * 1_000_000 + time[1]).to_string();
+        let by = by.as_micros().to_string();
+        self.call::<()>(&["HDEL", "bw:clock", "ahead"]).await.unwrap();
+        self.call::<()>(&["HSET", "bw:clock", "behind", &by, "since", &now]).await.unwrap();
+        // The process corrects it.
+        until("the clock was read", async || {
+            self.call::<Option<String>>(&["HGET", "bw:clock", "behind"]).await.unwrap().as_ref()
+                != Some(&by)
+        })
+        .await;
+    }
+}
+
+impl Deployment for RedisServer {
+    async fn open(&self) -> Arc<dyn Store> {
+        open(&self.url()).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn conforms_while_its_clock_is_set() {
+    if available("redis-server", "--version") {
+        test_clock(async |_| RedisServer::start().await.unwrap()).await;
     }
 }
 

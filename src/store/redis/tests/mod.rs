@@ -3,7 +3,7 @@
 use crate::store::conformance::driver::{Driver, Recorder, insist, mk_report};
 use crate::store::{Change, Position};
 
-use super::testing::{Cluster, Proxy, RedisServer, Sentinels, until};
+use super::testing::{Cluster, DEADLINE, Proxy, RedisServer, Sentinels, until};
 use super::*;
 
 mod blocks;
@@ -58,5 +58,12 @@ async fn try_open(url: &str, options: Options) -> Result<RedisStore, OpenError> 
 }
 
 async fn open(url: &str) -> Arc<dyn Store> {
-    Arc::new(try_open(url, mk_options()).await.unwrap())
+    Arc::new(try_open(url, patient(mk_options())).await.unwrap())
+}
+
+/// Waits for servers that are there, for as long as any test waits: on a busy machine they answer
+/// late.
+fn patient(options: Options) -> Options {
+    let link = link::Options { start_deadline: DEADLINE, ..options.link };
+    Options { link, ..options }
 }
