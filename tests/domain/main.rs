@@ -7,11 +7,11 @@
 //! the order of messages, [`damping`] latches and damping, [`faults`] open errors, [`operations`]
 //! work in flight, [`holders`] leaders and holders after a data loss, [`elections`] leadership,
 //! [`requests`] request ids, [`outages`] the times that count for no deadline, [`totals`] limits on
-//! all applications together, [`quorum`] units that are enough, [`marks`] marks, and
-//! [`mark_histories`] both together; [`bounds`] contains single edge cases. [`case`] commits
-//! command by command; its cases are in [`batches`], [`callbacks`], [`calls`], [`data`],
-//! [`deletion`], [`errors`], [`lapses`], [`leases`], [`passing`], [`quotas`], [`records`],
-//! [`rules`], [`silence`], [`successors`], [`texts`], [`units`], [`work`].
+//! all applications together, [`shown`] what moves a revision, [`quorum`] units that are enough,
+//! [`marks`] marks, and [`mark_histories`] both together; [`bounds`] contains single edge cases.
+//! [`case`] commits command by command; its cases are in [`batches`], [`callbacks`], [`calls`],
+//! [`data`], [`deletion`], [`errors`], [`lapses`], [`leases`], [`passing`], [`quotas`],
+//! [`records`], [`rules`], [`silence`], [`successors`], [`texts`], [`units`], [`work`].
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod batches;
@@ -52,6 +52,7 @@ mod records;
 mod relapses;
 mod requests;
 mod rules;
+mod shown;
 mod silence;
 mod successors;
 mod texts;

@@ -340,7 +340,9 @@ impl World {
             assert_eq!(event.time.millis(), self.now);
         }
         self.model.revision += u64::from(changed);
+        let earlier = self.state.clone();
         self.state.replay(transition);
+        crate::shown::check(&earlier, &self.state, transition);
         self.replica.replay(transition);
         assert_eq!(self.state, self.replica);
         let kept = self.state.head().counts.unwrap_or_default();
