@@ -13,7 +13,6 @@ use bellwether::domain::level::Level;
 use bellwether::domain::name::{AppName, OperationId, PartName, UnitName};
 use bellwether::domain::operation::Operation;
 use bellwether::domain::revision::Revision;
-use bellwether::domain::status::{Kind, Status};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
 use bellwether::domain::unit::Unit;
@@ -22,6 +21,8 @@ use bellwether::watch::{Cursors, Entry, mark};
 
 use crate::level;
 use crate::mark::Marks;
+use crate::report::Reports;
+pub use crate::report::{Member, number};
 use crate::server::app::App;
 use crate::server::bucket::bucket_of;
 use crate::server::time::StoreTime;
@@ -38,9 +39,6 @@ const LOST_AFTER_MAX: u64 = 310_000;
 const BACK_AFTER: u64 = 60_000;
 /// Changes of one application that are kept for the comparison with watches.
 const CHANGES_KEPT: usize = 256;
-
-/// A unit of an application.
-pub type Member = (AppName, UnitName);
 
 /// What a run has counted.
 #[derive(Debug, Default, Clone)]
@@ -86,6 +84,8 @@ pub struct Judge {
     ahead_max: Duration,
     /// The uptime of the replicas, and what it says about leases.
     pub uptime: Uptime,
+    /// What clients know of their reports.
+    reports: Reports,
     /// What clients know of the marks.
     pub marks: Marks,
     masters: u64,
@@ -98,7 +98,6 @@ pub struct Judge {
     fences: BTreeMap<(AppName, OperationId), (u64, Option<UnitName>)>,
     /// How often an application lost a commit.
     losses: BTreeMap<AppName, u64>,
-    acknowledged: BTreeMap<(Member, PartName), u64>,
     checkpoints: BTreeMap<(AppName, OperationId), u64>,
     doubted: BTreeMap<AppName, (u32, BTreeSet<UnitName>)>,
     contacts: BTreeMap<Member, u64>,
@@ -184,20 +183,16 @@ impl Judge {
         missed.into_iter().for_each(|what| self.accuse(what));
     }
 
-    /// Checks that no lease is held long after its end.
+    /// Checks that nothing is there long after its end.
     pub fn check_ends(&mut self, apps: &BTreeMap<AppName, App>, clock: &StoreTime) {
-        let (now, outages) = (clock.now(), clock.life.outages_at(clock.now()));
-        for (name, app) in apps {
-            let lease = app.head.lease.as_ref().filter(|_| !app.head.deleted);
-            if lease.is_some_and(|lease| self.uptime.is_late(lease, &outages, now)) {
-                self.accuse(format!("the lease of {name} has not ended: {lease:?}"));
-            }
-        }
+        let late = self.uptime.late(apps, clock);
+        late.into_iter().for_each(|what| self.accuse(what));
     }
 
     /// Checks the marks of all applications: what the store has at this time, and what heads say.
     pub fn check_marks(&mut self, apps: &BTreeMap<AppName, App>, time: Timestamp) {
-        let wrong = self.marks.compare(apps, time, (self.now, self.uptime.acted_for()));
+        let had_time = |since| self.uptime.had_time_since(since);
+        let wrong = self.marks.compare(apps, time, (self.uptime.total(), had_time));
         wrong.into_iter().for_each(|what| self.accuse(what));
         let marked = apps.iter().filter(|(_, app)| !app.head.deleted && !app.marked.is_empty());
         for (name, app) in marked {
@@ -231,10 +226,9 @@ impl Judge {
             format!("a commit of {app} is decided at {}, after {}", t.time.millis(), now.millis())
         });
         self.on_lease(app, head);
-        if let Some(what) = self.uptime.on_commit(known.map(|app| &*app.head), t) {
-            self.accuse(what);
-        }
-        let wrong = self.marks.on_commit(known, t);
+        let mut wrong = self.uptime.on_commit(known, t);
+        wrong.extend(self.reports.on_commit(known, t));
+        wrong.extend(self.marks.on_commit(known, t));
         wrong.into_iter().for_each(|what| self.accuse(what));
         let version = self.versions.get(app).copied().unwrap_or_default();
         let writes_data = t.writes.iter().any(|write| matches!(write, Write::Data(..)));
@@ -246,10 +240,6 @@ impl Judge {
         for write in &t.writes {
             match write {
                 Write::Operation(id, Some(operation)) => self.on_operation(app, id, operation),
-                Write::Status(key, status) if key.kind == Kind::Push && !t.is_deletion() => {
-                    let member = (app.clone(), key.unit.clone());
-                    self.on_status(member, &key.key, status.as_deref());
-                }
                 Write::Unit(name, Some(unit)) => {
                     let before = known.and_then(|app| app.units.get(name));
                     self.on_unit(app, name, before.map(|unit| &**unit), unit);
@@ -259,7 +249,6 @@ impl Judge {
         }
         self.on_doubt(known, t, losses);
         if t.is_deletion() {
-            self.acknowledged.retain(|((of, _), _), _| of != app);
             self.checkpoints.retain(|(of, _), _| of != app);
         }
     }
@@ -292,16 +281,6 @@ impl Judge {
                 format!("{app} {id:?} is at checkpoint {reached} after {acknowledged}")
             });
         }
-    }
-
-    fn on_status(&mut self, member: Member, key: &PartName, status: Option<&Status>) {
-        let Some(&acknowledged) = self.acknowledged.get(&(member.clone(), key.clone())) else {
-            return;
-        };
-        let written = status.map(|status| number(status.report.message.as_bytes()));
-        self.check(written.is_some_and(|written| acknowledged <= written), || {
-            format!("{member:?} {key:?} has report {written:?} after {acknowledged}")
-        });
     }
 
     fn on_unit(&mut self, app: &AppName, name: &UnitName, before: Option<&Unit>, unit: &Unit) {
@@ -358,7 +337,7 @@ impl Judge {
     ) {
         for name in lost {
             *self.losses.entry(name.clone()).or_default() += 1;
-            self.acknowledged.retain(|((of, _), _), _| of != name);
+            self.reports.forget(name);
             self.marks.forget(name);
             let units = apps.get(name).map(|app| app.units.keys().cloned().collect());
             self.doubted.insert(name.clone(), (losses, units.unwrap_or_default()));
@@ -375,8 +354,7 @@ impl Judge {
     pub fn report_acknowledged(&mut self, member: Member, key: PartName, number: u64, sent: Sent) {
         self.counts.reports += 1;
         if sent.losses == self.sent(&member.0).losses {
-            let known = self.acknowledged.entry((member, key)).or_default();
-            *known = number.max(*known);
+            self.reports.on_acknowledged(member, key, number);
         }
     }
 
@@ -400,19 +378,7 @@ impl Judge {
 
     /// Compares all acknowledged reports and checkpoints with what the store has.
     pub fn compare(&mut self, apps: &BTreeMap<AppName, App>) {
-        let mut wrong = Vec::new();
-        for (((app, unit), key), acknowledged) in &self.acknowledged {
-            let records = apps.get(app);
-            let is_it = |status: &bellwether::domain::status::StatusKey| {
-                status.unit == *unit && status.key == *key && status.kind == Kind::Push
-            };
-            let mut all = records.into_iter().flat_map(|app| &app.statuses);
-            let found = all.find(|(status, _)| is_it(status));
-            let found = found.map(|(_, status)| number(status.report.message.as_bytes()));
-            if found.is_none_or(|found| found < *acknowledged) {
-                wrong.push(format!("{app} {unit:?} {key:?}: report {acknowledged}, is {found:?}"));
-            }
-        }
+        let mut wrong = self.reports.compare(apps);
         for ((app, id), acknowledged) in &self.checkpoints {
             let found = apps.get(app).and_then(|app| app.operations.get(id));
             let reached = found.map(|operation| number(&operation.checkpoint));
@@ -484,11 +450,4 @@ impl Judge {
         }
         behind.into_iter().for_each(|what| self.accuse(format!("a watcher has {what}")));
     }
-}
-
-/// Returns the number that a client wrote into a text.
-pub fn number(text: &[u8]) -> u64 {
-    let text = std::str::from_utf8(text).unwrap_or_default();
-    let digits = text.rsplit(' ').next().unwrap_or_default();
-    digits.parse().unwrap_or_default()
 }

@@ -10,6 +10,7 @@
 //! and lets each machine run for as long. All of it is one thread, so one seed gives one trace.
 
 mod client;
+mod end;
 mod fault;
 mod host;
 mod judge;
@@ -19,6 +20,7 @@ mod network;
 mod process;
 mod quorum;
 mod randomness;
+mod report;
 mod server;
 mod store;
 mod trace;
@@ -89,6 +91,8 @@ fn one(seed: u64, arguments: &Arguments) -> Result<()> {
     println!("{}", line(seed, seconds, &summary));
     let faults = summary.faults.iter().map(|(name, count)| format!("{count} {name}"));
     println!("  faults: {}", faults.collect::<Vec<_>>().join(", "));
+    let ends = summary.ends.iter().map(|(what, count)| format!("{count} {what}"));
+    println!("  ends by time: {}", ends.collect::<Vec<_>>().join(", "));
     let ends = summary.mark_ends.iter().map(|(why, count)| format!("{count} {why}"));
     println!("  ends of marks: {}", ends.collect::<Vec<_>>().join(", "));
     for violation in &summary.violations {

@@ -12,9 +12,6 @@ use bellwether::domain::transition::{Transition, Write};
 use crate::level::is_worse;
 use crate::server::app::App;
 
-/// A mark must have begun or ended so long after its time, if a replica could act all the time.
-const LATE_MAX: u64 = 60_000;
-
 /// A mark of an application.
 pub type Place = (AppName, MarkId);
 
@@ -32,7 +29,7 @@ pub struct Marks {
     ends: BTreeMap<Place, u64>,
     /// How often an application was deleted.
     deletions: BTreeMap<AppName, u64>,
-    /// Marks whose time has come, each with the time since when that is so.
+    /// Marks whose time has come, each with the uptime since when that is so.
     due: BTreeMap<Place, u64>,
     /// Acknowledged calls.
     pub acknowledged: u64,
@@ -139,12 +136,12 @@ impl Marks {
     }
 
     /// Compares the marks of all applications with what was acknowledged, and with the time of the
-    /// store. `acted` says for how long replicas could act without a gap.
+    /// store. A mark must have begun or ended if replicas had the time since an uptime.
     pub fn compare(
         &mut self,
         apps: &BTreeMap<AppName, App>,
         time: Timestamp,
-        (now, acted): (u64, u64),
+        (uptime, had_time_since): (u64, impl Fn(u64) -> bool),
     ) -> Vec<String> {
         let find = |(app, id): &Place| apps.get(app).and_then(|app| app.marked.get(id));
         let mut wrong = Vec::new();
@@ -161,8 +158,8 @@ impl Marks {
             let is_due = |mark: &Mark| mark.end <= time || !mark.begun && mark.start <= time;
             for (id, mark) in app.marked.iter().filter(|(_, mark)| is_due(mark)) {
                 let place = (name.clone(), id.clone());
-                let since = self.due.get(&place).copied().unwrap_or(now);
-                if LATE_MAX < now - since && LATE_MAX < acted {
+                let since = self.due.get(&place).copied().unwrap_or(uptime);
+                if had_time_since(since) {
                     wrong.push(format!("{place:?} has neither begun nor ended: {mark:?}"));
                 }
                 due.insert(place, since);
@@ -174,7 +171,7 @@ impl Marks {
 }
 
 /// Returns the event of the end of a mark in a commit.
-fn end_of<'t>(id: &MarkId, t: &'t Transition) -> Option<&'t StatusEvent> {
+pub fn end_of<'t>(id: &MarkId, t: &'t Transition) -> Option<&'t StatusEvent> {
     let is_it = |event: &&StatusEvent| {
         event.cause == Cause::MarkEnded && mark_id(event).is_some_and(|of| *of == **id)
     };

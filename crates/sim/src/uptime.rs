@@ -1,39 +1,51 @@
-//! The checks of deadlines: a lease ends after its length of uptime, however often replicas
-//! restart, whatever the clock of the store does.
+//! The checks of deadlines: each ends after its length of uptime, however often replicas restart,
+//! whatever the clock of the store does.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use bellwether::domain::app::Head;
-use bellwether::domain::history::Cause;
-use bellwether::domain::leadership::Lease;
 use bellwether::domain::name::AppName;
 use bellwether::domain::outage::Outages;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::Transition;
 
+use crate::end::{self, Deadline, End};
+use crate::host::STEP;
+use crate::server::app::App;
+use crate::server::time::{Answer, StoreTime};
+
 /// A shorter time without a replica may count as uptime: the shortest outage, and the interval
 /// between two signs of life.
 const GAP_MAX: u64 = 4_500;
-/// A lease may end so much earlier: the error of a clock, and a small jump of it that is followed.
+/// Something may end so much earlier: the error of a clock, and a jump of it that is followed.
 const EARLY_MAX: u64 = 4_000;
-/// A lease must have ended so long after its end, if a replica could act all the time.
+/// It must have ended after so much uptime.
 const LATE_MAX: u64 = 60_000;
 
-/// The uptime of the replicas together, and of each lease since its last renewal.
+/// The uptime of the replicas together, and of each deadline since its begin.
 #[derive(Default)]
 pub struct Uptime {
     /// The simulated milliseconds in which a replica could act, short gaps included.
     total: u64,
+    /// The same when the store told the time: decisions are of such a time, or shortly after it.
+    told: BTreeMap<Timestamp, u64>,
+    /// The outages that the store told last.
+    outages: Arc<Outages>,
     /// When a replica last could, and since when without a gap.
     last: u64,
     since: u64,
-    /// The uptime when a lease with this end was written first.
-    begins: BTreeMap<(AppName, Timestamp), u64>,
+    /// The uptime when a deadline was set.
+    begins: BTreeMap<(AppName, End, Timestamp), u64>,
+    /// Deadlines whose time has come, each with the uptime since when that is so.
+    due: BTreeMap<(AppName, End, Timestamp), u64>,
+    /// What has ended by time and was checked, by its name.
+    pub ended: BTreeMap<&'static str, u64>,
 }
 
 impl Uptime {
     /// Records whether a replica can act.
-    pub fn on_step(&mut self, is_up: bool, now: u64, step: u64) {
+    pub fn on_step(&mut self, is_up: bool, now: u64) {
         if is_up {
             if GAP_MAX <= now - self.last {
                 self.since = now;
@@ -41,65 +53,89 @@ impl Uptime {
             self.last = now;
         }
         if now - self.last < GAP_MAX {
-            self.total += step;
+            self.total += STEP;
         }
     }
 
-    /// Returns for how long a replica could act without a gap, up to the last time that it could.
-    pub fn acted_for(&self) -> u64 {
-        self.last - self.since
+    /// Returns whether replicas had the time to act on what was due at this uptime: without a gap,
+    /// because each process reads what is due anew.
+    pub fn had_time_since(&self, due: u64) -> bool {
+        LATE_MAX < self.total - due && LATE_MAX < self.last - self.since
+    }
+
+    /// Returns for how long a replica could act.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Records that the store tells a replica the time.
+    pub fn on_time(&mut self, Answer { time, outages }: &Answer) {
+        self.told.entry(*time).or_insert(self.total);
+        self.outages = outages.clone();
+    }
+
+    /// Returns the uptime at a decision of this time. Its commit may arrive much later, from a
+    /// replica that stood still, or at a store that did.
+    fn total_at(&self, time: Timestamp) -> u64 {
+        let told = self.told.range(..=time).next_back();
+        let then = told.map(|(told, total)| total + time.since(*told).as_millis() as u64);
+        let later = self.told.range(time..).next().map_or(self.total, |(_, total)| *total);
+        then.unwrap_or_default().min(later)
     }
 
     /// Checks what a commit does to the deadlines. Returns what is wrong.
-    pub fn on_commit(&mut self, before: Option<&Head>, t: &Transition) -> Option<String> {
-        let lease = |head: &Head| head.lease.clone();
-        let (old, new) = (before.and_then(lease), lease(&t.head));
-        let written = self.on_lease(&t.app, old.as_ref(), new.as_ref(), t.time);
-        let ends = old.as_ref().and_then(|old| old.ends);
-        let has_expired = t.events.iter().any(|event| event.cause == Cause::LeaderExpired);
-        // A connected leader that was silent for too long lapses too, at no written time.
-        let by_time = |ends: &Timestamp| has_expired && *ends <= t.time;
-        let early = match (old, ends.filter(by_time)) {
-            (Some(old), Some(ends)) => self.is_early(&t.app, &old, ends),
-            _ => None,
-        };
-        written.or(early)
-    }
-
-    /// A lease that is written anew lasts for one length from now on: nothing of an outage is
-    /// written.
-    fn on_lease(
-        &mut self,
-        app: &AppName,
-        old: Option<&Lease>,
-        new: Option<&Lease>,
-        now: Timestamp,
-    ) -> Option<String> {
-        let lease = new?;
-        let ends = lease.ends?;
-        if old.and_then(|old| old.ends) == Some(ends) {
-            return None;
+    pub fn on_commit(&mut self, known: Option<&App>, t: &Transition) -> Vec<String> {
+        let (mut wrong, total) = (Vec::new(), self.total_at(t.time));
+        for end::Change { end, before, after, by_time } in
+            end::changes(known, t, &self.outages.clone())
+        {
+            let new = after.filter(|after| before != Some(*after));
+            if by_time && let Some(before) = before {
+                wrong.extend(self.on_end(&t.app, &end, before, total));
+            }
+            let Some(new) = new else { continue };
+            if new.begin() == t.time {
+                self.begins.insert((t.app.clone(), end, new.at), total);
+            } else if !end.has_repeats() {
+                // Nothing of an outage is written.
+                let (begin, now) = (new.begin().millis(), t.time.millis());
+                wrong.push(format!("{end:?} of {} is written as of {begin} at {now}", t.app));
+            }
         }
-        self.begins.insert((app.clone(), ends), self.total);
-        let begin = ends.before(lease.duration);
-        (begin != now).then(|| {
-            let (begin, now) = (begin.millis(), now.millis());
-            format!("the lease of {app} is written as of {begin} at {now}")
-        })
+        wrong
     }
 
-    fn is_early(&self, app: &AppName, lease: &Lease, ends: Timestamp) -> Option<String> {
-        let begin = self.begins.get(&(app.clone(), ends))?;
-        let (uptime, length) = (self.total - begin, lease.duration.as_millis() as u64);
+    /// Checks that a deadline did not pass early.
+    fn on_end(&mut self, app: &AppName, end: &End, was: Deadline, total: u64) -> Option<String> {
+        let begin = self.begins.get(&(app.clone(), end.clone(), was.at))?;
+        let (uptime, length) = (total.saturating_sub(*begin), was.length.as_millis() as u64);
+        *self.ended.entry(end.name()).or_default() += 1;
         // The time of the store may be a hundredth faster than a clock.
         let is_early = uptime + EARLY_MAX + length / 50 < length;
-        is_early.then(|| format!("the lease of {app} ends after {uptime} ms of uptime"))
+        is_early.then(|| format!("{end:?} of {app} ends after {uptime} ms of uptime: {was:?}"))
     }
 
-    /// Returns whether a lease should have ended long ago.
-    pub fn is_late(&self, lease: &Lease, outages: &Outages, now: Timestamp) -> bool {
-        let Some(ends) = lease.ends else { return false };
-        let late = now.since(outages.moved(ends, lease.duration)).as_millis() as u64;
-        LATE_MAX < late && LATE_MAX < self.acted_for()
+    /// Returns the deadlines of all applications that have passed long ago without an effect.
+    pub fn late(&mut self, apps: &BTreeMap<AppName, App>, clock: &StoreTime) -> Vec<String> {
+        let (time, outages) = (clock.now(), clock.life.outages_at(clock.now()));
+        let (mut wrong, mut due) = (Vec::new(), BTreeMap::new());
+        for (name, app) in apps.iter().filter(|(_, app)| !app.head.deleted) {
+            for (end, deadline) in end::all(app) {
+                let unwritten =
+                    if end.has_repeats() { deadline.length / 3 } else { Duration::ZERO };
+                if time < outages.moved(deadline.at, deadline.length).after(unwritten) {
+                    continue;
+                }
+                let place = (name.clone(), end, deadline.at);
+                // Not by the time of the store, whose clock may have been set a moment ago.
+                let since = self.due.get(&place).copied().unwrap_or(self.total);
+                if self.had_time_since(since) {
+                    wrong.push(format!("{:?} of {name} has not ended: {deadline:?}", place.1));
+                }
+                due.insert(place, since);
+            }
+        }
+        self.due = due;
+        wrong
     }
 }

@@ -66,6 +66,8 @@ pub struct Summary {
     pub trace: (u64, u64),
     /// The most tasks of a replica, and the most packets in the network.
     pub most: (usize, usize),
+    /// What ended by time and was checked, by its name.
+    pub ends: BTreeMap<&'static str, u64>,
     /// Ends of marks, by their reasons.
     pub mark_ends: BTreeMap<&'static str, u64>,
     /// What was wrong.
@@ -235,7 +237,7 @@ impl World {
             && (lock(&self.processes).iter().flatten().any(acts)
                 || self.alive < self.server.clock.life.alive);
         self.alive = self.server.clock.life.alive;
-        lock(&self.judge).uptime.on_step(is_up, self.now, STEP);
+        lock(&self.judge).uptime.on_step(is_up, self.now);
     }
 
     fn check_each_second(&mut self) {
@@ -360,6 +362,7 @@ impl World {
             counts: Counts { marks: judge.marks.acknowledged, ..judge.counts.clone() },
             trace,
             most: (self.tasks_most, queued),
+            ends: judge.uptime.ended.clone(),
             mark_ends: judge.marks.ended.clone(),
             violations: judge.violations.clone(),
         }

@@ -137,10 +137,13 @@ impl State {
 
 /// Follows the time of the store for as long as the store is open.
 pub(super) async fn follow(shared: Arc<Shared>) {
-    let (mut was_apart, mut asleep, mut asks) = (false, time_asleep(), 0);
+    let (mut was_apart, mut asleep) = (false, time_asleep());
+    let (mut asks, mut is_soon) = (0_u32, true);
     loop {
-        tokio::time::sleep(if asks < FIRST_ASKS { ASK_FIRST } else { ASK_EVERY }).await;
+        tokio::time::sleep(if is_soon { ASK_FIRST } else { ASK_EVERY }).await;
         asks = asks.saturating_add(1);
+        // The answer ends an outage for this process, and the next request ends it for all.
+        is_soon = asks < FIRST_ASKS || !shared.clock.moment().is_certain();
         let slept = time_asleep();
         let known = shared.clock.now().after(slept.saturating_sub(asleep));
         // While Redis is unreachable, the time advances by the clock of this process.
@@ -173,9 +176,12 @@ fn time_asleep() -> Duration {
 }
 
 impl Shared {
-    /// Asks for the time, as a process that can act unless its store is not healthy.
-    async fn ask_time(&self, known: Timestamp) -> Result<Reading, LinkError> {
-        let ask = Ask { known, own: &self.writer, acts: self.health().is_ok(), alive: None };
+    /// Asks for the time, as a process that can act unless its store is not healthy. One without a
+    /// recent answer cannot: a Redis that stands still executes its request late, with those of all
+    /// other processes, and their signs of life would hide the outage.
+    pub(super) async fn ask_time(&self, known: Timestamp) -> Result<Reading, LinkError> {
+        let acts = self.health().is_ok() && self.clock.moment().is_certain();
+        let ask = Ask { known, own: &self.writer, acts, alive: None };
         ask.send(&self.links, &self.keys).await
     }
 

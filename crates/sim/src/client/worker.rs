@@ -225,6 +225,18 @@ impl Worker {
         NewStatus { component: PartName::default(), key: key.clone(), report, observe_time: None }
     }
 
+    /// Lets some reports have a ttl, and some an end.
+    fn give_an_end(&mut self, status: &mut NewStatus) {
+        let mut length = |per_mille, most| {
+            let seconds = self.client.dice.between(5, most);
+            self.client.dice.per_mille(per_mille).then(|| Duration::from_secs(seconds))
+        };
+        let (ttl, end_after) = (length(300, 40), length(300, 90));
+        let report = Arc::make_mut(&mut status.report);
+        let details = Details { end_after, ..report.details().clone() };
+        *report = Report { ttl, ..report.clone() }.with(details);
+    }
+
     /// Returns what a status needs: most need nothing, some another application.
     fn needs(&mut self) -> Needs {
         if !self.client.dice.per_mille(300) {
@@ -241,7 +253,8 @@ impl Worker {
             0..5 => {
                 let key = ["", "disk", "net"][self.client.dice.index(3)];
                 let key = PartName::new(key).unwrap_or_default();
-                let status = self.status(&key);
+                let mut status = self.status(&key);
+                self.give_an_end(&mut status);
                 let sent = lock(&self.client.network.judge).sent(&self.app);
                 let command = Command::Report(self.reporter(), Kind::Push, status);
                 self.say(connection, command, None);

@@ -123,6 +123,7 @@ impl Server {
     pub fn tell_time(&mut self, ask: Ask) -> Answer {
         // A replica cannot act on a store that refuses commits.
         let answer = self.clock.ask(Ask { acts: ask.acts && !self.is_full, ..ask });
+        crate::lock(&self.judge).uptime.on_time(&answer);
         if ask.known == Timestamp::default() {
             // A replica that starts takes over the clock, unless another one knows the time.
             crate::lock(&self.judge).allow_ahead(answer.time.since(self.time));

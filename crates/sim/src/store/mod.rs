@@ -109,7 +109,9 @@ impl SimStore {
             sequence: AtomicU64::new(0),
             clock: Mutex::new(reading),
         });
-        while !(store.read_time(zero).await && store.connect().await) {
+        // A process gets an answer before it asks for the time: a store that stalls executes no
+        // such request of a process that has ended meanwhile.
+        while !(store.connect().await && store.read_time(zero).await) {
             sleep(RETRY_PAUSE).await;
         }
         tokio::spawn(reader::follow(store.clone()));
@@ -139,9 +141,12 @@ impl SimStore {
     async fn read_time(&self, known: Timestamp) -> bool {
         let asked = Instant::now();
         let (own, is_alone) = (self.replica, !self.shape.is_shared);
-        let ask = Ask { known, own, acts: self.health().is_ok(), is_alone };
+        let acts = self.health().is_ok() && self.moment().is_certain();
+        let ask = Ask { known, own, acts, is_alone };
         let tell = move |server: &mut Server| server.tell_time(ask);
-        let Some(Answer { time, outages }) = self.ask("time", ANSWER_MAX, tell).await else {
+        // A disk that stands still holds its writer up: there is no second request.
+        let patience = if self.shape.is_shared { ANSWER_MAX } else { Duration::MAX };
+        let Some(Answer { time, outages }) = self.ask("time", patience, tell).await else {
             return false;
         };
         let half = asked.elapsed() / 2;

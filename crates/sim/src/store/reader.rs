@@ -16,6 +16,8 @@ const READ_EVERY: Duration = Duration::from_millis(20);
 const READ_MAX: Duration = Duration::from_secs(3);
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 const TIME_EVERY: Duration = Duration::from_secs(1);
+/// The same after a time without an answer.
+const TIME_SOON: Duration = Duration::from_millis(250);
 /// The same on a disk, where each start counts the time since the last request as an outage.
 const TIME_EVERY_ALONE: Duration = Duration::from_millis(250);
 
@@ -58,8 +60,15 @@ async fn read(store: &SimStore) -> Result<(), ()> {
 
 /// Asks for the time of the store from time to time.
 pub(super) async fn follow_time(store: Arc<SimStore>) {
+    let mut is_soon = false;
     loop {
-        sleep(if store.shape.is_shared { TIME_EVERY } else { TIME_EVERY_ALONE }).await;
+        sleep(match store.shape.is_shared {
+            true if is_soon => TIME_SOON,
+            true => TIME_EVERY,
+            false => TIME_EVERY_ALONE,
+        })
+        .await;
+        is_soon = !store.moment().is_certain();
         store.read_time(store.now()).await;
     }
 }

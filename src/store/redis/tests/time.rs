@@ -3,7 +3,7 @@
 use crate::domain::outage::{Downtime, OUTAGES_MAX};
 use crate::domain::time::Timestamp;
 use crate::store::Store;
-use crate::store::moment::to_text;
+use crate::store::moment::{OUTAGE_MIN, to_text};
 use crate::store::redis::RedisStore;
 use crate::store::redis::key::KeySpace;
 use crate::store::redis::layout::Prefix;
@@ -133,6 +133,31 @@ async fn a_start_of_all_processes_takes_over_a_clock_that_is_ahead() {
     assert_eq!(alone.outages.uptime(Timestamp::default(), Timestamp::new(first)).as_millis(), {
         u128::from(first - 70_000)
     });
+}
+
+/// A Redis that stood still executes the requests that it got meanwhile.
+#[tokio::test]
+async fn a_process_without_a_recent_answer_gives_no_sign_of_life() {
+    let Some(server) = RedisServer::start().await else { return };
+    let store = try_open(&server.url(), mk_options()).await.unwrap();
+    // Requests are those of this test alone.
+    store.readers.iter().for_each(|reader| reader.abort());
+    let alive = async || server.call::<u64>(&["HGET", "bw:clock", "alive"]).await.unwrap();
+    let ask = async || store.shared.ask_time(Timestamp::default()).await;
+    let first = alive().await;
+    tokio::time::pause();
+    tokio::time::advance(OUTAGE_MIN).await;
+    tokio::time::resume();
+    assert!(!store.moment().is_certain());
+    let mut answer = None;
+    until("it has an answer", async || {
+        answer = ask().await.ok();
+        answer.is_some()
+    })
+    .await;
+    assert_eq!(alive().await, first);
+    store.shared.clock.hear(answer.unwrap());
+    until("it gives a sign of life", async || ask().await.is_ok() && first < alive().await).await;
 }
 
 /// Two processes in turn: the one that stops last says so, and the next start counts from there.
