@@ -238,6 +238,11 @@ pub fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", one_line(line));
 }
 
+/// Writes to stderr what a command with `--dry-run` would have done.
+pub fn say_dry(sentence: &str) {
+    say(&format!("dry run: {sentence}; nothing was changed"));
+}
+
 /// Writes the advice of the server to stderr, a line each.
 pub fn say_advice(advice: &[String]) {
     advice.iter().for_each(|advice| say(&format!("advice: {advice}")));

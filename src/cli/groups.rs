@@ -1,4 +1,5 @@
-//! The commands in groups, as the help lists them: by what a person wants to do.
+//! The commands in groups, as the help lists them: by what a person wants to do. Each group has
+//! examples.
 
 use std::fmt::Write;
 
@@ -6,8 +7,11 @@ use clap::Subcommand;
 
 use crate::cli::Command;
 
-/// The groups with their commands, in the order of the help.
-const GROUPS: &[(&str, &[&str])] = &[
+/// A title, the commands, and lines to copy.
+type HelpGroup = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+/// The groups in the order of the help.
+const GROUPS: &[HelpGroup] = &[
     (
         "Report",
         &[
@@ -25,6 +29,12 @@ const GROUPS: &[(&str, &[&str])] = &[
             "leader",
             "data",
             "import",
+        ],
+        &[
+            "bellwether report web/0 --level blocked -m \"add a database\" \
+             --action \"juju integrate web db\"",
+            "bellwether error web/0 --system http --code 503 --target https://pay.example.com",
+            "juju status --format json | bellwether import juju",
         ],
     ),
     (
@@ -45,10 +55,34 @@ const GROUPS: &[(&str, &[&str])] = &[
             "explain",
             "explain-error",
         ],
+        &[
+            "bellwether status",
+            "bellwether why web",
+            "bellwether wait --for=active web --timeout 5m",
+        ],
     ),
-    ("Operate", &["ack", "plan", "unmark", "ops", "configure", "remove", "delete"]),
-    ("Serve", &["serve", "backup", "doctor", "config", "token", "version"]),
-    ("Use this program", &["context", "completion", "man", "help"]),
+    (
+        "Operate",
+        &["ack", "plan", "unmark", "ops", "configure", "remove", "delete"],
+        &[
+            "bellwether ack web --during 4h -m \"ticket 123\"",
+            "bellwether ops retry web up-v2",
+            "bellwether remove web/0 --dry-run",
+        ],
+    ),
+    (
+        "Serve",
+        &["serve", "backup", "doctor", "config", "token", "version"],
+        &[
+            "bellwether serve --data-dir /var/lib/bellwether",
+            "bellwether backup /var/backups/bellwether --data-dir /var/lib/bellwether",
+        ],
+    ),
+    (
+        "Use this program",
+        &["context", "completion", "man", "help"],
+        &["bellwether context set prod --server https://status.example.com:50051"],
+    ),
 ];
 
 /// The columns of a name.
@@ -63,7 +97,7 @@ pub fn template() -> String {
         about.unwrap_or_default().lines().next().unwrap_or_default().to_string()
     };
     let mut text = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
-    for (title, names) in GROUPS {
+    for (title, names, _) in GROUPS {
         // clap leaves the colours out where there are none.
         let _ = writeln!(text, "\n\x1b[1m\x1b[4m{title}:\x1b[0m");
         for name in *names {
@@ -78,9 +112,26 @@ pub fn template() -> String {
     text + "\n\x1b[1m\x1b[4mGlobal options:\x1b[0m\n{options}{after-help}"
 }
 
+/// Returns the examples of all groups, for the end of the help and of the manual page.
+pub fn examples() -> String {
+    let mut text = String::from("Examples:");
+    for (title, _, lines) in GROUPS {
+        let _ = write!(text, "\n  # {title}");
+        for line in *lines {
+            let _ = write!(text, "\n  {line}");
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::process::Command as Process;
+
+    use clap::CommandFactory;
+
+    use crate::cli::Cli;
 
     use super::*;
 
@@ -90,12 +141,35 @@ mod tests {
         let visible = commands.get_subcommands().filter(|command| !command.is_hide_set());
         let mut expected: BTreeSet<&str> = visible.map(clap::Command::get_name).collect();
         expected.insert("help");
-        let listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names, _)| *names).copied().collect();
         assert_eq!(listed.len(), expected.len(), "none twice");
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), expected);
         let text = template();
         assert!(
             text.lines().all(|line| !line.trim_end().ends_with("\x1b[0m") || line.contains(':'))
         );
+    }
+
+    /// Returns the words of a line, as a shell reads it.
+    fn words(line: &str) -> Vec<String> {
+        let line = line.rsplit(" | ").next().unwrap_or_default();
+        let script = format!("printf '%s\\n' {line}");
+        let output = Process::new("sh").args(["-c", &script]).output().expect("a shell");
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.lines().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_example_is_a_command_of_its_group() {
+        for (title, names, examples) in GROUPS {
+            assert!(!examples.is_empty(), "{title}");
+            for line in *examples {
+                let matches = Cli::command().try_get_matches_from(words(line));
+                let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
+                let name = matches.subcommand_name().unwrap_or_default();
+                assert!(names.contains(&name), "{title}: {line}");
+                assert!(super::examples().contains(line), "{line}");
+            }
+        }
     }
 }

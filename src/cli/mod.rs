@@ -59,18 +59,11 @@ use command::{
 };
 use serve::{backup, config, doctor, token};
 
-const EXAMPLES: &str = "\
-Examples:
-  bellwether report web/0 --level blocked -m \"add a database\" --action \"juju integrate web db\"
-  bellwether status
-  bellwether why web
-  bellwether wait --for=active web --timeout 5m
-  juju status --format json | bellwether import juju";
-
 /// How is this application, and why?
 #[derive(Parser)]
 #[command(name = "bellwether", version, propagate_version = true)]
-#[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"), arg_required_else_help = true)]
+#[command(after_help = format!("{}\n\n{EXIT_CODES}", groups::examples()))]
+#[command(arg_required_else_help = true)]
 #[command(help_template = groups::template())]
 #[command(next_help_heading = "Global options")]
 struct Cli {

@@ -1,5 +1,5 @@
-//! Levels in every spelling, lists as lines and names, commands in groups, and removals that only
-//! say what they would do, each by the real program.
+//! Levels in every spelling, lists as lines and names, commands in groups, and the events of `why`,
+//! each by the real program.
 
 use std::process::Command;
 
@@ -99,26 +99,24 @@ fn the_help_lists_commands_in_groups() {
 }
 
 #[test]
-fn a_dry_run_removes_nothing() {
+fn why_prints_the_last_three_events() {
     let server = Server::ephemeral();
-    ok(&server, &["report", "web/0", "--level", "active", "--component", "http"]);
-    ok(&server, &["report", "web/0", "--level", "waiting", "--component", "db"]);
-    ok(&server, &["ack", "web", "--during", "1h", "-m", "known", "--id", "m"]);
-    let before = ok(&server, &["status", "-o", "json"]);
-    for (line, said) in [
-        (&["clear", "web/0", "--component", "db"][..], "would clear 1 status of web/0"),
-        (&["clear", "web/0"], "would clear 2 statuses of web/0"),
-        (&["remove", "web/0"], "would remove web/0 with 2 statuses"),
-        (&["delete", "web"], "would delete web with 1 unit and 2 statuses"),
-        (&["unmark", "web", "m"], "would remove mark m of web"),
-    ] {
-        let result = run(&server, &[line, &["--dry-run"]].concat());
-        assert_eq!(result.code, Some(0), "{}", result.err);
-        assert!(result.err.contains(said), "{}", result.err);
+    for level in ["active", "waiting", "active"] {
+        ok(&server, &["report", "web/0", "--level", level, "-m", level]);
     }
-    assert_eq!(ok(&server, &["status", "-o", "json"]), before);
-    for line in [&["remove", "web/7"][..], &["unmark", "web", "n"], &["delete", "gone"]] {
-        let result = run(&server, &[line, &["--dry-run"]].concat());
-        assert_eq!(result.code, Some(3), "{line:?}: {}", result.err);
+    ok(&server, &["report", "web/1", "--level", "error", "-m", "broken"]);
+    let why = ok(&server, &["why", "web"]);
+    let lately = why.split_once("  lately   ").unwrap_or_else(|| panic!("{why}")).1;
+    // Two changes of a unit and of its application, of which the oldest is not shown.
+    let words =
+        ["web    waiting -> active: active", "web/1  error: broken", "active -> error: broken"];
+    assert_eq!(lately.lines().count(), 3, "{why}");
+    for (line, words) in lately.lines().zip(words) {
+        assert!(line.contains(words), "{words:?} in {why}");
     }
+    // The events are not part of the answer that JSON shows.
+    let why = json(&server, &["why", "web", "-o", "json"]);
+    assert!(why["winner"].is_object() && why.get("events").is_none(), "{why}");
+    // A name without events has none, and is refused as before.
+    assert_eq!(run(&server, &["why", "gone"]).code, Some(3));
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::cli::command::leader::LeaderArgs;
 use crate::cli::command::replace;
-use crate::cli::context::{Context, say, say_advice};
+use crate::cli::context::{Context, say, say_advice, say_dry};
 use crate::cli::level::LevelWord;
 use crate::cli::target::UnitTarget;
 use crate::cli::unit::UnitArgs;
 use crate::cli::{level, span};
 use crate::proto::v1::{
     ApplicationStatusMode, ClearApplicationStatusRequest, Level, ReplaceApplicationStatusesRequest,
-    SetApplicationStatusRequest,
+    SetApplicationStatusRequest, StatusKind, StatusRecord,
 };
 
 /// Set or clear the statuses of an application as a whole, as its leader
@@ -40,6 +40,9 @@ enum Action {
         unit: UnitArgs,
         #[command(flatten)]
         leader: LeaderArgs,
+        /// Only say what would be removed
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 
@@ -73,10 +76,45 @@ struct Set {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     match args.action {
         Action::Set(set) => run_set(set, context).await,
+        Action::Replace { unit, set, leader } if set.dry_run => {
+            let target = unit.target()?;
+            let set = set.read()?;
+            leader.check(&target, context).await?;
+            let now = own_statuses(&target, context).await?;
+            say_dry(&replace::preview(&target.application, &set, &now));
+            Ok(())
+        }
         Action::Replace { unit, set, leader } => {
             run_replace(unit.target()?, set.read()?, &leader, context).await
         }
-        Action::Clear { unit, leader } => run_clear(unit, leader, context).await,
+        Action::Clear { unit, leader, dry_run: true } => {
+            let target = unit.target()?;
+            leader.check(&target, context).await?;
+            let now = own_statuses(&target, context).await?;
+            say_dry(&preview_clear(&target.application, &now));
+            Ok(())
+        }
+        Action::Clear { unit, leader, .. } => run_clear(unit, leader, context).await,
+    }
+}
+
+/// Returns the statuses of the application as a whole.
+async fn own_statuses(target: &UnitTarget, context: &Context) -> anyhow::Result<Vec<StatusRecord>> {
+    let client = context.connect().await?;
+    let mut all = client.list_statuses(&context.namespace(), &target.application, 0).await?;
+    all.retain(|record| record.unit.is_empty());
+    Ok(all)
+}
+
+/// Says what a clear would do. The status of `set` has no kind; those of `replace` are pull.
+fn preview_clear(application: &str, now: &[StatusRecord]) -> String {
+    let mut set = now.iter().filter_map(|record| record.report.as_ref());
+    match set.find(|report| report.kind() == StatusKind::Unspecified) {
+        Some(report) => {
+            let word = level::word(report.level);
+            format!("would clear the status {word} of {application}")
+        }
+        None => format!("{application} has no status of its own"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `bellwether clear APP/UNIT`: withdraws statuses of a unit.
 
 use crate::cli::command::report::KindWord;
-use crate::cli::context::{Context, say};
+use crate::cli::context::{Context, say, say_dry};
 use crate::cli::render::counted;
 use crate::cli::target::UnitTarget;
 use crate::cli::unit::UnitArgs;
@@ -60,6 +60,6 @@ async fn preview(args: &Args, target: &UnitTarget, context: &Context) -> anyhow:
     };
     let count = found.iter().filter_map(|status| status.report.as_ref()).filter(|r| is_meant(r));
     let statuses = counted(count.count(), "status", "statuses");
-    say(&format!("dry run: would clear {statuses} of {unit}; nothing was changed"));
+    say_dry(&format!("would clear {statuses} of {unit}"));
     Ok(())
 }

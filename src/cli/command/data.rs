@@ -1,6 +1,6 @@
 //! `bellwether data`: reads, changes and follows the data that the leader of an application shares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::time::timeout;
 
 use crate::cli::command::leader::LeaderArgs;
-use crate::cli::context::{Context, print, print_plain, say};
+use crate::cli::context::{Context, print, print_plain, say, say_dry};
 use crate::cli::exit::{NotFoundError, UsageError};
 use crate::cli::juju_hook::{self, juju_hook};
 use crate::cli::render::{one_line, text};
@@ -76,6 +76,9 @@ struct Condition {
     /// Only if the data still have this etag
     #[arg(long)]
     etag: Option<String>,
+    /// Only say what would change
+    #[arg(long)]
+    dry_run: bool,
 }
 
 impl Condition {
@@ -189,6 +192,16 @@ async fn update(
     condition: Condition,
     context: &Context,
 ) -> anyhow::Result<()> {
+    if condition.dry_run {
+        condition.leader.check(&target, context).await?;
+        let request: GetAppDataRequest = context.of_application(&target.application);
+        let now = context.call(request).await?.app_data.unwrap_or_default();
+        if let Some(etag) = condition.etag.filter(|etag| *etag != now.etag) {
+            anyhow::bail!("the data have etag {} now, and not {etag}: read them again", now.etag);
+        }
+        say_dry(&preview(&target.application, &set, &delete, &now));
+        return Ok(());
+    }
     let request = UpdateAppDataRequest {
         lease_epoch: condition.leader.epoch(&target, context).await?,
         set,
@@ -201,6 +214,42 @@ async fn update(
     let what = if answer.changed { "changed" } else { "unchanged" };
     say(&format!("{what}: etag {} (revision {})", answer.etag, answer.revision));
     Ok(())
+}
+
+/// Says what an update of the data would do.
+fn preview(
+    application: &str,
+    set: &BTreeMap<String, Bytes>,
+    delete: &[String],
+    now: &AppData,
+) -> String {
+    // An empty value removes its key.
+    let (removed, written): (Vec<_>, Vec<_>) = set.iter().partition(|(_, value)| value.is_empty());
+    let removed = removed.into_iter().map(|(key, _)| key).chain(delete);
+    let removed: BTreeSet<_> = removed.filter(|key| now.data.contains_key(*key)).collect();
+    let differs = |(key, value): &(&String, &Bytes)| now.data.get(*key) != Some(*value);
+    let written = written.into_iter().filter(differs).map(|(key, _)| key);
+    let listed = |word: &str, keys: Vec<&String>| {
+        (!keys.is_empty()).then(|| format!("{word} {}", named(&keys)))
+    };
+    let parts = [listed("set", written.collect()), listed("remove", removed.into_iter().collect())];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    match parts.is_empty() {
+        true => format!("the data of {application} would stay as they are"),
+        false => format!("would {} of {application}", parts.join(" and ")),
+    }
+}
+
+/// Formats `the key a`, or `3 keys (a, b, c)` with the first five names.
+fn named(keys: &[&String]) -> String {
+    match keys {
+        [key] => format!("the key {key}"),
+        keys => {
+            let first: Vec<_> = keys.iter().take(5).map(|key| key.as_str()).collect();
+            let more = if keys.len() > 5 { ", ..." } else { "" };
+            format!("{} keys ({}{more})", keys.len(), first.join(", "))
+        }
+    }
 }
 
 async fn watch(application: String, context: &Context) -> anyhow::Result<()> {
@@ -283,6 +332,25 @@ mod tests {
         let data = data.map(|(key, value)| (key.to_string(), Bytes::from_static(value.as_bytes())));
         let app_data = AppData { data: data.into(), ..AppData::default() };
         assert_eq!(render(&app_data), "database.name  web\nuser           web two\n");
+    }
+
+    #[test]
+    fn a_dry_run_names_the_keys_that_would_change() {
+        let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+        let now = [("a", "1"), ("b", "2")].map(|(key, value)| (key.to_string(), bytes(value)));
+        let now = AppData { data: now.into(), ..AppData::default() };
+        for (set, delete, said) in [
+            (&[("a", "2"), ("c", "3"), ("b", "2")][..], &[][..], "set 2 keys (a, c)"),
+            (&[("a", "")], &[], "remove the key a"),
+            (&[], &["b", "gone"], "remove the key b"),
+            (&[("c", "3"), ("a", "")], &[], "set the key c and remove the key a"),
+        ] {
+            let set = set.iter().map(|(key, value)| (key.to_string(), bytes(value))).collect();
+            let delete: Vec<_> = delete.iter().map(ToString::to_string).collect();
+            assert_eq!(preview("web", &set, &delete, &now), format!("would {said} of web"));
+        }
+        let said = preview("web", &BTreeMap::new(), &["gone".to_string()], &now);
+        assert_eq!(said, "the data of web would stay as they are");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `bellwether delete APP`: deletes an application with everything except its history.
 
-use crate::cli::context::{Context, say};
+use crate::cli::context::{Context, say, say_dry};
 use crate::cli::exit::UsageError;
 use crate::cli::render::counted;
 use crate::cli::target::Target;
@@ -31,9 +31,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         let (units, statuses) =
             (counted(units, "unit", "units"), counted(statuses, "status", "statuses"));
         let application = &args.application;
-        say(&format!(
-            "dry run: would delete {application} with {units} and {statuses}; nothing was changed"
-        ));
+        say_dry(&format!("would delete {application} with {units} and {statuses}"));
         return Ok(());
     }
     let request: DeleteApplicationRequest = context.of_application(&args.application);

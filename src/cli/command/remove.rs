@@ -1,6 +1,6 @@
 //! `bellwether remove APP/UNIT`: removes a unit with its statuses.
 
-use crate::cli::context::{Context, say};
+use crate::cli::context::{Context, say, say_dry};
 use crate::cli::exit::NotFoundError;
 use crate::cli::render::counted;
 use crate::cli::target::UnitTarget;
@@ -41,6 +41,6 @@ async fn preview(target: &UnitTarget, context: &Context) -> anyhow::Result<()> {
     }
     let statuses = client.list_unit_statuses(&namespace, application, unit).await?;
     let statuses = counted(statuses.len(), "status", "statuses");
-    say(&format!("dry run: would remove {unit} with {statuses}; nothing was changed"));
+    say_dry(&format!("would remove {unit} with {statuses}"));
     Ok(())
 }

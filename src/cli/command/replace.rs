@@ -6,13 +6,14 @@ use std::io::Read;
 use anyhow::Context as _;
 use serde_json::Value;
 
-use crate::cli::context::{Context, say, say_advice};
+use crate::cli::context::{Context, say, say_advice, say_dry};
 use crate::cli::exit::UsageError;
 use crate::cli::needs::NeedArgs;
 use crate::cli::render::counted;
+use crate::cli::target::UnitTarget;
 use crate::cli::unit::UnitArgs;
 use crate::cli::{json, level, needs};
-use crate::proto::v1::{ReplaceStatusesRequest, StatusReport};
+use crate::proto::v1::{ReplaceStatusesRequest, StatusKind, StatusRecord, StatusReport};
 
 /// Replace the pull statuses of a unit by a set: a JSON list of statuses, the most important first
 #[derive(clap::Args)]
@@ -44,6 +45,9 @@ pub struct SetArgs {
     component: Option<String>,
     #[command(flatten)]
     needs: NeedArgs,
+    /// Only say what would be removed
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// A set of statuses.
@@ -80,7 +84,18 @@ const SET_BYTES_MAX: u64 = 4 << 20;
 /// Replaces the set, and prints what changed.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let target = args.unit.target()?;
-    let Set { component, statuses } = args.set.read()?;
+    let dry_run = args.set.dry_run;
+    let set = args.set.read()?;
+    if dry_run {
+        let (client, namespace) = (context.connect().await?, context.namespace());
+        let UnitTarget { application, unit } = &target;
+        let now = client.list_unit_statuses(&namespace, application, unit).await;
+        // The first report makes the unit.
+        let now = now.or_else(|error| error.is_not_found().then(Vec::new).ok_or(error))?;
+        say_dry(&preview(unit, &set, &now));
+        return Ok(());
+    }
+    let Set { component, statuses } = set;
     let count = statuses.len();
     let request = ReplaceStatusesRequest {
         incarnation: args.incarnation,
@@ -95,6 +110,25 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     say(&outcome(&target.unit, count, result));
     say_advice(&answer.advice);
     Ok(())
+}
+
+/// Says what a replacement of the pull statuses `now` by a set would do.
+pub fn preview(owner: &str, set: &Set, now: &[StatusRecord]) -> String {
+    let kept = |old: &StatusReport| {
+        set.statuses.iter().any(|new| {
+            let component = set.component.as_ref().unwrap_or(&new.component);
+            (component, &new.key) == (&old.component, &old.key)
+        })
+    };
+    let is_meant = |old: &&StatusReport| {
+        old.kind() == StatusKind::Pull
+            && set.component.as_ref().is_none_or(|component| *component == old.component)
+    };
+    let before = now.iter().filter_map(|record| record.report.as_ref()).filter(is_meant);
+    let gone = before.filter(|old| !kept(old)).count();
+    let (count, gone) =
+        (counted(set.statuses.len(), "status", "statuses"), counted(gone, "status", "statuses"));
+    format!("would give {owner} {count} and remove {gone}")
 }
 
 fn read(file: &str) -> anyhow::Result<String> {

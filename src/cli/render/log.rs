@@ -1,6 +1,7 @@
 //! The history as a table, the newest last: the event, its object, and its actor.
 
 use jiff::Timestamp;
+use unicode_width::UnicodeWidthStr;
 
 use crate::cli::level;
 use crate::cli::render::paint::Paint;
@@ -23,10 +24,7 @@ pub fn render(
         .names(&["What"])
         .wrap("Event")
         .only_if(wide, &["Revision", "Cause", "Reason"]);
-    let is_today = |event: &StatusEvent| {
-        time::from_wire(event.time.as_ref()).is_some_and(|at| time::is_same_day(at, now))
-    };
-    let today = events.iter().all(is_today);
+    let today = are_of_today(events, now);
     for event in events.iter().rev() {
         table.row(vec![
             clock(event, today, now).into(),
@@ -41,12 +39,33 @@ pub fn render(
     table.render(screen)
 }
 
+/// Formats events, given newest first, as lines without a table, the newest last.
+pub fn lines(application: &str, events: &[StatusEvent], now: Timestamp) -> Vec<String> {
+    let today = are_of_today(events, now);
+    let named = |event: &StatusEvent| one_line(&what(application, event));
+    let width = events.iter().map(|event| named(event).width()).max().unwrap_or_default();
+    let line = |event: &StatusEvent| {
+        let (time, what, text) = (clock(event, today, now), named(event), one_line(&text(event)));
+        let space = " ".repeat(width.saturating_sub(what.width()));
+        format!("{time}  {what}{space}  {text}  {}", who(event)).trim_end().to_string()
+    };
+    events.iter().rev().map(line).collect()
+}
+
 /// Formats one event as a line of its own, for `log --follow`.
 pub fn line(application: &str, event: &StatusEvent, now: Timestamp, screen: Screen) -> String {
     let text = Paint::of_level(event.level).apply(&one_line(&text(event)), screen.color);
     let (time, what) = (clock(event, false, now), one_line(&what(application, event)));
     let line = format!("{time}  {what:<16}  {text}  {}", who(event));
     format!("{}\n", line.trim_end())
+}
+
+/// Returns whether no line needs its date.
+fn are_of_today(events: &[StatusEvent], now: Timestamp) -> bool {
+    let is_today = |event: &StatusEvent| {
+        time::from_wire(event.time.as_ref()).is_some_and(|at| time::is_same_day(at, now))
+    };
+    events.iter().all(is_today)
 }
 
 /// Formats the time; without the date if all events are of today.
@@ -358,6 +377,17 @@ Time       What                  Event                                         W
         ] {
             assert_eq!(shown(cause, reason, to), expected);
         }
+    }
+
+    #[test]
+    fn lines_without_a_table_are_aligned() {
+        let expected = [
+            "12:45:00Z  web/0 database[main]  blocked, stale  server",
+            "12:45:10Z  web/0 database[main]  blocked -> cleared",
+            "12:45:20Z  web                   leader: web/0 -> none, its lease expired  server",
+        ];
+        assert_eq!(lines("web", &mk_events()[1..4], mk_now()), expected);
+        assert!(lines("web", &[], mk_now()).is_empty());
     }
 
     #[test]

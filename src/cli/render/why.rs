@@ -6,9 +6,9 @@ use unicode_width::UnicodeWidthStr;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::{freshness_word, part_of, quorum_words};
 use crate::cli::render::text::{with_notes, wrap};
-use crate::cli::render::{Screen, causes, counted, faults, mark, one_line, text, time};
+use crate::cli::render::{Screen, causes, counted, faults, log, mark, one_line, text, time};
 use crate::cli::{level, span};
-use crate::proto::v1::{Contribution, ExplainApplicationResponse, QuorumTurnout};
+use crate::proto::v1::{Contribution, ExplainApplicationResponse, QuorumTurnout, StatusEvent};
 use crate::service::severity;
 use crate::service::severity::Silence;
 
@@ -18,9 +18,11 @@ const LABEL: usize = 11;
 /// A message with fewer columns than this starts on a line of its own.
 const MESSAGE_MIN: usize = 24;
 
-/// Formats the explanation without cutting anything. `hint` makes a command line of a command.
+/// Formats the explanation without cutting anything. `events` are the last ones, the newest first,
+/// or why they are not known. `hint` makes a command line of a command.
 pub fn render(
     why: &ExplainApplicationResponse,
+    events: &Result<Vec<StatusEvent>, String>,
     now: Timestamp,
     screen: Screen,
     hint: &dyn Fn(&str) -> String,
@@ -46,6 +48,9 @@ pub fn render(
         text.push_str(&labelled(label, &line, screen));
     }
     for (label, line) in notes(why, now).into_iter().chain(faults::lines(why, now, hint)) {
+        text.push_str(&labelled(label, &line, screen));
+    }
+    for (label, line) in lately(why, events, now) {
         text.push_str(&labelled(label, &line, screen));
     }
     for (label, fact) in asked(why) {
@@ -84,6 +89,20 @@ fn notes(why: &ExplainApplicationResponse, now: Timestamp) -> Vec<(&'static str,
         notes.push(("next", format!("{}: {next}", operation.operation_id)));
     }
     notes
+}
+
+/// Returns the last events, the newest last.
+fn lately(
+    why: &ExplainApplicationResponse,
+    events: &Result<Vec<StatusEvent>, String>,
+    now: Timestamp,
+) -> Vec<(&'static str, String)> {
+    let name = why.application.as_ref().map_or("", |application| &application.name);
+    let lines = match events {
+        Ok(events) => log::lines(name, events, now),
+        Err(cause) => vec![format!("not known: {}", one_line(cause))],
+    };
+    faults::beneath("lately", lines).collect()
 }
 
 /// Returns the action of the winner, then those of the others, each with its unit.
@@ -195,12 +214,17 @@ mod tests {
     use super::*;
     use crate::proto::v1::need::Object;
     use crate::proto::v1::{
-        AggregatedStatus, Application, ApplicationNeed, Cause, CauseState, Freshness, Level, Need,
-        StatusRef,
+        AggregatedStatus, Application, ApplicationNeed, Cause, CauseState, EventKind, Freshness,
+        Level, Need, StatusRef,
     };
 
     fn mk_time(text: &str) -> Timestamp {
         text.parse().expect("a timestamp")
+    }
+
+    /// Formats without events.
+    fn render_now(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> String {
+        render(why, &Ok(Vec::new()), now, screen, &|command| command.to_string())
     }
 
     fn mk_contribution(unit: &str, component: &str, level: Level, message: &str) -> Contribution {
@@ -272,7 +296,34 @@ api is blocked since 12:41:02Z (4m)
   action   juju integrate api postgresql
 ";
         let now = mk_time("2026-02-24T12:45:09Z");
-        assert_eq!(render(&mk_why(), now, Screen::PLAIN, &|command| command.to_string()), expected);
+        assert_eq!(render_now(&mk_why(), now, Screen::PLAIN), expected);
+    }
+
+    #[test]
+    fn the_last_events_come_before_the_action() {
+        let now = mk_time("2026-02-24T12:45:09Z");
+        let event = |time: &str, level: Level, message: &str| StatusEvent {
+            time: Some(time::to_wire(mk_time(time))),
+            from_level: Level::Active.into(),
+            level: level.into(),
+            freshness: Freshness::Fresh.into(),
+            message: message.into(),
+            kind: EventKind::Application.into(),
+            ..StatusEvent::default()
+        };
+        let events = vec![
+            event("2026-02-24T12:41:02Z", Level::Blocked, "add a \x1b[7mdatabase relation"),
+            event("2026-02-24T12:30:00Z", Level::Active, ""),
+        ];
+        let shown = |events| render(&mk_why(), &events, now, Screen::PLAIN, &|_| String::new());
+        let text = shown(Ok(events));
+        let expected = "\
+  lately   12:30:00Z  api  active
+           12:41:02Z  api  active -> blocked: add a  [7mdatabase relation
+  check    the database";
+        assert!(text.contains(expected), "{text}");
+        let text = shown(Err("the server has no history".to_string()));
+        assert!(text.contains("\n  lately   not known: the server has no history\n"), "{text}");
     }
 
     #[test]
@@ -287,7 +338,7 @@ api is blocked since 12:41:02Z (4m)
             ..Cause::default()
         };
         let why = ExplainApplicationResponse { causes: vec![cause], ..mk_why() };
-        let text = render(&why, Timestamp::default(), Screen::PLAIN, &|_| String::new());
+        let text = render_now(&why, Timestamp::default(), Screen::PLAIN);
         let expected = "unit number\n  because  db is error  (frees api)\n  beaten   api/2";
         assert!(text.contains(expected), "{text}");
     }
@@ -298,9 +349,8 @@ api is blocked since 12:41:02Z (4m)
         let turnout =
             QuorumTurnout { active_count: 3, known_count: 9, needed_count: 5, met: false };
         why.application.as_mut().expect("an application").quorum = Some(turnout);
-        let render = |why: &ExplainApplicationResponse| {
-            render(why, Timestamp::default(), Screen::PLAIN, &|_| String::new())
-        };
+        let render =
+            |why: &ExplainApplicationResponse| render_now(why, Timestamp::default(), Screen::PLAIN);
         let line = "           quorum: 3 of 9 active, 5 needed !\n";
         assert!(render(&why).contains(line), "{}", render(&why));
         why.rule = "quorum: 3 of 9 units are active, 5 are needed".into();
@@ -314,7 +364,7 @@ api is blocked since 12:41:02Z (4m)
         let end = mk_time("2026-02-24T13:00:00Z");
         why.beaten[1].end_time = Some(time::to_wire(end));
         for (now, at) in [(end, "13:00:00Z"), (Timestamp::default(), "2026-02-24 13:00:00Z")] {
-            let text = render(&why, now, Screen::PLAIN, &|_| String::new());
+            let text = render_now(&why, now, Screen::PLAIN);
             let expected = format!("api/0* -        active   (said while stopping; until {at})\n");
             assert!(text.contains(&expected), "{text}");
         }
@@ -326,7 +376,7 @@ api is blocked since 12:41:02Z (4m)
         let now = mk_time("2026-02-25T12:45:09Z");
         let mut why = mk_why();
         why.beaten[0].action = "restart it".into();
-        let text = render(&why, now, screen, &|command| command.to_string());
+        let text = render_now(&why, now, screen);
         let expected = "\
 api is \x1b[31mblocked\x1b[0m since 2026-02-24 12:41:02Z (24h)
   chosen   api/1 database  \x1b[31mblocked\x1b[0m  add a database relation
@@ -343,7 +393,7 @@ api is \x1b[31mblocked\x1b[0m since 2026-02-24 12:41:02Z (24h)
 ";
         assert_eq!(text, expected);
         let narrow = Screen { width: Some(40), color: false };
-        let text = render(&why, now, narrow, &|command| command.to_string());
+        let text = render_now(&why, now, narrow);
         assert!(text.contains("blocked\n             add a database relation\n"), "{text}");
     }
 
@@ -362,7 +412,7 @@ api is \x1b[31mblocked\x1b[0m since 2026-02-24 12:41:02Z (24h)
         };
         let now = mk_time("2026-02-24T12:45:09Z");
         assert_eq!(
-            render(&why, now, Screen::PLAIN, &|command| command.to_string()),
+            render_now(&why, now, Screen::PLAIN),
             "api is unknown\n  chosen   nothing: no status contributes\n"
         );
     }

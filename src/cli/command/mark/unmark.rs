@@ -1,6 +1,6 @@
 //! `bellwether unmark APP ID`: removes a mark.
 
-use crate::cli::context::{Context, say};
+use crate::cli::context::{Context, say, say_dry};
 use crate::cli::exit::NotFoundError;
 use crate::cli::target::Target;
 use crate::proto::v1::RemoveMarkRequest;
@@ -29,7 +29,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
             return Err(NotFoundError(format!("{application} has no mark {}", args.id)).into());
         }
         let id = &args.id;
-        say(&format!("dry run: would remove mark {id} of {application}; nothing was changed"));
+        say_dry(&format!("would remove mark {id} of {application}"));
         return Ok(());
     }
     let mark_id = args.id.clone();

@@ -24,7 +24,7 @@ pub enum Command {
     /// Retry an operation that is blocked or has failed, with new counters
     Retry(act::Args),
     /// Cancel an operation; its holder is asked to stop
-    Cancel(act::Args),
+    Cancel(act::Cancel),
     Supersede(supersede::Args),
 }
 

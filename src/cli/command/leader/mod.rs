@@ -1,11 +1,13 @@
 //! `bellwether leader`: shows, claims, releases or transfers the leadership of an application.
 
+mod preview;
+
 use std::time::Duration;
 
 use bellwether_client::Error;
 
-use crate::cli::context::{Context, print_plain, say};
-use crate::cli::exit::Exit;
+use crate::cli::context::{Context, print_plain, say, say_dry};
+use crate::cli::exit::{Exit, NotThisUnitError};
 use crate::cli::span;
 use crate::cli::target::{Target, UnitTarget};
 use crate::cli::unit::{AppArgs, UnitArgs};
@@ -34,6 +36,9 @@ enum Action {
         /// How long the lease lasts without a renewal: 2s to 5m [default: as configured]
         #[arg(long, value_name = "SPAN", value_parser = span::parse)]
         lease: Option<Duration>,
+        /// Only say who would lead
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Release leadership; the unit that waits longest leads next
     Release {
@@ -42,9 +47,18 @@ enum Action {
         /// Epoch of the lease [default: of the lease that the unit has now]
         #[arg(long)]
         epoch: Option<u64>,
+        /// Only say who would lead
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Make a unit the leader, as an operator
-    Transfer(UnitArgs),
+    Transfer {
+        #[command(flatten)]
+        unit: UnitArgs,
+        /// Only say who would lead
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 /// Why a unit may write as the leader.
@@ -74,6 +88,23 @@ impl LeaderArgs {
             }
         }
     }
+
+    /// Checks for a dry run that the unit may write as the leader.
+    ///
+    /// # Errors
+    /// If the server would refuse the write, or does not answer.
+    pub async fn check(&self, target: &UnitTarget, context: &Context) -> anyhow::Result<()> {
+        if self.decided_outside {
+            return Ok(());
+        }
+        let lease = leader(&target.application, context).await?.lease;
+        let own = lease.as_ref().filter(|lease| lease.unit == target.unit);
+        if own.is_some_and(|lease| self.epoch.is_none_or(|epoch| epoch == lease.lease_epoch)) {
+            return Ok(());
+        }
+        let leader = lease.as_ref().map_or_else(|| "; nobody does".to_string(), leads);
+        Err(NotThisUnitError(format!("{} does not lead{leader}", target.unit)).into())
+    }
 }
 
 /// Runs the action.
@@ -95,7 +126,12 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             let answer = leader(&target.application, context).await?;
             return is_leader(&target.unit, &answer, context);
         }
-        Action::Claim { unit, lease } => {
+        Action::Claim { unit, dry_run: true, .. } => {
+            let target = unit.target()?;
+            let now = leader(&target.application, context).await?;
+            say_dry(&preview::claim(&target.unit, &now)?);
+        }
+        Action::Claim { unit, lease, .. } => {
             let target = unit.target()?;
             let request = ClaimLeadershipRequest {
                 lease_duration: lease.map(span::on_wire),
@@ -103,15 +139,13 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             };
             show_lease(context.call(request).await?.lease, context)?;
         }
-        Action::Release { unit, epoch } => release(unit.target()?, epoch, context).await?,
-        Action::Transfer(unit) => {
+        Action::Release { unit, epoch, dry_run: true } => {
             let target = unit.target()?;
-            let request = TransferLeadershipRequest {
-                to_unit: target.unit,
-                ..context.of_application(&target.application)
-            };
-            show_lease(context.call(request).await?.lease, context)?;
+            let now = leader(&target.application, context).await?;
+            say_dry(&preview::release(&target.unit, epoch, &now)?);
         }
+        Action::Release { unit, epoch, .. } => release(unit.target()?, epoch, context).await?,
+        Action::Transfer { unit, dry_run } => transfer(unit.target()?, dry_run, context).await?,
     }
     Ok(Exit::Ok)
 }
@@ -147,6 +181,21 @@ async fn release(target: UnitTarget, epoch: Option<u64>, context: &Context) -> a
     let next = after.as_ref().map_or_else(|| "; nobody does".to_string(), leads);
     say(&format!("{unit} no longer leads{next}"));
     Ok(())
+}
+
+/// Transfers leadership, or says what that would do.
+async fn transfer(target: UnitTarget, dry_run: bool, context: &Context) -> anyhow::Result<()> {
+    let UnitTarget { application, unit } = target;
+    if dry_run {
+        let now = leader(&application, context).await?;
+        let client = context.connect().await?;
+        let units = client.list_units(&context.namespace(), &application, 0).await?;
+        say_dry(&preview::transfer(&unit, &units, &now)?);
+        return Ok(());
+    }
+    let request =
+        TransferLeadershipRequest { to_unit: unit, ..context.of_application(&application) };
+    show_lease(context.call(request).await?.lease, context)
 }
 
 /// Formats `; web/1 does (epoch 2)`.
