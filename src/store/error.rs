@@ -175,7 +175,7 @@ pub enum OpenError {
         known: u32,
     },
     /// The operating system refused.
-    #[error("cannot use data directory {}: {source}", path.display())]
+    #[error("cannot use data directory {}", path.display())]
     Io {
         /// The data directory.
         path: PathBuf,
@@ -229,4 +229,14 @@ pub enum OpenError {
     /// A record in Redis is not valid.
     #[error(transparent)]
     Unreadable(#[from] super::ReadError),
+}
+
+impl OpenError {
+    /// Returns the error with its cause, for a text that shows no causes.
+    pub fn in_full(&self) -> String {
+        match self {
+            OpenError::Io { source, .. } => format!("{self}: {source}"),
+            other => other.to_string(),
+        }
+    }
 }

@@ -37,6 +37,7 @@ mod codec;
 mod heads;
 mod key;
 mod space;
+mod span;
 
 pub use broadcast::{Broadcast, BroadcastKind};
 pub use error::{Applied, CommitError, ConflictCause, OpenError, ReadError};

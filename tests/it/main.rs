@@ -3,6 +3,7 @@
 mod authority;
 mod candidate;
 mod load;
+mod otel_collector;
 mod page;
 mod page_session;
 mod pair;

@@ -151,11 +151,13 @@ async fn each_page_leads_to_what_its_words_mean() {
     let server = Server::ephemeral();
     let empty = page(&server, "/").await.text();
     assert_eq!(empty.matches("href=\"/concepts\"").count(), 2, "{empty}");
+    assert!(empty.contains("role=\"status\" class=\"off\">"), "{empty}");
     let concepts = page(&server, "/concepts").await;
     assert_eq!(concepts.status, 200);
     assert!(concepts.header("content-type").starts_with("text/html"));
     let text = concepts.text();
     assert!(text.contains("The seven levels") && text.contains("<title id=\"title\">Concepts"));
+    assert!(text.contains("role=\"status\" class=\"off\" hidden>"), "it has no data: {text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

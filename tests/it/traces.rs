@@ -11,6 +11,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 };
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use tokio_stream::wrappers::TcpListenerStream;
 
 use bellwether::proto::v1::connect_request::Message as Said;
@@ -129,6 +130,7 @@ async fn a_commit_for_many_calls_is_linked_with_each_and_each_with_it() {
         let span = received.recv_timeout(DEADLINE).expect("the commit of many calls").span;
         match span.name.as_str() {
             "commit" => commits.push(span),
+            "EVALSHA" => {}
             _ => calls.push(span),
         }
         let of_many = commits.iter().find(|commit| 1 < commit.links.len());
@@ -202,10 +204,13 @@ async fn the_commit_of_a_session_is_linked_with_it_and_no_part_of_it() {
     }
 }
 
-/// One trace: from the program that runs the command, to the command, the call and the commit.
+/// One trace: from the program that runs the command, to the command, the call, the commit and the
+/// sync of the store.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_continues_the_trace_of_its_caller_to_the_commit() {
-    let (server, endpoint, received) = start(&["--ephemeral"]).await;
+async fn a_command_continues_the_trace_of_its_caller_to_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().join("data");
+    let (server, endpoint, received) = start(&["--data-dir", dir.to_str().unwrap()]).await;
     let report = |collector: Option<&str>| {
         let mut run = Command::new(env!("CARGO_BIN_EXE_bellwether"));
         run.args(["--server", &server.url(), "report", "web/0", "--level", "active"]);
@@ -214,23 +219,25 @@ async fn a_command_continues_the_trace_of_its_caller_to_the_commit() {
         assert!(run.output().unwrap().status.success());
     };
     report(Some(&endpoint));
-    let (mut command, mut call, mut commit) = (None, None, None);
-    while command.is_none() || call.is_none() || commit.is_none() {
-        let span = received.recv_timeout(DEADLINE).expect("each of the three").span;
+    let (mut command, mut call, mut commit, mut sync) = (None, None, None, None);
+    while [&command, &call, &commit, &sync].into_iter().any(Option::is_none) {
+        let span = received.recv_timeout(DEADLINE).expect("each of the four").span;
         match span.name.as_str() {
             "bellwether report" => command = Some(span),
             "commit" => commit = Some(span),
+            "fsync" => sync = Some(span),
             name if name.ends_with("ReportStatus") => call = Some(span),
             other => panic!("no other span: {other}"),
         }
     }
-    let [command, call, commit] = [command, call, commit].map(Option::unwrap);
-    for span in [&command, &call, &commit] {
+    let [command, call, commit, sync] = [command, call, commit, sync].map(Option::unwrap);
+    for span in [&command, &call, &commit, &sync] {
         assert_eq!(hex(&span.trace_id), TRACE_ID, "{}", span.name);
     }
     assert_eq!(hex(&command.parent_span_id), "00f067aa0ba902b7");
     assert_eq!(call.parent_span_id, command.span_id);
     assert_eq!(commit.parent_span_id, call.span_id);
+    is_part_of(&sync, &commit, ["bellwether.embedded", "fsync"]);
     assert!(text(&command.attributes, "process.exit.code").contains("IntValue(0)"));
 
     // Without a collector of its own, the call continues the trace of the caller.
@@ -240,6 +247,40 @@ async fn a_command_continues_the_trace_of_its_caller_to_the_commit() {
         (hex(&call.trace_id).as_str(), hex(&call.parent_span_id).as_str()),
         (TRACE_ID, "00f067aa0ba902b7")
     );
+}
+
+/// A span of a store is a part of its commit, with the attributes of the conventions.
+fn is_part_of(span: &Span, commit: &Span, [system, operation]: [&str; 2]) {
+    assert_eq!((&span.trace_id, &span.parent_span_id), (&commit.trace_id, &commit.span_id));
+    assert!(commit.start_time_unix_nano <= span.start_time_unix_nano);
+    assert!(span.end_time_unix_nano <= commit.end_time_unix_nano);
+    assert_eq!(span.kind(), SpanKind::Client);
+    for (key, value) in [("db.system.name", system), ("db.operation.name", operation)] {
+        assert!(text(&span.attributes, key).contains(&format!("\"{value}\"")), "{span:?}");
+    }
+    assert_eq!(text(&span.attributes, "error.type"), "None", "{span:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_script_of_redis_is_a_part_of_the_commit() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let (server, _, received) = start(&["--store", &redis.url()]).await;
+    let report = mk_report("web", "web/0", Level::Active, "a");
+    server.reports().await.report_status(traced(report)).await.unwrap();
+    // Spans are exported in the order in which they end.
+    let script = next(&received, "EVALSHA");
+    let commit = next(&received, "commit");
+    is_part_of(&script, &commit, ["redis", "EVALSHA"]);
+    let call = next(&received, "ReportStatus");
+    assert_eq!(commit.parent_span_id, call.span_id);
+    // While Redis refuses writes, the call of the store fails with the commit.
+    redis.cli(&["config", "set", "min-replicas-to-write", "1"]);
+    let report = mk_report("web", "web/0", Level::Waiting, "b");
+    server.reports().await.report_status(traced(report)).await.unwrap_err();
+    let script = next(&received, "EVALSHA");
+    let commit = next(&received, "commit");
+    assert_eq!(script.parent_span_id, commit.span_id);
+    assert!(text(&commit.attributes, "result").contains("failed"), "{commit:?}");
 }
 
 /// The calls of a program with grpc-go and connect-go continue its span.

@@ -172,6 +172,19 @@ fn starts(printed: &mut Printed) {
     printed.start(&["--store", "redis://127.0.0.1:1"]);
 }
 
+#[test]
+fn a_start_that_fails_says_its_cause_once_and_what_to_do() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, said) = refused(&["--ephemeral", "--grpc-listen", &address]);
+    assert!(code == Some(1) && said.contains("stop the process that has it"), "{said}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let (code, said) = refused(&["--data-dir", file.join("below").to_str().unwrap()]);
+    assert_eq!((code, said.matches("os error").count()), (Some(1), 1), "{said}");
+}
+
 /// Makes a folder that other users can read.
 fn open_to_all(folder: &Path) {
     use std::os::unix::fs::PermissionsExt;

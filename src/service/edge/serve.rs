@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::future::Future;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -101,10 +101,23 @@ pub struct Server<S> {
     pub tls: Option<Tls>,
 }
 
-/// Binds an address; the error names it.
+/// Binds an address; the error names it, and what to do.
 pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| io::Error::new(error.kind(), format!("listen on {address}: {error}")))
+    let advice = |kind| match kind {
+        ErrorKind::AddrInUse => {
+            "; stop the process that has it, which `ss -ltnp` names, or give another port"
+        }
+        ErrorKind::AddrNotAvailable => {
+            "; give an address of this machine, which `ip address` lists"
+        }
+        ErrorKind::PermissionDenied => "; give a port of at least 1024",
+        _ => "",
+    };
+    bound.map_err(|error| {
+        let advice = advice(error.kind());
+        io::Error::new(error.kind(), format!("listen on {address}: {error}{advice}"))
+    })
 }
 
 /// Accepts the next connection. Pauses after each attempt that fails.

@@ -114,7 +114,7 @@ fn database(location: &Location) -> Finding {
 }
 
 fn refused(error: &OpenError) -> Finding {
-    Finding::error("database", error.to_string(), "a server of Bellwether would not start")
+    Finding::error("database", error.in_full(), "a server of Bellwether would not start")
 }
 
 fn readable(

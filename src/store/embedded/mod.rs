@@ -35,6 +35,7 @@ use crate::sync::{self, lock};
 use super::clock::Clock;
 use super::heads::{Heads, Observers};
 use super::moment::{Life, Moment};
+use super::span::CommitSpan;
 use super::{
     Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, OpenError, ReadError,
     Retention, Space, Store, Version, random_store_id,
@@ -268,7 +269,7 @@ impl Store for EmbeddedStore {
         };
         let room = self.room.clone().acquire_owned().await.map_err(|_| gone(Applied::No))?;
         let (answer, answered) = oneshot::channel();
-        let job = Job { batch, answer, room };
+        let job = Job { batch, span: CommitSpan::current(), answer, room };
         let sent = lock(&self.queue).as_ref().is_some_and(|q| q.send(job).is_ok());
         if !sent {
             return Err(gone(Applied::No));

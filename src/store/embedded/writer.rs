@@ -15,6 +15,7 @@ use crate::domain::transition::Transition;
 use crate::store::codec::{self, Meta};
 use crate::store::heads::{HeadStep, Heads};
 use crate::store::key::META_STORE;
+use crate::store::span::{CommitSpan, StoreSpans};
 use crate::store::{Applied, Bucket, CommitError};
 use crate::sync::{lock, panic_text, write};
 
@@ -36,9 +37,14 @@ const LOOK_EVERY: u32 = 2;
 /// one as an outage.
 const LIFE_EVERY: Duration = Duration::from_millis(250);
 
+/// The system and the operation in the spans of the store.
+const SYNC: (&str, &str) = ("bellwether.embedded", "fsync");
+
 /// A queued transition with the channel of its caller.
 pub(super) struct Job {
     pub(super) batch: Batch,
+    /// Its span, if it is exported.
+    pub(super) span: Option<CommitSpan>,
     pub(super) answer: oneshot::Sender<Result<(), CommitError>>,
     /// The place in the queue, free when this is dropped.
     pub(super) room: OwnedSemaphorePermit,
@@ -169,7 +175,8 @@ impl Writer {
     fn commit(&mut self, group: Vec<Job>) {
         let mut waiting = Vec::with_capacity(group.len());
         let mut writes = Vec::with_capacity(group.len());
-        for Job { batch, answer, room } in group {
+        let mut spans = Vec::new();
+        for Job { batch, span, answer, room } in group {
             // While the database cannot be used, there are no reliable heads to compare with.
             let step = match self.retry_at {
                 None if self.shared.is_full() && !batch.transition.makes_room() => {
@@ -178,11 +185,16 @@ impl Writer {
                 None => self.step(&batch),
                 Some(_) => Ok(None),
             };
-            let outcome = step.map(|step| writes.extend(step.map(|step| (batch, step))));
+            let outcome = step.map(|step| {
+                if let Some(step) = step {
+                    writes.push((batch, step));
+                    spans.extend(span);
+                }
+            });
             waiting.push((answer, outcome, room));
         }
         let applied = if self.retry_at.is_none() { Applied::Maybe } else { Applied::No };
-        let unavailable = match self.write(writes) {
+        let unavailable = match self.write(writes, spans) {
             Ok(steps) => {
                 self.has_deleted |= self.shared.is_full() && !steps.is_empty();
                 self.shared.publish(&steps);
@@ -207,11 +219,17 @@ impl Writer {
     }
 
     /// Appends a group to the log, and syncs it. After an error the group may be on disk or not.
-    fn write(&mut self, writes: Vec<(Batch, HeadStep)>) -> Result<Vec<HeadStep>, String> {
+    fn write(
+        &mut self,
+        writes: Vec<(Batch, HeadStep)>,
+        spans: Vec<CommitSpan>,
+    ) -> Result<Vec<HeadStep>, String> {
         if writes.is_empty() {
             return self.shared.health().map(|()| Vec::new());
         }
-        let written = catch_unwind(AssertUnwindSafe(|| self.append(writes)));
+        let written = catch_unwind(AssertUnwindSafe(|| self.append(writes, &spans)));
+        // Before the callers are answered, whose spans end later.
+        drop(spans);
         let written = written.unwrap_or_else(|panic| Err(panic_text(&*panic).to_string()));
         if let (Err(reason), None) = (&written, self.retry_at) {
             tracing::error!(reason, "store cannot be used, will be opened again");
@@ -221,7 +239,11 @@ impl Writer {
         written
     }
 
-    fn append(&mut self, writes: Vec<(Batch, HeadStep)>) -> Result<Vec<HeadStep>, String> {
+    fn append(
+        &mut self,
+        writes: Vec<(Batch, HeadStep)>,
+        spans: &[CommitSpan],
+    ) -> Result<Vec<HeadStep>, String> {
         self.shared.health()?;
         if self.applier.is_none() {
             self.start_applier()?;
@@ -238,7 +260,15 @@ impl Writer {
             Op::Put(TableId::Meta, META_STORE, &meta).write(bytes);
         });
         self.shared.backlog.await_room();
-        let (sequence, asks) = self.log.append(&mut group).map_err(|error| error.to_string())?;
+        let syncs = StoreSpans::begin(spans, SYNC, steps.len());
+        let (sequence, asks) = match self.log.append(&mut group) {
+            Ok(appended) => appended,
+            Err(error) => {
+                syncs.fail(&error.kind().to_string());
+                return Err(error.to_string());
+            }
+        };
+        drop(syncs);
         self.last = sequence;
         // Before the steps are published: a reader that knows a change must find it.
         let apps = steps.iter().flat_map(|step| once(&step.change).chain(&step.forgotten));
@@ -291,8 +321,7 @@ impl Writer {
         if is_full {
             self.location.reserve.release();
         }
-        let adopted =
-            self.location.open(None).map_err(|e| e.to_string()).and_then(|o| self.adopt(o));
+        let adopted = self.location.open(None).map_err(|e| e.in_full()).and_then(|o| self.adopt(o));
         match adopted {
             Ok(()) if is_full => {
                 tracing::warn!("the disk is full: deletions alone are written until there is room");

@@ -31,6 +31,7 @@ use crate::domain::transition::Transition;
 use crate::domain::unit::presence::ReplicaId;
 use crate::sync::lock;
 
+use super::span::CommitSpan;
 use super::{
     Applied, Broadcast, Bucket, CommitError, ConflictCause, Epoch, Moment, NumberedEvent, Observer,
     OpenError, ReadError, Retention, Space, Store, Version, random_store_id,
@@ -293,7 +294,8 @@ impl Store for RedisStore {
         let others = lock(&shared.membership).others.clone();
         let batch = Batch::encode(&transition, bucket, history, has_blocks, others);
         let (answer, answered) = oneshot::channel();
-        let job = Job { batch, transition: transition.clone(), answer };
+        let span = CommitSpan::current();
+        let job = Job { batch, transition: transition.clone(), span, answer };
         lane.commits.send(job).await.map_err(|_| shared.closed(Applied::No))?;
         drop(lane);
         // The transition is kept until the observers have received it, so that the reader need not

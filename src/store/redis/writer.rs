@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::domain::name::AppName;
 use crate::domain::transition::Transition;
+use crate::store::span::{CommitSpan, StoreSpans};
 use crate::store::{Applied, Bucket, CommitError};
 
 use super::attempts::{Attempts, GivenUp, passing_error};
@@ -34,6 +35,9 @@ const DEFERRED_MAX: usize = 4096;
 /// The maximum number of pipelines in flight: Redis executes one while the next one travels.
 pub(super) const IN_FLIGHT_MAX: usize = 4;
 
+/// The system and the operation in the spans of the store.
+const SCRIPT: (&str, &str) = ("redis", "EVALSHA");
+
 /// The result of a commit.
 pub(super) type CommitOutcome = Result<Committed, CommitError>;
 
@@ -49,6 +53,8 @@ pub(super) struct Committed {
 pub(super) struct Job {
     pub(super) batch: Batch,
     pub(super) transition: Arc<Transition>,
+    /// Its span, if it is exported.
+    pub(super) span: Option<CommitSpan>,
     pub(super) answer: oneshot::Sender<(CommitOutcome, CommitGuard)>,
 }
 
@@ -58,6 +64,8 @@ type Numbered = (Job, CommitGuard);
 
 /// Answers the caller, which may have stopped waiting.
 fn answer((job, guard): Numbered, outcome: CommitOutcome) {
+    // The span of the caller ends later.
+    drop(job.span);
     let _ = job.answer.send((outcome, guard));
 }
 
@@ -141,7 +149,17 @@ async fn send(sender: &Sender<'_>, mut group: Vec<Numbered>) -> HashSet<AppName>
 async fn send_all(sender: &Sender<'_>, left: &mut Vec<Numbered>) -> Result<(), GivenUp> {
     let mut attempts = Attempts::new(sender);
     loop {
-        let answers = attempts.send(&mk_pipeline(sender.shared, left)).await?;
+        let traced = left.iter().filter_map(|(job, _)| job.span.as_ref());
+        let calls = StoreSpans::begin(traced, SCRIPT, left.len());
+        let sent = attempts.send(&mk_pipeline(sender.shared, left)).await;
+        let answers = match sent {
+            Ok(answers) => answers,
+            Err(given_up) => {
+                calls.fail("unavailable");
+                return Err(given_up);
+            }
+        };
+        drop(calls);
         match answer_all(sender.shared, left, &answers) {
             Some(error) => attempts.prepare_next(error).await?,
             None => return Ok(()),

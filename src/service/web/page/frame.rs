@@ -21,6 +21,8 @@ pub struct Frame {
     pub refreshes: bool,
     /// Whether the caller has a session, which the page can end.
     pub has_session: bool,
+    /// Whether the page is a text without data, which is neither live nor stale.
+    pub is_text: bool,
 }
 
 /// The two views.
@@ -83,7 +85,8 @@ fn add_bar(html: &mut Html, frame: &Frame) {
         html.raw("</a></nav>");
     }
     let now = prost_types::Timestamp { seconds: now(), nanos: 0 };
-    html.raw(r#"<p class="proof" id="proof"></p><p id="live" role="status" class="off">"#);
+    html.raw(r#"<p class="proof" id="proof"></p><p id="live" role="status" class="off""#);
+    html.raw(if frame.is_text { " hidden>" } else { ">" });
     html.fill(r#"<span id="live-text">as of {}</span></p></header>"#, &[&moment::clock(&now)]);
 }
 

@@ -151,7 +151,8 @@ fn html<B>(status: StatusCode, frame: &Frame, main: &Html) -> Response<WebBody<B
 fn explained<B>() -> Response<WebBody<B>> {
     let mut main = Html::default();
     concepts::add(&mut main);
-    html(StatusCode::OK, &Frame { title: "Concepts".into(), ..Frame::default() }, &main)
+    let frame = Frame { title: "Concepts".into(), is_text: true, ..Frame::default() };
+    html(StatusCode::OK, &frame, &main)
 }
 
 /// Returns the address of a view, from the address that a form sent. It never leads elsewhere.

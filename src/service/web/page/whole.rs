@@ -50,6 +50,7 @@ impl Page<'_> {
             tabs: (!is_empty).then_some(tabs),
             refreshes: view.why.is_empty(),
             has_session: self.asked.has_session,
+            is_text: false,
         };
         let text = frame::around(&frame, &main);
         if view.why.is_empty() { text } else { selected(&text, &view.why) }

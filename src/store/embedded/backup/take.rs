@@ -51,7 +51,7 @@ pub enum TakeError {
     #[error(transparent)]
     Store(#[from] OpenError),
     /// A file cannot be read or written.
-    #[error("{} cannot be used: {source}; run the command as the user of the server, or as root",
+    #[error("{} cannot be used; run the command as the user of the server, or as root",
         path.display())]
     Io {
         /// The file or folder.
