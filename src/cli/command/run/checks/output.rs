@@ -25,10 +25,9 @@ impl Output {
         let (shown, data) = divide(&text);
         let first = shown.lines().map(str::trim).find(|line| !line.is_empty());
         let first = one_line(first.unwrap_or_default());
-        Output {
-            message: without_prefix(first.trim()).to_string(),
-            metrics: perfdata::parse(&data),
-        }
+        let line = first.trim().trim_end_matches([';', ' ']);
+        let message = without_prefix(line).to_string();
+        Output { message, metrics: perfdata::parse(&data) }
     }
 }
 
