@@ -2,6 +2,7 @@
 //! beaten contributions.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use crate::domain::model::app::AppState;
 use crate::domain::model::contribution::{Words, lacking_rank, override_status, words};
@@ -11,6 +12,7 @@ use crate::domain::model::name::UnitName;
 use crate::domain::model::operation::words::SUCCESS_PRECEDENCE;
 use crate::domain::model::rank::{Criterion, Origin, Rank, compare};
 use crate::domain::model::status::place::PlaceInSet;
+use crate::domain::model::status::report::Report;
 use crate::domain::model::status::{Freshness, Status};
 use crate::domain::model::time::Timestamp;
 
@@ -53,8 +55,8 @@ pub struct Contribution {
     pub rank: Rank,
     /// Its texts.
     pub words: Words,
-    /// The check that the reporter named.
-    pub check: Box<str>,
+    /// The report that it shows; `None` for what is not reported as a status.
+    pub report: Option<Arc<Report>>,
     /// Its freshness.
     pub freshness: Freshness,
     /// The reason why it lost against the winner; empty for the winner.
@@ -148,7 +150,7 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
             status,
             fault.map(|fault| &**fault),
         ),
-        check: status.map_or_else(|| "".into(), |s| s.report.details().check.clone()),
+        report: status.map(|status| status.report.clone()),
         freshness: match (rank.origin, status) {
             (Origin::Lost, _) => Freshness::Lost,
             (Origin::Uncertain, _) => Freshness::Uncertain,

@@ -152,7 +152,8 @@ pub const TABLE: &[Method] = table! {
     APPLICATION {
         GetApplication             Read           Read      Small One   "";
         ExplainApplication         Read           Read      Small List  "";
-        ListStatuses               Read           Read      Small List  "";
+        ListStatuses               List           Read      Small List
+            "of one application: `Read`";
         ListUnits                  Read           Read      Small List  "";
         ListFaults                 Read           Read      Small List
             "`include_internal_detail`: operator";

@@ -49,7 +49,7 @@ pub use convert::PAGE_BYTES_MAX;
 #[cfg(any(test, feature = "testing"))]
 pub use convert::probe;
 pub use convert::rules::ErrorRules;
-pub use convert::{age, severity};
+pub use convert::{age, severity, start};
 pub use grpc::handlers::About;
 pub use options::{CONNECTION_SHARE, Options};
 

@@ -233,6 +233,7 @@ mod tests {
             let ttl = ttl.map(|(seconds, nanos)| Duration::new(seconds.into(), nanos.into()));
             let details = Details {
                 needs: Default::default(),
+                since_unknown: stale,
                 short_message, reason, check, action, priority, precedence, labels,
                 end_after: ttl.filter(|_| stale),
             };

@@ -260,10 +260,11 @@ fn message() -> impl Strategy<Value = Box<str>> {
 fn report() -> impl Strategy<Value = Report> {
     let number = || select(vec![0, 0, 0, 0, 1, -1]);
     let action = select(vec!["", "", "act"]).prop_map(Box::from);
-    (level(), message(), action, number(), number(), ttl(), end_after(), needs()).prop_map(
-        |(level, message, action, priority, precedence, ttl, end_after, needs)| {
+    let unknown = select(vec![false, false, true]);
+    (level(), message(), action, number(), number(), ttl(), end_after(), needs(), unknown).prop_map(
+        |(level, message, action, priority, precedence, ttl, end_after, needs, since_unknown)| {
             let numbers = Details { priority, precedence, ..Details::default() };
-            let details = Details { action, end_after, needs, ..numbers };
+            let details = Details { action, end_after, needs, since_unknown, ..numbers };
             Report { level, message, ttl, ..Report::default() }.with(details)
         },
     )

@@ -61,6 +61,7 @@ mod failover;
 mod faults;
 mod first_calls;
 mod fleet_faults;
+mod fleet_statuses;
 mod grpc_web;
 mod health;
 mod health_http;

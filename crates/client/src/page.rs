@@ -173,7 +173,8 @@ impl Client {
         .await
     }
 
-    /// Returns every status of an application, by unit, not older than `min_revision`.
+    /// Returns every status of an application, by unit, not older than `min_revision`; with an
+    /// empty name and `min_revision` 0, those of all applications of a namespace (`-` for all).
     ///
     /// # Errors
     /// The error of the server or the transport.

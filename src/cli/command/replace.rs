@@ -75,7 +75,7 @@ Example:
   echo '[{\"component\": \"database\", \"level\": \"waiting\", \"message\": \"no endpoint yet\"},
          {\"level\": \"active\"}]' | bellwether replace web/0
 Fields: component, key, level, message, shortMessage, reason, check, action, priority,
-precedence, labels, ttl (\"90s\"), endAfter, observeTime,
+precedence, labels, ttl (\"90s\"), endAfter, observeTime, sinceUnknown,
 needs ([\"postgresql\", {\"outside\": \"quota cpu of prod\"}])";
 
 /// Maximum bytes of the JSON text of a set.

@@ -130,6 +130,7 @@ fn request(
         ttl: args.ttl.map(span::on_wire),
         end_after: args.ends_after.map(span::on_wire),
         needs: args.needs.into_needs(),
+        since_unknown: false,
     };
     Ok(ReportStatusRequest {
         incarnation: args.incarnation,

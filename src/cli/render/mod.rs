@@ -10,6 +10,7 @@ pub mod mark;
 pub mod namespaces;
 pub mod need;
 pub mod operation;
+pub mod origin;
 pub mod paint;
 pub mod status;
 pub mod table;

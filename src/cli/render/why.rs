@@ -6,11 +6,14 @@ use unicode_width::UnicodeWidthStr;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::{freshness_word, part_of, quorum_words};
 use crate::cli::render::text::{with_notes, wrap};
-use crate::cli::render::{Screen, causes, counted, faults, log, mark, one_line, text, time};
+use crate::cli::render::{
+    Screen, causes, counted, faults, log, mark, one_line, origin, text, time,
+};
 use crate::cli::{level, span};
 use crate::proto::v1::{Contribution, ExplainApplicationResponse, QuorumTurnout, StatusEvent};
 use crate::service::severity;
 use crate::service::severity::Silence;
+use crate::service::start::may_be_earlier;
 
 /// Columns before the text of a line: `  chosen   `.
 const LABEL: usize = 11;
@@ -108,13 +111,12 @@ fn lately(
 /// Returns the action of the winner, then those of the others, each with its unit.
 fn asked(why: &ExplainApplicationResponse) -> Vec<(&'static str, String)> {
     let winner = why.winner.clone().unwrap_or_default();
+    let evidence = origin::line(&winner);
     let given = |fact: String| Some(fact).filter(|fact| !fact.is_empty());
     let others = why.beaten.iter().filter(|other| !other.action.is_empty());
     let others = others.map(|other| format!("{}  (for {})", other.action, who(other)));
     let actions = given(winner.action).into_iter().chain(others);
-    faults::beneath("check", given(winner.check))
-        .chain(faults::beneath("action", actions))
-        .collect()
+    evidence.into_iter().chain(faults::beneath("action", actions)).collect()
 }
 
 /// Formats `api is blocked since 12:41:02Z (4m)`.
@@ -125,11 +127,12 @@ fn title(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> St
         false => String::new(),
     };
     let status = application.status.unwrap_or_default();
+    let earlier = if may_be_earlier(&status, why.winner.as_ref()) { " or earlier" } else { "" };
     let level = level::word(status.level);
     let level = Paint::of_level(status.level).apply(level, screen.color);
     let since = time::from_wire(status.since_time.as_ref()).map_or(String::new(), |since| {
         let age = span::short(time::age(since, now));
-        format!(" since {} ({age})", time::clock(since, now))
+        format!(" since {}{earlier} ({age})", time::clock(since, now))
     });
     let by = if status.leader_set { ", as its leader set it" } else { "" };
     let marks = mark::note(&status).map_or_else(String::new, |note| format!(" ({note})"));
@@ -355,6 +358,20 @@ api is blocked since 12:41:02Z (4m)
         assert!(render(&why).contains(line), "{}", render(&why));
         why.rule = "quorum: 3 of 9 units are active, 5 are needed".into();
         assert_eq!(render(&why).matches("quorum").count(), 1, "{}", render(&why));
+    }
+
+    #[test]
+    fn an_imported_status_has_its_source_and_an_unknown_start() {
+        let since = mk_time("2026-02-24T12:41:02Z");
+        let mut why = mk_why();
+        let winner = why.winner.as_mut().expect("a winner");
+        winner.since_time = Some(time::to_wire(since));
+        winner.since_unknown = true;
+        winner.labels.insert("imported-from".into(), "kubernetes".into());
+        let text = render(&why, since, Screen::PLAIN, &|_| String::new());
+        assert!(text.starts_with("api is blocked since 12:41:02Z or earlier (0s)\n"), "{text}");
+        let expected = "\n  from     kubernetes: the database relation has a URL\n  action   juju";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

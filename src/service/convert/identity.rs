@@ -205,16 +205,38 @@ pub fn list_blockers(
 pub fn faults_of_many(wire: &v1::ListFaultsRequest) -> Result<Option<Arc<str>>, ApiError> {
     let mut fields = Fields::default();
     let namespace = fields.namespace(&wire.namespace);
-    for (field, is_given) in [
+    let given = [
         ("unit", !wire.unit.is_empty()),
         ("min_revision", wire.min_revision != 0),
         ("include_internal_detail", wire.include_internal_detail),
-    ] {
-        if is_given {
-            fields.note(field, Reason::InvalidValue, "is about one application; name it");
-        }
-    }
+    ];
+    of_one_only(&mut fields, given);
     fields.finish(namespace)
+}
+
+/// Reads a `ListStatuses` about several applications: the namespace, or `None` for all.
+pub fn statuses_of_many(
+    access: &Access,
+    wire: &v1::ListStatusesRequest,
+) -> Result<Option<Arc<str>>, ApiError> {
+    let mut fields = Fields::default();
+    let namespace = fields.namespace(&wire.namespace);
+    if let Some(namespace) = &namespace {
+        access.check_list(namespace.as_deref())?;
+    }
+    of_one_only(
+        &mut fields,
+        [("unit", !wire.unit.is_empty()), ("min_revision", wire.min_revision != 0)],
+    );
+    fields.finish(namespace)
+}
+
+/// Refuses the fields of a request about several applications that are about one.
+fn of_one_only<const N: usize>(fields: &mut Fields, given: [(&str, bool); N]) {
+    for (field, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+        let text = "is about one application; name it in application, or leave this out";
+        fields.note(field, Reason::InvalidValue, text);
+    }
 }
 
 /// Returns the id of a request with its fingerprint, if it has an id. Must be called before any

@@ -23,6 +23,7 @@ mod report;
 pub mod rules;
 mod session;
 pub mod severity;
+pub mod start;
 mod uptime;
 mod value;
 
@@ -36,7 +37,7 @@ pub use fields::Fields;
 pub use filter::filter;
 pub use identity::{
     OnOperation, Scoped, app, faults_of_many, list_applications, list_blockers, open, read,
-    request_id, unit_order,
+    request_id, statuses_of_many, unit_order,
 };
 pub use leader::{
     app_data, candidates, claim_leadership, clear_application_status, lease, release_leadership,

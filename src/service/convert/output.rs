@@ -1,5 +1,7 @@
 //! Conversion to the wire. It cannot fail: every value has a form.
 
+use std::collections::BTreeMap;
+
 use super::need::{given as given_needs, stated};
 use super::page::first_of;
 use super::value::{count, duration, freshness, kind, level};
@@ -10,6 +12,7 @@ use crate::domain::level::Level;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::policy::{Config, LostUnits};
 use crate::domain::rank::Origin;
+use crate::domain::status::report::Details;
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};
 use crate::domain::summary::Winner;
 use crate::domain::unit::Unit;
@@ -194,7 +197,6 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
 
 pub fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
     let (report, details) = (&status.report, status.report.details());
-    let labels = details.labels.iter();
     v1::StatusReport {
         component: key.component.as_str().to_string(),
         key: key.key.as_str().to_string(),
@@ -207,12 +209,17 @@ pub fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
         action: details.action.to_string(),
         priority: details.priority,
         precedence: details.precedence,
-        labels: labels.map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        labels: labels(details),
         observe_time: status.observe_time.map(timestamp),
         ttl: report.ttl.map(duration),
         end_after: details.end_after.map(duration),
         needs: given_needs(&details.needs),
+        since_unknown: details.since_unknown,
     }
+}
+
+fn labels(details: &Details) -> BTreeMap<String, String> {
+    details.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 
 /// Converts a unit.
@@ -245,6 +252,7 @@ pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
 /// Converts a contribution and its result.
 pub fn contribution(given: &Contribution) -> v1::Contribution {
     let rank = &given.rank;
+    let details = given.report.as_ref().map(|report| report.details());
     v1::Contribution {
         r#ref: Some(v1::StatusRef {
             unit: rank.key.unit.to_string(),
@@ -263,13 +271,15 @@ pub fn contribution(given: &Contribution) -> v1::Contribution {
         freshness: freshness(given.freshness) as i32,
         leader: rank.leads,
         beaten_by: given.beaten_by.clone(),
-        check: given.check.to_string(),
+        check: details.map_or_else(String::new, |details| details.check.to_string()),
         held: given.held.clone(),
         short_message: given.words.short_message.to_string(),
         while_stopping: given.while_stopping,
         end_time: given.end_time.map(timestamp),
         counts_as: level(rank.counts_as()) as i32,
         mark_id: given.mark.as_deref().unwrap_or_default().to_string(),
+        since_unknown: details.is_some_and(|details| details.since_unknown),
+        labels: details.map(labels).unwrap_or_default(),
     }
 }
 

@@ -46,6 +46,7 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Report {
         labels: fields.labels(&given.labels),
         end_after,
         needs: needs(fields, &given.needs),
+        since_unknown: given.since_unknown,
     };
     let ttl = fields.duration("ttl", given.ttl, TTL_MIN, TTL_MAX);
     Report { level, message, ttl, ..Report::default() }.with(details)

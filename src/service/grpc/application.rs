@@ -7,14 +7,13 @@ use crate::domain::app::AppState;
 use crate::domain::derive::derive;
 use crate::domain::level::Level;
 use crate::domain::name::{OperationId, UnitName};
-use crate::domain::status::StatusKey;
 use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
 use crate::service::call::Access;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX, Page};
 use crate::service::grpc::handlers::{Applied, Handlers};
-use crate::service::grpc::{collect, faults, marks, units};
+use crate::service::grpc::{collect, faults, marks, statuses, units};
 
 /// Metadata of a read that is answered from memory because the store is unreachable: the start of
 /// that time, as RFC 3339.
@@ -95,14 +94,7 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ListStatusesRequest>,
     ) -> Result<Response<v1::ListStatusesResponse>, Status> {
-        let (app, wire, unit) = convert::open(request, |fields, wire| {
-            Some(fields.unit_or_application("unit", &wire.unit))
-        })?;
-        let asked = [&app.to_string(), unit.as_str()];
-        let page = Page::open("ListStatuses", &asked, wire.page_size, &wire.page_token)?;
-        let list = |state: &AppState| page.fill(statuses(state, &unit, page.after.as_ref()));
-        let (statuses, next_page_token) = self.reads.read(&app, wire.min_revision, list).await?;
-        Ok(self.as_of(v1::ListStatusesResponse { statuses, next_page_token }))
+        Ok(self.as_of(statuses::list(self, request).await?))
     }
 
     async fn list_units(
@@ -355,26 +347,4 @@ fn operations(state: &AppState, count_max: usize) -> Vec<v1::Operation> {
     let line = |id, operation| convert::operation_line(&state.name, id, &shown(operation));
     let lines = all.map(|(id, operation)| ((), line(id, operation)));
     convert::fill(lines, count_max).0
-}
-
-/// Returns the statuses of one unit, or with `""` of all units and of the application itself, that
-/// follow a key.
-fn statuses(
-    state: &AppState,
-    unit: &UnitName,
-    after: Option<&StatusKey>,
-) -> impl Iterator<Item = (StatusKey, v1::StatusRecord)> {
-    let first = after.cloned().unwrap_or_else(|| StatusKey::first_of(unit));
-    let is_next = |key: &StatusKey| unit.is_application() && after.is_none_or(|after| after < key);
-    let mut own = convert::leader_record(state).filter(|(key, _)| is_next(key));
-    let wanted = |key: &StatusKey| unit.is_application() || key.unit == *unit;
-    let found = state.statuses().from(&first).take_while(move |(key, _)| wanted(key));
-    let found = found.filter(move |(key, _)| after != Some(&***key));
-    let found = found.map(|(key, status)| ((**key).clone(), convert::record(state, key, status)));
-    let mut found = found.peekable();
-    std::iter::from_fn(move || match (&own, found.peek()) {
-        (Some((own, _)), Some((key, _))) if key < own => found.next(),
-        (Some(_), _) => own.take(),
-        (None, _) => found.next(),
-    })
 }

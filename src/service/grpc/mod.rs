@@ -16,6 +16,7 @@ mod read_path;
 mod report;
 mod route;
 mod server;
+mod statuses;
 mod timelines;
 mod units;
 mod uptime;

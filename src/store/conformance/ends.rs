@@ -22,7 +22,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn mk_ending() -> Command {
     let mut status = mk_status("job", Level::Waiting, "later");
-    let details = Details { end_after: Some(MINUTE), ..Details::default() };
+    let details = Details { end_after: Some(MINUTE), since_unknown: true, ..Details::default() };
     status.report = Arc::new(Report::clone(&status.report).with(details));
     Command::Report(mk_reporter("web/0"), Kind::Push, status)
 }
@@ -52,6 +52,7 @@ pub(super) async fn a_moved_end_is_kept_and_removes_the_status(store: Arc<dyn St
     let ends = start.after(MINUTE / 60).after(MINUTE);
     let records = store.load(&web.state.name).await.unwrap();
     assert_eq!(records.statuses[0].1.end_time, Some(ends));
+    assert!(records.statuses[0].1.report.details().since_unknown);
     assert_eq!(records.head.next_due, Some(ends));
     web.check().await;
 

@@ -245,6 +245,7 @@ fn mk_writes() -> Vec<Write> {
         labels: BTreeMap::from([("zone".into(), "eu-1".into())]),
         end_after: None,
         needs: Needs::default(),
+        since_unknown: false,
     };
     let status = Status {
         report: Arc::new(report.with(details)),

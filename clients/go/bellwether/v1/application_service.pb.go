@@ -792,7 +792,11 @@ type Contribution struct {
 	// The level as which it counts: MAINTENANCE if planned work covers something worse, otherwise `level`.
 	CountsAs Level `protobuf:"varint,17,opt,name=counts_as,json=countsAs,proto3,enum=bellwether.v1.Level" json:"counts_as,omitempty"`
 	// The mark that covers it, a planned one before an acknowledgement; empty: none.
-	MarkId        string `protobuf:"bytes,18,opt,name=mark_id,json=markId,proto3" json:"mark_id,omitempty"`
+	MarkId string `protobuf:"bytes,18,opt,name=mark_id,json=markId,proto3" json:"mark_id,omitempty"`
+	// Whether its level may have begun before `since_time`, as its reporter says.
+	SinceUnknown bool `protobuf:"varint,19,opt,name=since_unknown,json=sinceUnknown,proto3" json:"since_unknown,omitempty"`
+	// The labels of its status.
+	Labels        map[string]string `protobuf:"bytes,20,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -951,6 +955,20 @@ func (x *Contribution) GetMarkId() string {
 		return x.MarkId
 	}
 	return ""
+}
+
+func (x *Contribution) GetSinceUnknown() bool {
+	if x != nil {
+		return x.SinceUnknown
+	}
+	return false
+}
+
+func (x *Contribution) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 // Response of ExplainApplication: the status and its reason.
@@ -1268,9 +1286,10 @@ func (x *Cause) GetFreesThis() bool {
 // Request of ListStatuses.
 type ListStatusesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Namespace of the application. Empty means `default`.
+	// Namespace of the application. Empty means `default`. `-`, without an application: all namespaces.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Name of the application. Required.
+	// Name of the application. Empty: all applications of the namespace. `unit` and `min_revision` need an application,
+	// INVALID_VALUE otherwise.
 	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
 	// Only statuses of this unit; empty: all.
 	Unit string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
@@ -1361,7 +1380,8 @@ func (x *ListStatusesRequest) GetMinRevision() uint64 {
 type ListStatusesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// First the statuses of the application itself (with an empty `unit`), unless the request names a unit. Then the
-	// statuses of units. Ordered by unit (natural order), component, key and kind.
+	// statuses of units. Ordered by unit (natural order), component, key and kind; of several applications by namespace
+	// and application first.
 	Statuses []*StatusRecord `protobuf:"bytes,1,rep,name=statuses,proto3" json:"statuses,omitempty"`
 	// Token of the next page; empty at the end.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -5341,7 +5361,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12!\n" +
-	"\fmin_revision\x18\x04 \x01(\x04R\vminRevision\"\x8d\x05\n" +
+	"\fmin_revision\x18\x04 \x01(\x04R\vminRevision\"\xae\x06\n" +
 	"\fContribution\x12*\n" +
 	"\x03ref\x18\x01 \x01(\v2\x18.bellwether.v1.StatusRefR\x03ref\x12*\n" +
 	"\x05level\x18\x02 \x01(\x0e2\x14.bellwether.v1.LevelR\x05level\x12\x18\n" +
@@ -5364,7 +5384,12 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x0ewhile_stopping\x18\x0f \x01(\bR\rwhileStopping\x125\n" +
 	"\bend_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x121\n" +
 	"\tcounts_as\x18\x11 \x01(\x0e2\x14.bellwether.v1.LevelR\bcountsAs\x12\x17\n" +
-	"\amark_id\x18\x12 \x01(\tR\x06markId\"\xac\x05\n" +
+	"\amark_id\x18\x12 \x01(\tR\x06markId\x12#\n" +
+	"\rsince_unknown\x18\x13 \x01(\bR\fsinceUnknown\x12?\n" +
+	"\x06labels\x18\x14 \x03(\v2'.bellwether.v1.Contribution.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xac\x05\n" +
 	"\x1aExplainApplicationResponse\x12<\n" +
 	"\vapplication\x18\x01 \x01(\v2\x1a.bellwether.v1.ApplicationR\vapplication\x123\n" +
 	"\x06winner\x18\x02 \x01(\v2\x1b.bellwether.v1.ContributionR\x06winner\x12\x12\n" +
@@ -5783,7 +5808,7 @@ func file_bellwether_v1_application_service_proto_rawDescGZIP() []byte {
 }
 
 var file_bellwether_v1_application_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_bellwether_v1_application_service_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_bellwether_v1_application_service_proto_goTypes = []any{
 	(CauseState)(0),                            // 0: bellwether.v1.CauseState
 	(UnitOrder)(0),                             // 1: bellwether.v1.UnitOrder
@@ -5850,171 +5875,173 @@ var file_bellwether_v1_application_service_proto_goTypes = []any{
 	(*ListBlockersRequest)(nil),                // 62: bellwether.v1.ListBlockersRequest
 	(*Blocker)(nil),                            // 63: bellwether.v1.Blocker
 	(*ListBlockersResponse)(nil),               // 64: bellwether.v1.ListBlockersResponse
-	(*Application)(nil),                        // 65: bellwether.v1.Application
-	(Level)(0),                                 // 66: bellwether.v1.Level
-	(*LevelCount)(nil),                         // 67: bellwether.v1.LevelCount
-	(*StatusRef)(nil),                          // 68: bellwether.v1.StatusRef
-	(*timestamppb.Timestamp)(nil),              // 69: google.protobuf.Timestamp
-	(Freshness)(0),                             // 70: bellwether.v1.Freshness
-	(*Fault)(nil),                              // 71: bellwether.v1.Fault
-	(*Hold)(nil),                               // 72: bellwether.v1.Hold
-	(*Operation)(nil),                          // 73: bellwether.v1.Operation
-	(*Mark)(nil),                               // 74: bellwether.v1.Mark
-	(*Need)(nil),                               // 75: bellwether.v1.Need
-	(*StatusRecord)(nil),                       // 76: bellwether.v1.StatusRecord
-	(*Unit)(nil),                               // 77: bellwether.v1.Unit
-	(*durationpb.Duration)(nil),                // 78: google.protobuf.Duration
-	(*status.Status)(nil),                      // 79: google.rpc.Status
-	(*StatusEvent)(nil),                        // 80: bellwether.v1.StatusEvent
-	(*ApplicationConfig)(nil),                  // 81: bellwether.v1.ApplicationConfig
-	(*fieldmaskpb.FieldMask)(nil),              // 82: google.protobuf.FieldMask
-	(ApplicationStatusMode)(0),                 // 83: bellwether.v1.ApplicationStatusMode
-	(*StatusReport)(nil),                       // 84: bellwether.v1.StatusReport
-	(ErrorClass)(0),                            // 85: bellwether.v1.ErrorClass
+	nil,                                        // 65: bellwether.v1.Contribution.LabelsEntry
+	(*Application)(nil),                        // 66: bellwether.v1.Application
+	(Level)(0),                                 // 67: bellwether.v1.Level
+	(*LevelCount)(nil),                         // 68: bellwether.v1.LevelCount
+	(*StatusRef)(nil),                          // 69: bellwether.v1.StatusRef
+	(*timestamppb.Timestamp)(nil),              // 70: google.protobuf.Timestamp
+	(Freshness)(0),                             // 71: bellwether.v1.Freshness
+	(*Fault)(nil),                              // 72: bellwether.v1.Fault
+	(*Hold)(nil),                               // 73: bellwether.v1.Hold
+	(*Operation)(nil),                          // 74: bellwether.v1.Operation
+	(*Mark)(nil),                               // 75: bellwether.v1.Mark
+	(*Need)(nil),                               // 76: bellwether.v1.Need
+	(*StatusRecord)(nil),                       // 77: bellwether.v1.StatusRecord
+	(*Unit)(nil),                               // 78: bellwether.v1.Unit
+	(*durationpb.Duration)(nil),                // 79: google.protobuf.Duration
+	(*status.Status)(nil),                      // 80: google.rpc.Status
+	(*StatusEvent)(nil),                        // 81: bellwether.v1.StatusEvent
+	(*ApplicationConfig)(nil),                  // 82: bellwether.v1.ApplicationConfig
+	(*fieldmaskpb.FieldMask)(nil),              // 83: google.protobuf.FieldMask
+	(ApplicationStatusMode)(0),                 // 84: bellwether.v1.ApplicationStatusMode
+	(*StatusReport)(nil),                       // 85: bellwether.v1.StatusReport
+	(ErrorClass)(0),                            // 86: bellwether.v1.ErrorClass
 }
 var file_bellwether_v1_application_service_proto_depIdxs = []int32{
-	65,  // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
-	66,  // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	65,  // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
-	67,  // 3: bellwether.v1.Namespace.applications_by_level:type_name -> bellwether.v1.LevelCount
-	65,  // 4: bellwether.v1.Namespace.worst:type_name -> bellwether.v1.Application
+	66,  // 0: bellwether.v1.GetApplicationResponse.application:type_name -> bellwether.v1.Application
+	67,  // 1: bellwether.v1.ListApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	66,  // 2: bellwether.v1.ListApplicationsResponse.applications:type_name -> bellwether.v1.Application
+	68,  // 3: bellwether.v1.Namespace.applications_by_level:type_name -> bellwether.v1.LevelCount
+	66,  // 4: bellwether.v1.Namespace.worst:type_name -> bellwether.v1.Application
 	8,   // 5: bellwether.v1.ListNamespacesResponse.namespaces:type_name -> bellwether.v1.Namespace
-	68,  // 6: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
-	66,  // 7: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
-	69,  // 8: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
-	70,  // 9: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
-	69,  // 10: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
-	66,  // 11: bellwether.v1.Contribution.counts_as:type_name -> bellwether.v1.Level
-	65,  // 12: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
-	11,  // 13: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
-	11,  // 14: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
-	71,  // 15: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
-	72,  // 16: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
-	73,  // 17: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
-	13,  // 18: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
-	74,  // 19: bellwether.v1.ExplainApplicationResponse.marks:type_name -> bellwether.v1.Mark
-	75,  // 20: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
-	68,  // 21: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
-	0,   // 22: bellwether.v1.Cause.state:type_name -> bellwether.v1.CauseState
-	66,  // 23: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
-	69,  // 24: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
-	76,  // 25: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
-	1,   // 26: bellwether.v1.ListUnitsRequest.order:type_name -> bellwether.v1.UnitOrder
-	77,  // 27: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
-	66,  // 28: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
-	66,  // 29: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
-	78,  // 30: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
-	65,  // 31: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
-	24,  // 32: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
-	25,  // 33: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
-	26,  // 34: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
-	27,  // 35: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
-	77,  // 36: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
-	21,  // 37: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
-	22,  // 38: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
-	18,  // 39: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
-	19,  // 40: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
-	79,  // 41: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
-	78,  // 42: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	78,  // 43: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
-	77,  // 44: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
-	78,  // 45: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
-	76,  // 46: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
-	29,  // 47: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
-	69,  // 48: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
-	80,  // 49: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
-	69,  // 50: bellwether.v1.GetUptimeRequest.start:type_name -> google.protobuf.Timestamp
-	69,  // 51: bellwether.v1.GetUptimeRequest.end:type_name -> google.protobuf.Timestamp
-	69,  // 52: bellwether.v1.GetUptimeResponse.start:type_name -> google.protobuf.Timestamp
-	69,  // 53: bellwether.v1.GetUptimeResponse.end:type_name -> google.protobuf.Timestamp
-	78,  // 54: bellwether.v1.GetUptimeResponse.well:type_name -> google.protobuf.Duration
-	78,  // 55: bellwether.v1.GetUptimeResponse.not_well:type_name -> google.protobuf.Duration
-	78,  // 56: bellwether.v1.GetUptimeResponse.planned:type_name -> google.protobuf.Duration
-	78,  // 57: bellwether.v1.GetUptimeResponse.unknown:type_name -> google.protobuf.Duration
-	78,  // 58: bellwether.v1.GetUptimeResponse.silent:type_name -> google.protobuf.Duration
-	78,  // 59: bellwether.v1.GetUptimeResponse.longest_episode:type_name -> google.protobuf.Duration
-	35,  // 60: bellwether.v1.GetUptimeResponse.levels:type_name -> bellwether.v1.LevelDuration
-	66,  // 61: bellwether.v1.LevelDuration.level:type_name -> bellwether.v1.Level
-	78,  // 62: bellwether.v1.LevelDuration.duration:type_name -> google.protobuf.Duration
-	69,  // 63: bellwether.v1.ListPastRequest.start_time:type_name -> google.protobuf.Timestamp
-	78,  // 64: bellwether.v1.ListPastRequest.slot:type_name -> google.protobuf.Duration
-	37,  // 65: bellwether.v1.ListPastResponse.applications:type_name -> bellwether.v1.Past
-	81,  // 66: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
-	82,  // 67: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
-	81,  // 68: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
-	66,  // 69: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
-	83,  // 70: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
-	78,  // 71: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
-	69,  // 72: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
-	84,  // 73: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
-	71,  // 74: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
-	53,  // 75: bellwether.v1.ListFaultsResponse.targets:type_name -> bellwether.v1.FaultTarget
-	85,  // 76: bellwether.v1.FaultTarget.classes:type_name -> bellwether.v1.ErrorClass
-	69,  // 77: bellwether.v1.FaultTarget.first_time:type_name -> google.protobuf.Timestamp
-	69,  // 78: bellwether.v1.FaultTarget.last_time:type_name -> google.protobuf.Timestamp
-	2,   // 79: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
-	74,  // 80: bellwether.v1.SetMarkRequest.mark:type_name -> bellwether.v1.Mark
-	78,  // 81: bellwether.v1.SetMarkRequest.during:type_name -> google.protobuf.Duration
-	74,  // 82: bellwether.v1.SetMarkResponse.mark:type_name -> bellwether.v1.Mark
-	74,  // 83: bellwether.v1.ListMarksResponse.marks:type_name -> bellwether.v1.Mark
-	0,   // 84: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
-	75,  // 85: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
-	66,  // 86: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
-	69,  // 87: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
-	63,  // 88: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
-	3,   // 89: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
-	5,   // 90: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
-	7,   // 91: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
-	10,  // 92: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
-	14,  // 93: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
-	16,  // 94: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
-	51,  // 95: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
-	62,  // 96: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
-	54,  // 97: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
-	56,  // 98: bellwether.v1.ApplicationService.SetMark:input_type -> bellwether.v1.SetMarkRequest
-	58,  // 99: bellwether.v1.ApplicationService.RemoveMark:input_type -> bellwether.v1.RemoveMarkRequest
-	60,  // 100: bellwether.v1.ApplicationService.ListMarks:input_type -> bellwether.v1.ListMarksRequest
-	18,  // 101: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
-	20,  // 102: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
-	28,  // 103: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
-	31,  // 104: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
-	33,  // 105: bellwether.v1.ApplicationService.GetUptime:input_type -> bellwether.v1.GetUptimeRequest
-	36,  // 106: bellwether.v1.ApplicationService.ListPast:input_type -> bellwether.v1.ListPastRequest
-	39,  // 107: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
-	41,  // 108: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
-	43,  // 109: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
-	45,  // 110: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
-	47,  // 111: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
-	49,  // 112: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
-	4,   // 113: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
-	6,   // 114: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
-	9,   // 115: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
-	12,  // 116: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
-	15,  // 117: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
-	17,  // 118: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
-	52,  // 119: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
-	64,  // 120: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
-	55,  // 121: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
-	57,  // 122: bellwether.v1.ApplicationService.SetMark:output_type -> bellwether.v1.SetMarkResponse
-	59,  // 123: bellwether.v1.ApplicationService.RemoveMark:output_type -> bellwether.v1.RemoveMarkResponse
-	61,  // 124: bellwether.v1.ApplicationService.ListMarks:output_type -> bellwether.v1.ListMarksResponse
-	19,  // 125: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
-	23,  // 126: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
-	30,  // 127: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
-	32,  // 128: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
-	34,  // 129: bellwether.v1.ApplicationService.GetUptime:output_type -> bellwether.v1.GetUptimeResponse
-	38,  // 130: bellwether.v1.ApplicationService.ListPast:output_type -> bellwether.v1.ListPastResponse
-	40,  // 131: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
-	42,  // 132: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
-	44,  // 133: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
-	46,  // 134: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
-	48,  // 135: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
-	50,  // 136: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
-	113, // [113:137] is the sub-list for method output_type
-	89,  // [89:113] is the sub-list for method input_type
-	89,  // [89:89] is the sub-list for extension type_name
-	89,  // [89:89] is the sub-list for extension extendee
-	0,   // [0:89] is the sub-list for field type_name
+	69,  // 6: bellwether.v1.Contribution.ref:type_name -> bellwether.v1.StatusRef
+	67,  // 7: bellwether.v1.Contribution.level:type_name -> bellwether.v1.Level
+	70,  // 8: bellwether.v1.Contribution.since_time:type_name -> google.protobuf.Timestamp
+	71,  // 9: bellwether.v1.Contribution.freshness:type_name -> bellwether.v1.Freshness
+	70,  // 10: bellwether.v1.Contribution.end_time:type_name -> google.protobuf.Timestamp
+	67,  // 11: bellwether.v1.Contribution.counts_as:type_name -> bellwether.v1.Level
+	65,  // 12: bellwether.v1.Contribution.labels:type_name -> bellwether.v1.Contribution.LabelsEntry
+	66,  // 13: bellwether.v1.ExplainApplicationResponse.application:type_name -> bellwether.v1.Application
+	11,  // 14: bellwether.v1.ExplainApplicationResponse.winner:type_name -> bellwether.v1.Contribution
+	11,  // 15: bellwether.v1.ExplainApplicationResponse.beaten:type_name -> bellwether.v1.Contribution
+	72,  // 16: bellwether.v1.ExplainApplicationResponse.faults:type_name -> bellwether.v1.Fault
+	73,  // 17: bellwether.v1.ExplainApplicationResponse.holds:type_name -> bellwether.v1.Hold
+	74,  // 18: bellwether.v1.ExplainApplicationResponse.operations:type_name -> bellwether.v1.Operation
+	13,  // 19: bellwether.v1.ExplainApplicationResponse.causes:type_name -> bellwether.v1.Cause
+	75,  // 20: bellwether.v1.ExplainApplicationResponse.marks:type_name -> bellwether.v1.Mark
+	76,  // 21: bellwether.v1.Cause.need:type_name -> bellwether.v1.Need
+	69,  // 22: bellwether.v1.Cause.stated_by:type_name -> bellwether.v1.StatusRef
+	0,   // 23: bellwether.v1.Cause.state:type_name -> bellwether.v1.CauseState
+	67,  // 24: bellwether.v1.Cause.level:type_name -> bellwether.v1.Level
+	70,  // 25: bellwether.v1.Cause.since_time:type_name -> google.protobuf.Timestamp
+	77,  // 26: bellwether.v1.ListStatusesResponse.statuses:type_name -> bellwether.v1.StatusRecord
+	1,   // 27: bellwether.v1.ListUnitsRequest.order:type_name -> bellwether.v1.UnitOrder
+	78,  // 28: bellwether.v1.ListUnitsResponse.units:type_name -> bellwether.v1.Unit
+	67,  // 29: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
+	67,  // 30: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
+	79,  // 31: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
+	66,  // 32: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
+	24,  // 33: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
+	25,  // 34: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
+	26,  // 35: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
+	27,  // 36: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
+	78,  // 37: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
+	21,  // 38: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
+	22,  // 39: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
+	18,  // 40: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
+	19,  // 41: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
+	80,  // 42: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
+	79,  // 43: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	79,  // 44: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
+	78,  // 45: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
+	79,  // 46: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
+	77,  // 47: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
+	29,  // 48: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
+	70,  // 49: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
+	81,  // 50: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
+	70,  // 51: bellwether.v1.GetUptimeRequest.start:type_name -> google.protobuf.Timestamp
+	70,  // 52: bellwether.v1.GetUptimeRequest.end:type_name -> google.protobuf.Timestamp
+	70,  // 53: bellwether.v1.GetUptimeResponse.start:type_name -> google.protobuf.Timestamp
+	70,  // 54: bellwether.v1.GetUptimeResponse.end:type_name -> google.protobuf.Timestamp
+	79,  // 55: bellwether.v1.GetUptimeResponse.well:type_name -> google.protobuf.Duration
+	79,  // 56: bellwether.v1.GetUptimeResponse.not_well:type_name -> google.protobuf.Duration
+	79,  // 57: bellwether.v1.GetUptimeResponse.planned:type_name -> google.protobuf.Duration
+	79,  // 58: bellwether.v1.GetUptimeResponse.unknown:type_name -> google.protobuf.Duration
+	79,  // 59: bellwether.v1.GetUptimeResponse.silent:type_name -> google.protobuf.Duration
+	79,  // 60: bellwether.v1.GetUptimeResponse.longest_episode:type_name -> google.protobuf.Duration
+	35,  // 61: bellwether.v1.GetUptimeResponse.levels:type_name -> bellwether.v1.LevelDuration
+	67,  // 62: bellwether.v1.LevelDuration.level:type_name -> bellwether.v1.Level
+	79,  // 63: bellwether.v1.LevelDuration.duration:type_name -> google.protobuf.Duration
+	70,  // 64: bellwether.v1.ListPastRequest.start_time:type_name -> google.protobuf.Timestamp
+	79,  // 65: bellwether.v1.ListPastRequest.slot:type_name -> google.protobuf.Duration
+	37,  // 66: bellwether.v1.ListPastResponse.applications:type_name -> bellwether.v1.Past
+	82,  // 67: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
+	83,  // 68: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
+	82,  // 69: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
+	67,  // 70: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
+	84,  // 71: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
+	79,  // 72: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
+	70,  // 73: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
+	85,  // 74: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
+	72,  // 75: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
+	53,  // 76: bellwether.v1.ListFaultsResponse.targets:type_name -> bellwether.v1.FaultTarget
+	86,  // 77: bellwether.v1.FaultTarget.classes:type_name -> bellwether.v1.ErrorClass
+	70,  // 78: bellwether.v1.FaultTarget.first_time:type_name -> google.protobuf.Timestamp
+	70,  // 79: bellwether.v1.FaultTarget.last_time:type_name -> google.protobuf.Timestamp
+	2,   // 80: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
+	75,  // 81: bellwether.v1.SetMarkRequest.mark:type_name -> bellwether.v1.Mark
+	79,  // 82: bellwether.v1.SetMarkRequest.during:type_name -> google.protobuf.Duration
+	75,  // 83: bellwether.v1.SetMarkResponse.mark:type_name -> bellwether.v1.Mark
+	75,  // 84: bellwether.v1.ListMarksResponse.marks:type_name -> bellwether.v1.Mark
+	0,   // 85: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
+	76,  // 86: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
+	67,  // 87: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
+	70,  // 88: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
+	63,  // 89: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
+	3,   // 90: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
+	5,   // 91: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
+	7,   // 92: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
+	10,  // 93: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
+	14,  // 94: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
+	16,  // 95: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
+	51,  // 96: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
+	62,  // 97: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
+	54,  // 98: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
+	56,  // 99: bellwether.v1.ApplicationService.SetMark:input_type -> bellwether.v1.SetMarkRequest
+	58,  // 100: bellwether.v1.ApplicationService.RemoveMark:input_type -> bellwether.v1.RemoveMarkRequest
+	60,  // 101: bellwether.v1.ApplicationService.ListMarks:input_type -> bellwether.v1.ListMarksRequest
+	18,  // 102: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
+	20,  // 103: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
+	28,  // 104: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
+	31,  // 105: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
+	33,  // 106: bellwether.v1.ApplicationService.GetUptime:input_type -> bellwether.v1.GetUptimeRequest
+	36,  // 107: bellwether.v1.ApplicationService.ListPast:input_type -> bellwether.v1.ListPastRequest
+	39,  // 108: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
+	41,  // 109: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
+	43,  // 110: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
+	45,  // 111: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
+	47,  // 112: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
+	49,  // 113: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
+	4,   // 114: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
+	6,   // 115: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
+	9,   // 116: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
+	12,  // 117: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
+	15,  // 118: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
+	17,  // 119: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
+	52,  // 120: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
+	64,  // 121: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
+	55,  // 122: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
+	57,  // 123: bellwether.v1.ApplicationService.SetMark:output_type -> bellwether.v1.SetMarkResponse
+	59,  // 124: bellwether.v1.ApplicationService.RemoveMark:output_type -> bellwether.v1.RemoveMarkResponse
+	61,  // 125: bellwether.v1.ApplicationService.ListMarks:output_type -> bellwether.v1.ListMarksResponse
+	19,  // 126: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
+	23,  // 127: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
+	30,  // 128: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
+	32,  // 129: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
+	34,  // 130: bellwether.v1.ApplicationService.GetUptime:output_type -> bellwether.v1.GetUptimeResponse
+	38,  // 131: bellwether.v1.ApplicationService.ListPast:output_type -> bellwether.v1.ListPastResponse
+	40,  // 132: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
+	42,  // 133: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
+	44,  // 134: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
+	46,  // 135: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
+	48,  // 136: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
+	50,  // 137: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
+	114, // [114:138] is the sub-list for method output_type
+	90,  // [90:114] is the sub-list for method input_type
+	90,  // [90:90] is the sub-list for extension type_name
+	90,  // [90:90] is the sub-list for extension extendee
+	0,   // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_application_service_proto_init() }
@@ -6050,7 +6077,7 @@ func file_bellwether_v1_application_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bellwether_v1_application_service_proto_rawDesc), len(file_bellwether_v1_application_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -67,8 +67,9 @@ type ApplicationServiceClient interface {
 	ListNamespaces(ctx context.Context, in *ListNamespacesRequest, opts ...grpc.CallOption) (*ListNamespacesResponse, error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(ctx context.Context, in *ExplainApplicationRequest, opts ...grpc.CallOption) (*ExplainApplicationResponse, error)
-	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
-	// units. Both are ordered by unit, component, key and kind.
+	// Lists every status of an application, or of all applications of one or all namespaces: for each application first
+	// those of the application itself, which its leader set, then those of its units. Both are ordered by unit, component,
+	// key and kind. A page reads at most 128 applications, so it may have fewer statuses than asked for, or none.
 	ListStatuses(ctx context.Context, in *ListStatusesRequest, opts ...grpc.CallOption) (*ListStatusesResponse, error)
 	// Lists the units of an application in natural order.
 	ListUnits(ctx context.Context, in *ListUnitsRequest, opts ...grpc.CallOption) (*ListUnitsResponse, error)
@@ -416,8 +417,9 @@ type ApplicationServiceServer interface {
 	ListNamespaces(context.Context, *ListNamespacesRequest) (*ListNamespacesResponse, error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(context.Context, *ExplainApplicationRequest) (*ExplainApplicationResponse, error)
-	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
-	// units. Both are ordered by unit, component, key and kind.
+	// Lists every status of an application, or of all applications of one or all namespaces: for each application first
+	// those of the application itself, which its leader set, then those of its units. Both are ordered by unit, component,
+	// key and kind. A page reads at most 128 applications, so it may have fewer statuses than asked for, or none.
 	ListStatuses(context.Context, *ListStatusesRequest) (*ListStatusesResponse, error)
 	// Lists the units of an application in natural order.
 	ListUnits(context.Context, *ListUnitsRequest) (*ListUnitsResponse, error)

@@ -8,10 +8,10 @@
 // use.
 //
 // Names: `namespace` and `application` match `[A-Za-z0-9][A-Za-z0-9._-]{0,252}`. An empty `namespace` means `default`.
-// `-` means all namespaces in ListApplications, WatchApplications, ListBlockers and ListFaults, and is INVALID_NAME
-// elsewhere. `unit`, `component` and `key` may also contain `/`. A unit is named as in Juju (`web/0`) or after its pod.
-// Every error carries google.rpc.ErrorInfo with domain `bellwether`, a reason in UPPER_SNAKE and the facts of its
-// message as metadata.
+// `-` means all namespaces in ListApplications, WatchApplications, ListBlockers, ListFaults, ListMarks and ListStatuses,
+// and is INVALID_NAME elsewhere. `unit`, `component` and `key` may also contain `/`. A unit is named as in Juju
+// (`web/0`) or after its pod. Every error carries google.rpc.ErrorInfo with domain `bellwether`, a reason in UPPER_SNAKE
+// and the facts of its message as metadata.
 
 package bellwetherv1
 
@@ -570,7 +570,10 @@ type StatusReport struct {
 	// What must be so before this status can get better; all of them are needed. At most 8; equal needs count
 	// once. They are facts for readers and change no level: see ListBlockers and `causes` of
 	// ExplainApplication.
-	Needs         []*Need `protobuf:"bytes,16,rep,name=needs,proto3" json:"needs,omitempty"`
+	Needs []*Need `protobuf:"bytes,16,rep,name=needs,proto3" json:"needs,omitempty"`
+	// Whether the level may have begun earlier than the server knows: the reporter found it so, and its source has no
+	// time. It is shown with the start of the level, and changes no deadline and no rank.
+	SinceUnknown  bool `protobuf:"varint,17,opt,name=since_unknown,json=sinceUnknown,proto3" json:"since_unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -715,6 +718,13 @@ func (x *StatusReport) GetNeeds() []*Need {
 		return x.Needs
 	}
 	return nil
+}
+
+func (x *StatusReport) GetSinceUnknown() bool {
+	if x != nil {
+		return x.SinceUnknown
+	}
+	return false
 }
 
 // Something that must be so before a status can get better.
@@ -2864,7 +2874,7 @@ var File_bellwether_v1_status_proto protoreflect.FileDescriptor
 
 const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\n" +
-	"\x1abellwether/v1/status.proto\x12\rbellwether.v1\x1a#bellwether/v1/operation_state.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x05\n" +
+	"\x1abellwether/v1/status.proto\x12\rbellwether.v1\x1a#bellwether/v1/operation_state.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xca\x05\n" +
 	"\fStatusReport\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12-\n" +
@@ -2884,7 +2894,8 @@ const file_bellwether_v1_status_proto_rawDesc = "" +
 	"\fobserve_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12+\n" +
 	"\x03ttl\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x126\n" +
 	"\tend_after\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\bendAfter\x12)\n" +
-	"\x05needs\x18\x10 \x03(\v2\x13.bellwether.v1.NeedR\x05needs\x1a9\n" +
+	"\x05needs\x18\x10 \x03(\v2\x13.bellwether.v1.NeedR\x05needs\x12#\n" +
+	"\rsince_unknown\x18\x11 \x01(\bR\fsinceUnknown\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"p\n" +

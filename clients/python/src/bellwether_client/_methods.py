@@ -153,20 +153,22 @@ class Methods:
     def list_statuses(
         self,
         *,
-        application: str,
         namespace: str = "",
+        application: str = "",
         unit: str = "",
         page_size: int = 0,
         page_token: str = "",
         min_revision: int = 0,
         timeout: Optional[float] = None,
     ) -> messages.ListStatusesResponse:
-        """Lists every status of an application: first those of the application itself, which its
-        leader set, then those of its units. Both are ordered by unit, component, key and kind.
+        """Lists every status of an application, or of all applications of one or all namespaces:
+        for each application first those of the application itself, which its leader set, then
+        those of its units. Both are ordered by unit, component, key and kind. A page reads at
+        most 128 applications, so it may have fewer statuses than asked for, or none.
         """
         request = {
-            "application": application,
             "namespace": namespace,
+            "application": application,
             "unit": unit,
             "page_size": page_size,
             "page_token": page_token,

@@ -353,7 +353,7 @@ MESSAGES = {
         "ref:m=StatusRef level:e=LEVEL_UNSPECIFIED message:s reason:s action:s priority:i "
         "precedence:i since_time:t freshness:e=FRESHNESS_UNSPECIFIED leader:b beaten_by:s "
         "check:s held:s short_message:s while_stopping:b end_time:t "
-        "counts_as:e=LEVEL_UNSPECIFIED mark_id:s"
+        "counts_as:e=LEVEL_UNSPECIFIED mark_id:s since_unknown:b labels:{s"
     ),
     "ExplainApplicationResponse": (
         "application:m=Application winner:m=Contribution rule:s beaten:*m=Contribution "
@@ -708,7 +708,7 @@ MESSAGES = {
     "StatusReport": (
         "component:s key:s kind:e=STATUS_KIND_UNSPECIFIED level:e=LEVEL_UNSPECIFIED message:s "
         "short_message:s reason:s check:s action:s priority:i precedence:i labels:{s "
-        "observe_time:t ttl:d end_after:d needs:*m=Need"
+        "observe_time:t ttl:d end_after:d needs:*m=Need since_unknown:b"
     ),
     "Need": (
         "application:m=ApplicationNeed outside:s"

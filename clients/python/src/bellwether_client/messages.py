@@ -246,6 +246,7 @@ class StatusReportInput(TypedDict, total=False):
     ttl: Optional[float]
     end_after: Optional[float]
     needs: Sequence[NeedInput]
+    since_unknown: bool
 
 
 class NeedInput(TypedDict, total=False):
@@ -414,6 +415,8 @@ class Contribution(TypedDict):
     end_time: Optional[datetime]
     counts_as: Level
     mark_id: str
+    since_unknown: bool
+    labels: Dict[str, str]
 
 
 class ExplainApplicationResponse(TypedDict):
@@ -1038,6 +1041,7 @@ class StatusReport(TypedDict):
     ttl: Optional[float]
     end_after: Optional[float]
     needs: List[Need]
+    since_unknown: bool
 
 
 class Need(TypedDict):

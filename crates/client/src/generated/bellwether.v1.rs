@@ -197,6 +197,10 @@ pub struct StatusReport {
     /// ExplainApplication.
     #[prost(message, repeated, tag = "16")]
     pub needs: ::prost::alloc::vec::Vec<Need>,
+    /// Whether the level may have begun earlier than the server knows: the reporter found it so, and its source has no
+    /// time. It is shown with the start of the level, and changes no deadline and no rank.
+    #[prost(bool, tag = "17")]
+    pub since_unknown: bool,
 }
 /// Something that must be so before a status can get better.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1778,7 +1782,7 @@ pub struct ExplainApplicationRequest {
     pub min_revision: u64,
 }
 /// One contribution and its result.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Contribution {
     /// Identity of the contribution.
     #[prost(message, optional, tag = "1")]
@@ -1834,6 +1838,15 @@ pub struct Contribution {
     /// The mark that covers it, a planned one before an acknowledgement; empty: none.
     #[prost(string, tag = "18")]
     pub mark_id: ::prost::alloc::string::String,
+    /// Whether its level may have begun before `since_time`, as its reporter says.
+    #[prost(bool, tag = "19")]
+    pub since_unknown: bool,
+    /// The labels of its status.
+    #[prost(btree_map = "string, string", tag = "20")]
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 /// Response of ExplainApplication: the status and its reason.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1928,10 +1941,11 @@ pub struct Cause {
 /// Request of ListStatuses.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListStatusesRequest {
-    /// Namespace of the application. Empty means `default`.
+    /// Namespace of the application. Empty means `default`. `-`, without an application: all namespaces.
     #[prost(string, tag = "1")]
     pub namespace: ::prost::alloc::string::String,
-    /// Name of the application. Required.
+    /// Name of the application. Empty: all applications of the namespace. `unit` and `min_revision` need an application,
+    /// INVALID_VALUE otherwise.
     #[prost(string, tag = "2")]
     pub application: ::prost::alloc::string::String,
     /// Only statuses of this unit; empty: all.
@@ -1952,7 +1966,8 @@ pub struct ListStatusesRequest {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListStatusesResponse {
     /// First the statuses of the application itself (with an empty `unit`), unless the request names a unit. Then the
-    /// statuses of units. Ordered by unit (natural order), component, key and kind.
+    /// statuses of units. Ordered by unit (natural order), component, key and kind; of several applications by namespace
+    /// and application first.
     #[prost(message, repeated, tag = "1")]
     pub statuses: ::prost::alloc::vec::Vec<StatusRecord>,
     /// Token of the next page; empty at the end.
@@ -3214,8 +3229,9 @@ pub mod application_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Lists every status of an application: first those of the application itself, which its leader set, then those of its
-        /// units. Both are ordered by unit, component, key and kind.
+        /// Lists every status of an application, or of all applications of one or all namespaces: for each application first
+        /// those of the application itself, which its leader set, then those of its units. Both are ordered by unit, component,
+        /// key and kind. A page reads at most 128 applications, so it may have fewer statuses than asked for, or none.
         pub async fn list_statuses(
             &mut self,
             request: impl tonic::IntoRequest<super::ListStatusesRequest>,

@@ -46,6 +46,8 @@ pub struct Details {
     pub end_after: Option<Duration>,
     /// What must be so before the status can get better.
     pub needs: Needs,
+    /// Whether the level may have begun earlier than the server knows.
+    pub since_unknown: bool,
 }
 
 static NO_DETAILS: LazyLock<Details> = LazyLock::new(Details::default);
@@ -96,13 +98,14 @@ impl Details {
     /// and the processor handles the fault that it suppresses.
     fn is_empty(&self) -> bool {
         let Details { short_message, reason, check, action, priority, precedence, .. } = self;
-        let Details { labels, end_after, needs, .. } = self;
+        let Details { labels, end_after, needs, since_unknown, .. } = self;
         let texts = [short_message, reason, check, action];
         texts.iter().all(|text| text.is_empty())
             && (*priority, *precedence) == (0, 0)
             && labels.is_empty()
             && end_after.is_none()
             && needs.is_empty()
+            && !since_unknown
     }
 }
 
@@ -124,12 +127,14 @@ struct Stored {
     end_after: Option<Duration>,
     #[serde(default)]
     needs: Needs,
+    #[serde(default)]
+    since_unknown: bool,
 }
 
 impl From<Stored> for Report {
     fn from(stored: Stored) -> Report {
         let Stored { level, message, ttl, short_message, reason, check, action, .. } = stored;
-        let Stored { priority, precedence, labels, end_after, needs, .. } = stored;
+        let Stored { priority, precedence, labels, end_after, needs, since_unknown, .. } = stored;
         let details = Details {
             short_message,
             reason,
@@ -140,6 +145,7 @@ impl From<Stored> for Report {
             labels,
             end_after,
             needs,
+            since_unknown,
         };
         Report { level, message, ttl, details: None }.with(details)
     }
@@ -148,11 +154,13 @@ impl From<Stored> for Report {
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let details = self.details();
-        // Few statuses end or have needs, and the stored form of the others is that of earlier
-        // versions. Fields are stored by their place, so needs come after an end that may be none.
-        let has_needs = !details.needs.is_empty();
+        // Few statuses end, have needs or an unknown start, and the stored form of the others is
+        // that of earlier versions. Fields are stored by their place, so needs come after an end
+        // that may be none, and the flag of the start after needs that may be empty.
+        let has_flag = details.since_unknown;
+        let has_needs = !details.needs.is_empty() || has_flag;
         let has_end = details.end_after.is_some() || has_needs;
-        let fields = 10 + usize::from(has_end) + usize::from(has_needs);
+        let fields = 10 + [has_end, has_needs, has_flag].map(usize::from).iter().sum::<usize>();
         let mut record = serializer.serialize_struct("Report", fields)?;
         record.serialize_field("level", &self.level)?;
         record.serialize_field("message", &self.message)?;
@@ -169,6 +177,9 @@ impl Serialize for Report {
         }
         if has_needs {
             record.serialize_field("needs", &details.needs)?;
+        }
+        if has_flag {
+            record.serialize_field("since_unknown", &details.since_unknown)?;
         }
         record.end()
     }
@@ -230,6 +241,7 @@ mod tests {
             Details { labels: BTreeMap::from([(text(), Box::default())]), ..Details::default() },
             Details { end_after: Some(Duration::from_secs(1)), ..Details::default() },
             Details { needs: Needs::from_iter([Need::Outside(text())]), ..Details::default() },
+            Details { since_unknown: true, ..Details::default() },
         ];
         for details in some {
             let report = Report::default().with(details.clone());

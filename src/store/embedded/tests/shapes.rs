@@ -388,7 +388,8 @@ fn mk_commands() -> Vec<Command> {
         // It wins over the operation.
         let end_after = Some(Duration::from_secs(86_400));
         let short_message = "up".into();
-        let details = Details { short_message, end_after, needs: mk_needs(), ..Details::default() };
+        let mut details = Details { short_message, end_after, ..Details::default() };
+        (details.needs, details.since_unknown) = (mk_needs(), true);
         *said = Report { level: Level::Blocked, ..said.clone() }.with(details);
         report
     };

@@ -118,8 +118,9 @@ type ApplicationServiceClient interface {
 	ListNamespaces(context.Context, *connect.Request[v1.ListNamespacesRequest]) (*connect.Response[v1.ListNamespacesResponse], error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(context.Context, *connect.Request[v1.ExplainApplicationRequest]) (*connect.Response[v1.ExplainApplicationResponse], error)
-	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
-	// units. Both are ordered by unit, component, key and kind.
+	// Lists every status of an application, or of all applications of one or all namespaces: for each application first
+	// those of the application itself, which its leader set, then those of its units. Both are ordered by unit, component,
+	// key and kind. A page reads at most 128 applications, so it may have fewer statuses than asked for, or none.
 	ListStatuses(context.Context, *connect.Request[v1.ListStatusesRequest]) (*connect.Response[v1.ListStatusesResponse], error)
 	// Lists the units of an application in natural order.
 	ListUnits(context.Context, *connect.Request[v1.ListUnitsRequest]) (*connect.Response[v1.ListUnitsResponse], error)
@@ -515,8 +516,9 @@ type ApplicationServiceHandler interface {
 	ListNamespaces(context.Context, *connect.Request[v1.ListNamespacesRequest]) (*connect.Response[v1.ListNamespacesResponse], error)
 	// Explains the status of an application: the winner, the rule, and the other contributions.
 	ExplainApplication(context.Context, *connect.Request[v1.ExplainApplicationRequest]) (*connect.Response[v1.ExplainApplicationResponse], error)
-	// Lists every status of an application: first those of the application itself, which its leader set, then those of its
-	// units. Both are ordered by unit, component, key and kind.
+	// Lists every status of an application, or of all applications of one or all namespaces: for each application first
+	// those of the application itself, which its leader set, then those of its units. Both are ordered by unit, component,
+	// key and kind. A page reads at most 128 applications, so it may have fewer statuses than asked for, or none.
 	ListStatuses(context.Context, *connect.Request[v1.ListStatusesRequest]) (*connect.Response[v1.ListStatusesResponse], error)
 	// Lists the units of an application in natural order.
 	ListUnits(context.Context, *connect.Request[v1.ListUnitsRequest]) (*connect.Response[v1.ListUnitsResponse], error)

@@ -18,13 +18,14 @@ use super::row;
 use super::tags::{self, OperatorMarks};
 use super::view::{self, PageView};
 use crate::proto::v1;
+use crate::service::convert::start::may_be_earlier;
 
 /// Adds the panel of one application.
 pub fn add(html: &mut Html, view: &PageView, details: &Details) {
     let answer = &details.answer;
     let app = answer.application.clone().unwrap_or_default();
     open(html, view, &app.namespace, &app.name);
-    add_verdict(html, &app, &answer.marks);
+    add_verdict(html, &app, answer);
     chain::add(html, view, answer);
     marks::add(html, &answer.marks);
     rule::add(html, answer, &app);
@@ -55,15 +56,18 @@ fn open(html: &mut Html, view: &PageView, namespace: &str, name: &str) {
 }
 
 /// Adds the status: level, since when, marks, message and action.
-fn add_verdict(html: &mut Html, app: &v1::Application, marks: &[v1::Mark]) {
-    let tags = tags::of(app, &OperatorMarks::new(marks.to_vec()));
+fn add_verdict(html: &mut Html, app: &v1::Application, answer: &v1::ExplainApplicationResponse) {
+    let tags = tags::of(app, &OperatorMarks::new(answer.marks.clone()));
     let status = app.status.clone().unwrap_or_default();
     html.raw(r#"<div class="part-of" id="verdict"><p class="verdict">"#);
     tags::add_level(html, view::level(app), !tags.is_empty());
     if let Some(since) = &status.since_time {
         html.raw(" for ");
         moment::add_since(html, Some(since));
-        html.fill(r#" <span class="note">since {} UTC</span> "#, &[&moment::clock_or_day(since)]);
+        let earlier = may_be_earlier(&status, answer.winner.as_ref());
+        let earlier = if earlier { " or earlier" } else { "" };
+        let since = moment::clock_or_day(since);
+        html.fill(r#" <span class="note">since {} UTC{}</span> "#, &[&since, &earlier]);
     }
     tags::add(html, &tags);
     html.raw("</p>");
