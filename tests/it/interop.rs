@@ -50,6 +50,16 @@ fn run(program: &str, script: Option<PathBuf>, server: &Server) {
 }
 
 #[test]
+fn the_example_runs_health_scripts() {
+    if have("argo-health-test") {
+        let folder = root().join("examples/argo-health");
+        let tests = root().join(".tools/bin/argo-health-test");
+        let output = Command::new(tests).current_dir(folder).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
 fn grpcurl_lists_describes_and_calls_every_method() {
     if have("grpcurl") {
         let script = root().join("tests/interop/grpcurl.sh");

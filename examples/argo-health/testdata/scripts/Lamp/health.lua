@@ -1,0 +1,1 @@
+return { status = "Missing" }

@@ -1,0 +1,1 @@
+return { status = "Suspended", message = "every kind of " .. obj.apiVersion }
