@@ -8,7 +8,7 @@ MUTATOR_TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/mutator
 
 .PHONY: help run test check check-long linearizability fix bench profile bench-core graph instructions tools fmt-check \
 	clippy doc proto chart deny advisories release packages-test book pictures simulate fuzz load model planted-faults \
-	mutants mutator
+	mutants mutator health-cases
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -39,6 +39,7 @@ check-long: tools ## The soaks, the simulation, the models, the planted faults, 
 	$(MAKE) planted-faults
 	$(MAKE) mutants
 	$(MAKE) linearizability
+	$(MAKE) health-cases
 	$(MAKE) fuzz
 	@tools/install kube
 	BELLWETHER_CLUSTER=1 $(MAKE) chart
@@ -53,6 +54,12 @@ check-long: tools ## The soaks, the simulation, the models, the planted faults, 
 
 linearizability: tools ## Judge 100,000 operations on leases and data under faults by Porcupine; about 10 minutes
 	BELLWETHER_LINEARIZABILITY_OPERATIONS=100000 $(CARGO) test --locked --test it -- linearizability:: --nocapture
+
+health-cases: tools ## Compare the import of Kubernetes with the health cases of kstatus, gitops-engine and Argo CD, which Go fetches
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && .tools/venv/bin/python tests/sources/cases "$$folder" && \
+	  .tools/venv/bin/python tests/sources/scripts "$$folder" .tools/bin/argo-health && \
+	  BELLWETHER_HEALTH_CASES="$$folder/cases.jsonl" \
+	  $(CARGO) test --locked --lib -- the_cases_of_others --ignored --nocapture
 
 simulate: ## Run replicas in simulated time with faults, from seeds (ARGS="--seed 7 --minutes 10 --trace", "--from-seed 1 --seeds 500 --twice")
 	$(CARGO) run --locked --release --quiet -p bellwether-sim -- $(ARGS)
