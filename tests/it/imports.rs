@@ -226,3 +226,109 @@ fn a_document_of_systemd_with_a_mistake_changes_nothing_and_says_where_it_is() {
     assert!(bad.err.contains("name the host with --host"), "{}", bad.err);
     assert!(!ok(&server, &["status", "-o", "json"]).contains("\"a\""));
 }
+
+/// Objects of a cluster in each state.
+const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kubernetes/cluster.json");
+
+#[test]
+fn a_cluster_is_imported_into_its_namespaces_and_a_repeat_reports_nothing() {
+    let server = Server::ephemeral();
+    let import = |more: &[&str]| run(&server, &[&["import", "kubernetes"][..], more].concat());
+    let first = import(&[CLUSTER]);
+    assert_eq!(first.code, Some(0), "{}", first.err);
+    let all = "imported 16 applications, 25 units into 4 namespaces (25 changed, 0 removed)";
+    assert!(first.err.contains(all), "{}", first.err);
+    let note = "note: objects that no status shows: 8 (ConfigMap 1";
+    assert!(first.err.contains(note), "{}", first.err);
+    let again = import(&[CLUSTER]);
+    assert!(again.err.contains("(nothing changed)"), "{}", again.err);
+    let dry = import(&["--dry-run", CLUSTER]);
+    assert_eq!((dry.code, dry.out.as_str()), (Some(0), ""), "nothing is left to report");
+
+    let why = ok(&server, &["-n", "shop", "why", "web"]);
+    for part in [
+        "chosen   web-7f4-b web",
+        "ImagePullBackOff",
+        "action   correct the image, or push it: registry.example/web:1.5 does not exist",
+    ] {
+        assert!(why.contains(part), "{why}");
+    }
+    let why = ok(&server, &["-n", "flux-system", "why", "apps"]);
+    assert!(why.contains("because  infra is error"), "{why}");
+    let why = ok(&server, &["-n", "shop", "why", "db"]);
+    assert!(why.contains("pvc shop/data-db-0"), "{why}");
+
+    // A part of the cluster: what is missing stays, unless --prune says otherwise.
+    let dir = tempfile::tempdir().unwrap();
+    let part = dir.path().join("part.json");
+    let text = std::fs::read_to_string(CLUSTER).unwrap();
+    let mut list: serde_json::Value = serde_json::from_str(&text).unwrap();
+    list["items"].as_array_mut().unwrap().truncate(4);
+    std::fs::write(&part, list.to_string()).unwrap();
+    let part = part.to_str().unwrap();
+    let kept = import(&[part]);
+    assert_eq!(kept.code, Some(1));
+    assert!(kept.err.contains("import all objects of the cluster"), "{}", kept.err);
+    let pruned = import(&["--prune", part]);
+    assert_eq!(pruned.code, Some(0), "{}", pruned.err);
+    assert!(!ok(&server, &["namespaces"]).contains("argocd"));
+    assert!(ok(&server, &["-n", "shop", "status", "-o", "name"]).contains("web"));
+}
+
+#[test]
+fn an_import_leaves_what_a_worker_reports_of_the_same_unit() {
+    let server = Server::ephemeral();
+    let line = ["-n", "shop", "report", "web-7f4-b", "--application", "web", "-l", "active"];
+    let more = ["-m", "by the worker", "--component", "web", "--kind", "pull"];
+    ok(&server, &[&line[..], &more].concat());
+    let said = run(&server, &["import", "kubernetes", CLUSTER]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let note = "note: not imported, a worker reports it: web-7f4-b of web web";
+    assert!(said.err.contains(note), "{}", said.err);
+    let shown = ok(&server, &["-n", "shop", "status", "web", "-o", "json"]);
+    assert!(shown.contains("by the worker") && shown.contains("pending"), "{shown}");
+    // What the import had reported goes, and the status of the worker stays.
+    let other = r#"{"items": [{"kind": "Deployment", "apiVersion": "apps/v1",
+        "metadata": {"name": "other", "namespace": "shop"}}]}"#;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("other.json");
+    std::fs::write(&file, other).unwrap();
+    ok(&server, &["import", "kubernetes", "--prune", file.to_str().unwrap()]);
+    let shown = ok(&server, &["-n", "shop", "status", "web", "-o", "json"]);
+    assert!(shown.contains("by the worker") && !shown.contains("pending"), "{shown}");
+}
+
+#[test]
+fn rules_and_a_command_of_the_user_judge_kinds_that_are_not_known() {
+    let server = Server::ephemeral();
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let object = write(
+        "lamp.json",
+        r#"{"kind": "Lamp", "apiVersion": "example.org/v1", "status": {"colour": "blue"},
+            "metadata": {"name": "lamp", "namespace": "house"}}"#,
+    );
+    let shown = || ok(&server, &["-n", "house", "status", "lamp", "-o", "json"]);
+    ok(&server, &["import", "kubernetes", &object]);
+    assert!(shown().contains("HealthUnknown"), "{}", shown());
+    let rules = write(
+        "rules.toml",
+        "[[rule]]\napiVersion = \"example.org/v1\"\nkind = \"Lamp\"\n\
+         current = \"status.colour == 'blue'\"\n",
+    );
+    ok(&server, &["import", "kubernetes", "--rules", &rules, &object]);
+    assert!(shown().contains("by the rule `current`"), "{}", shown());
+    let answer = r#"{"status": "Degraded", "message": "blue is bad"}"#;
+    let script = write("health.sh", &format!("while read -r line; do echo '{answer}'; done\n"));
+    let command = format!("sh {script}");
+    ok(&server, &["import", "kubernetes", "--health-command", &command, &object]);
+    assert!(shown().contains("blue is bad"), "{}", shown());
+    let failed = run(&server, &["import", "kubernetes", "--health-command", "false", &object]);
+    assert_eq!(failed.code, Some(1));
+    assert!(failed.err.contains("`false` fails for Lamp lamp"), "{}", failed.err);
+    assert!(shown().contains("blue is bad"), "a failure changes nothing");
+}

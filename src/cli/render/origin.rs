@@ -3,7 +3,7 @@
 use crate::proto::v1::Contribution;
 
 /// The label of an imported status: its source, and the part of the world that it is from.
-const IMPORTED_FROM: &str = "imported-from";
+pub const IMPORTED_FROM: &str = "imported-from";
 
 /// Returns the label of the line and its text. The check of an imported status is the field of the
 /// source that decided its level.

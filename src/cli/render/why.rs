@@ -368,7 +368,7 @@ api is blocked since 12:41:02Z (4m)
         winner.since_time = Some(time::to_wire(since));
         winner.since_unknown = true;
         winner.labels.insert("imported-from".into(), "kubernetes".into());
-        let text = render(&why, since, Screen::PLAIN, &|_| String::new());
+        let text = render_now(&why, since, Screen::PLAIN);
         assert!(text.starts_with("api is blocked since 12:41:02Z or earlier (0s)\n"), "{text}");
         let expected = "\n  from     kubernetes: the database relation has a URL\n  action   juju";
         assert!(text.contains(expected), "{text}");

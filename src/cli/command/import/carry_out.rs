@@ -3,19 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bellwether_client::{Client, Error};
+use tonic::Code;
 
 use crate::cli::command::import::describe;
-use crate::cli::command::import::facts::ImportFacts;
+use crate::cli::command::import::facts::{ApplicationPlace, ImportFacts};
 use crate::cli::command::import::format::Format;
+use crate::cli::command::import::known::KnownApplication;
 use crate::cli::command::import::origin::Origin;
 use crate::cli::command::import::outcome::{ImportOutcome, say_notes};
-use crate::cli::command::import::plan::{ImportStep, KnownApplication, Options, Plan, plan};
+use crate::cli::command::import::plan::{ImportStep, Options, Plan, plan};
 use crate::cli::context::{Context, print_plain};
 use crate::cli::parallel::{each, unless_gone};
-use crate::proto::v1::Application;
+use crate::proto::v1::{Application, StatusRecord};
 
-/// Imports facts, and returns the namespace: that of the command line, else that of their
-/// document. That of a hook does not matter.
+/// Imports facts, and returns their namespace, if it is a single one: that of the command line,
+/// else that of their document. That of a hook does not matter.
 ///
 /// # Errors
 /// The first refusal; earlier steps stay done.
@@ -24,10 +26,11 @@ pub async fn once(
     origin: &Origin,
     options: Options,
     context: &Context,
-) -> anyhow::Result<(String, ImportOutcome)> {
+) -> anyhow::Result<(Option<String>, ImportOutcome)> {
     let client = context.connect().await?;
-    let namespace = namespace_of(&facts, context);
-    let outcome = import(client, facts, origin, &namespace, options).await?;
+    let given = context.namespace.as_deref();
+    let namespace = facts.applications.namespace(given);
+    let outcome = import(client, facts, origin, given, options).await?;
     Ok((namespace, outcome))
 }
 
@@ -43,21 +46,16 @@ pub async fn tried(
 ) -> anyhow::Result<()> {
     let (origin, whole) = (&format.origin, format.whole);
     let client = context.connect().await?;
-    let namespace = namespace_of(&facts, context);
-    let known = known(client, &namespace, origin).await?;
-    let plan = plan(facts, origin, &namespace, &known, options);
+    let given = context.namespace.as_deref();
+    let known = known(client, facts.applications.namespace(given), origin).await?;
+    let plan = plan(facts, origin, given, &known, options);
     print_plain(&plan.steps.values().flatten().map(describe::step).collect::<String>())?;
     let outcome = outcome_of(&plan);
     say_notes(&outcome);
     outcome.check_kept(whole)
 }
 
-fn namespace_of(facts: &ImportFacts, context: &Context) -> String {
-    let given = context.namespace.clone().or_else(|| facts.namespace.clone());
-    given.unwrap_or_else(|| "default".to_string())
-}
-
-/// Brings `namespace` to the state of the facts.
+/// Brings the server to the state of the facts.
 ///
 /// # Errors
 /// The first refusal; earlier steps stay done.
@@ -65,11 +63,11 @@ async fn import(
     client: &Client,
     facts: ImportFacts,
     origin: &Origin,
-    namespace: &str,
+    given: Option<&str>,
     options: Options,
 ) -> Result<ImportOutcome, Error> {
-    let known = known(client, namespace, origin).await?;
-    let plan = plan(facts, origin, namespace, &known, options);
+    let known = known(client, facts.applications.namespace(given), origin).await?;
+    let plan = plan(facts, origin, given, &known, options);
     let mut outcome = outcome_of(&plan);
     // Several commits share one write to disk.
     let steps = plan.steps.into_values().collect();
@@ -86,6 +84,7 @@ async fn import(
 /// Returns the outcome of a plan that changed nothing.
 fn outcome_of(plan: &Plan) -> ImportOutcome {
     ImportOutcome {
+        namespace_count: plan.namespace_count,
         application_count: plan.application_count,
         unit_count: plan.unit_count,
         notes: plan.notes.clone(),
@@ -95,20 +94,53 @@ fn outcome_of(plan: &Plan) -> ImportOutcome {
     }
 }
 
-/// Returns the current state of the namespace.
+/// Returns the current state of a namespace; without one, what an earlier import left in any.
 async fn known(
     client: &Client,
-    namespace: &str,
+    namespace: Option<String>,
     origin: &Origin,
-) -> Result<BTreeMap<String, KnownApplication>, Error> {
-    let known = async |application: Application| {
-        let (namespace, name) = (&application.namespace, &application.name);
-        let statuses = client.list_statuses(namespace, name, application.revision).await;
-        let known = |all: Vec<_>| KnownApplication::from_wire(&application, &all, origin);
-        Ok(unless_gone(statuses)?.map(|all| (name.clone(), known(all))))
+) -> Result<BTreeMap<ApplicationPlace, KnownApplication>, Error> {
+    let namespace = namespace.unwrap_or_else(|| "-".to_string());
+    let applications = client.list_applications(&namespace).await?;
+    match client.list_statuses(&namespace, "", 0).await {
+        Ok(statuses) => Ok(by_application(applications, statuses, origin)),
+        // A server from before this list.
+        Err(error) if error.code() == Some(Code::InvalidArgument) => {
+            let known = async |application: Application| {
+                let (namespace, name) = (&application.namespace, &application.name);
+                let statuses = client.list_statuses(namespace, name, application.revision).await;
+                let known = |all: Vec<_>| KnownApplication::from_wire(&application, &all, origin);
+                Ok(unless_gone(statuses)?.map(|all| (place_of(&application), known(all))))
+            };
+            Ok(each(applications, known).await?.into_iter().collect())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the state of each application; the statuses are those of all of them.
+fn by_application(
+    applications: Vec<Application>,
+    statuses: Vec<StatusRecord>,
+    origin: &Origin,
+) -> BTreeMap<ApplicationPlace, KnownApplication> {
+    let mut of: BTreeMap<ApplicationPlace, Vec<StatusRecord>> = BTreeMap::new();
+    for status in statuses {
+        let (namespace, application) = (status.namespace.clone(), status.application.clone());
+        of.entry(ApplicationPlace { namespace, application }).or_default().push(status);
+    }
+    let known = |application: Application| {
+        let place = place_of(&application);
+        let statuses = of.remove(&place).unwrap_or_default();
+        let known = KnownApplication::from_wire(&application, &statuses, origin);
+        (place, known)
     };
-    let applications = client.list_applications(namespace).await?;
-    Ok(each(applications, known).await?.into_iter().collect())
+    applications.into_iter().map(known).collect()
+}
+
+fn place_of(application: &Application) -> ApplicationPlace {
+    let (namespace, name) = (application.namespace.clone(), application.name.clone());
+    ApplicationPlace { namespace, application: name }
 }
 
 /// Executes the steps of one application in order; returns the names that changed and those that

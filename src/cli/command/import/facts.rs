@@ -14,14 +14,74 @@ use crate::proto::v1::{Level, StatusKind, StatusReport};
 /// The facts of a document.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ImportFacts {
-    /// The namespace that the document names; `None` if it names none.
-    pub namespace: Option<String>,
-    /// The applications by name.
-    pub applications: BTreeMap<String, ApplicationFacts>,
+    /// The applications.
+    pub applications: Placed,
     /// Facts that concern no unit and no application, in words.
     pub notes: Vec<String>,
     /// Number of facts that no status shows, in words.
     pub unshown: Option<String>,
+}
+
+/// Applications by name.
+pub type Applications = BTreeMap<String, ApplicationFacts>;
+
+/// Applications, and their namespaces.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Placed {
+    /// All are in one namespace: the one given, else the one that the document names.
+    Together(Option<String>, Applications),
+    /// Each is in the namespace that the document names.
+    Apart(BTreeMap<String, Applications>),
+}
+
+impl Default for Placed {
+    fn default() -> Placed {
+        Placed::Together(None, Applications::new())
+    }
+}
+
+impl Placed {
+    /// Returns the applications with their namespace. `given` is that of the command line.
+    pub fn resolve(self, given: Option<&str>) -> BTreeMap<ApplicationPlace, ApplicationFacts> {
+        let of_one = |namespace: String, applications: Applications| {
+            applications.into_iter().map(move |(application, facts)| {
+                (ApplicationPlace { namespace: namespace.clone(), application }, facts)
+            })
+        };
+        match self {
+            Placed::Together(named, applications) => {
+                let namespace = given.map(str::to_string).or(named);
+                of_one(namespace.unwrap_or_else(default_namespace), applications).collect()
+            }
+            Placed::Apart(namespaces) => {
+                namespaces.into_iter().flat_map(|(name, all)| of_one(name, all)).collect()
+            }
+        }
+    }
+
+    /// Returns the namespace of all applications; `None` if there are several.
+    pub fn namespace(&self, given: Option<&str>) -> Option<String> {
+        match self {
+            Placed::Together(named, _) => {
+                let namespace = given.map(str::to_string).or_else(|| named.clone());
+                Some(namespace.unwrap_or_else(default_namespace))
+            }
+            Placed::Apart(_) => None,
+        }
+    }
+}
+
+fn default_namespace() -> String {
+    "default".to_string()
+}
+
+/// Where an application is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ApplicationPlace {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub application: String,
 }
 
 /// What a document says about one application.
@@ -101,6 +161,7 @@ impl Meaning {
 
     /// Does the same with the time at which the level began, if it is known.
     pub fn since(self, component: &str, since: Option<Timestamp>) -> StatusReport {
-        StatusReport { observe_time: since.map(time::to_wire), ..self.of(component) }
+        let since_unknown = since.is_none();
+        StatusReport { observe_time: since.map(time::to_wire), since_unknown, ..self.of(component) }
     }
 }

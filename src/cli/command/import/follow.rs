@@ -33,13 +33,13 @@ pub async fn follow(
         context,
         format,
         options,
-        namespace: context.namespace.clone(),
+        namespace: context.namespace.clone().or_else(|| format.own_namespace.clone()),
         last: None,
         pause: span::exact(every),
     };
     loop {
         turns.tick().await;
-        let result = match source::read_command(command).await {
+        let result = match source::read_command(command, format.bytes_max).await {
             Ok(text) => follower.import(&text).await,
             Err(error) => Err(error),
         };
@@ -66,7 +66,9 @@ impl Follower<'_> {
         let facts = (self.format.read)(text)?;
         let origin = &self.format.origin;
         let (namespace, outcome) = once(facts, origin, self.options, self.context).await?;
-        self.namespace = Some(namespace.clone());
+        if namespace.is_some() {
+            self.namespace.clone_from(&namespace);
+        }
         let last = self.last.as_ref();
         if last.is_none() {
             say_notes(&outcome);
@@ -74,7 +76,7 @@ impl Follower<'_> {
             outcome.notes.iter().for_each(|note| say(&format!("note: {note}")));
         }
         if last.is_none() || outcome.is_news() {
-            say_result(&outcome, &namespace);
+            say_result(&outcome, namespace.as_deref());
         }
         let is_kept_anew = last.is_none_or(|last| last.kept != outcome.kept);
         if let Err(error) = outcome.check_kept(self.format.whole) {

@@ -14,6 +14,11 @@ pub struct Format {
     pub example: &'static str,
     /// What a document must contain: `the whole model`.
     pub whole: &'static str,
+    /// Limit of a document in bytes.
+    pub bytes_max: u64,
+    /// The namespace of the application that shows a failing import, if the documents have several
+    /// namespaces.
+    pub own_namespace: Option<String>,
     /// Reads a document. It is read to its end before the first call, so a document with a mistake
     /// changes nothing.
     pub read: ReadFacts,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  source --text--> format: reader, table --facts--> plan --steps--> carry_out --calls--> server
-//!                   (juju, systemd)                   ^--- the state of the server ---'
+//!                   (a folder each)                  ^--- the state of the server ---'
 //! ```
 //!
 //! The whole document is read and checked before the first call, so a document with a mistake
@@ -15,7 +15,11 @@ mod describe;
 mod facts;
 mod follow;
 mod format;
+mod json;
 mod juju;
+mod known;
+mod kubernetes;
+mod name;
 mod origin;
 mod outcome;
 mod plan;
@@ -35,6 +39,8 @@ use crate::cli::exit::Exit;
 pub enum Source {
     /// Import what `juju status --format json` shows; a repeat reports only changes
     Juju(Args),
+    /// Import what `kubectl get -o json` prints of a cluster; a repeat reports only changes
+    Kubernetes(kubernetes::KubernetesArgs),
     /// Import what `systemctl show` prints of the units of a host; a repeat reports only changes
     Systemd(systemd::SystemdArgs),
 }
@@ -43,6 +49,7 @@ impl Source {
     fn split(self) -> anyhow::Result<(Format, Args)> {
         Ok(match self {
             Source::Juju(args) => (juju::format(), args),
+            Source::Kubernetes(given) => kubernetes::format(given)?,
             Source::Systemd(given) => (systemd::format(&given)?, given.common),
         })
     }
@@ -57,7 +64,7 @@ pub fn read_and_plan(text: &str) -> anyhow::Result<()> {
     let format = juju::format();
     let facts = (format.read)(text)?;
     let known = std::collections::BTreeMap::new();
-    plan::plan(facts, &format.origin, "m", &known, Options::default());
+    plan::plan(facts, &format.origin, None, &known, Options::default());
     Ok(())
 }
 
@@ -69,9 +76,9 @@ pub async fn run(source: Source, context: &Context) -> anyhow::Result<Exit> {
         return follow::follow(every, &args.command, &format, options, context).await;
     }
     let text = if args.command.is_empty() {
-        source::read_file(args.file.as_deref(), format.example)?
+        source::read_file(args.file.as_deref(), &format)?
     } else {
-        source::read_command(&args.command).await?
+        source::read_command(&args.command, format.bytes_max).await?
     };
     let facts = (format.read)(&text)?;
     if args.dry_run {
@@ -79,7 +86,7 @@ pub async fn run(source: Source, context: &Context) -> anyhow::Result<Exit> {
     }
     let (namespace, outcome) = once(facts, &format.origin, options, context).await?;
     say_notes(&outcome);
-    say_result(&outcome, &namespace);
+    say_result(&outcome, namespace.as_deref());
     outcome.check_kept(format.whole)?;
     Ok(Exit::Ok)
 }

@@ -3,11 +3,9 @@
 
 use std::time::Duration;
 
+use crate::cli::render::origin::IMPORTED_FROM;
 use crate::cli::span;
 use crate::proto::v1::{StatusRecord, StatusReport};
-
-/// The label of imported statuses.
-const LABEL: &str = "imported-from";
 
 /// A source, and the part of the world that its documents are about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,14 +42,14 @@ impl Origin {
     /// Marks statuses as imported, and limits how long they are valid without another import.
     pub fn mark(&self, statuses: &mut [StatusReport], ttl: Option<Duration>) {
         for status in statuses {
-            status.labels.insert(LABEL.to_string(), self.label());
+            status.labels.insert(IMPORTED_FROM.to_string(), self.label());
             status.ttl = ttl.map(span::on_wire);
         }
     }
 
     /// Returns whether an earlier import from here reported a status.
     pub fn has_marked(&self, record: &StatusRecord) -> bool {
-        let label = record.report.as_ref().and_then(|report| report.labels.get(LABEL));
+        let label = record.report.as_ref().and_then(|report| report.labels.get(IMPORTED_FROM));
         label.is_some_and(|value| *value == self.label())
     }
 }

@@ -11,6 +11,8 @@ const NAMES_MAX: usize = 100;
 /// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportOutcome {
+    /// Namespaces in the document.
+    pub namespace_count: usize,
     /// Applications in the document.
     pub application_count: usize,
     /// Units in the document.
@@ -56,7 +58,7 @@ pub fn say_notes(outcome: &ImportOutcome) {
 }
 
 /// Prints what the import did.
-pub fn say_result(outcome: &ImportOutcome, namespace: &str) {
+pub fn say_result(outcome: &ImportOutcome, namespace: Option<&str>) {
     if !outcome.removed.is_empty() {
         say(&format!("removed: {}", names(&outcome.removed)));
     }
@@ -72,8 +74,9 @@ pub fn names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     }
 }
 
-/// Formats `imported 3 applications, 4 units into namespace tt (2 changed, 1 removed); ...`.
-pub fn summary(outcome: &ImportOutcome, namespace: &str) -> String {
+/// Formats `imported 3 applications, 4 units into namespace tt (2 changed, 1 removed); ...`. There
+/// are several namespaces if none is given.
+pub fn summary(outcome: &ImportOutcome, namespace: Option<&str>) -> String {
     let news = if outcome.is_news() {
         format!("{} changed, {} removed", outcome.changed.len(), outcome.removed.len())
     } else {
@@ -81,8 +84,12 @@ pub fn summary(outcome: &ImportOutcome, namespace: &str) -> String {
     };
     let applications = counted(outcome.application_count, "application", "applications");
     let units = counted(outcome.unit_count, "unit", "units");
-    format!(
-        "imported {applications}, {units} into namespace {namespace} ({news}); \
-         see: bellwether -n {namespace} status"
-    )
+    let (place, option) = match namespace {
+        Some(namespace) => (format!("namespace {namespace}"), format!("-n {namespace} status")),
+        None => (
+            counted(outcome.namespace_count, "namespace", "namespaces"),
+            "status --all-namespaces".to_string(),
+        ),
+    };
+    format!("imported {applications}, {units} into {place} ({news}); see: bellwether {option}")
 }

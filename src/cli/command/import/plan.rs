@@ -6,13 +6,14 @@ use std::time::Duration;
 use bellwether_client::proto::{OfApplication, OfUnit};
 
 use crate::cli::command::import::facts::{
-    ApplicationFacts, ImportFacts, Leader, SetFacts, UnitFacts,
+    ApplicationFacts, ApplicationPlace, ImportFacts, Leader, SetFacts, UnitFacts,
 };
+use crate::cli::command::import::known::{KnownApplication, KnownUnit};
 use crate::cli::command::import::origin::Origin;
 use crate::proto::v1::{
-    Application, ApplicationConfig, ClearApplicationStatusRequest, ConfigureApplicationRequest,
+    ApplicationConfig, ClearApplicationStatusRequest, ConfigureApplicationRequest,
     DeleteApplicationRequest, ExternalLeader, RemoveUnitRequest, ReplaceApplicationStatusesRequest,
-    ReplaceStatusesRequest, StatusKind, StatusRecord, StatusReport,
+    ReplaceStatusesRequest, StatusReport,
 };
 
 /// The options of an import.
@@ -22,50 +23,6 @@ pub struct Options {
     pub ttl: Option<Duration>,
     /// Whether more than half of what was imported may be removed.
     pub prune: bool,
-}
-
-/// The server's current state of one application.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KnownApplication {
-    /// The unit that leads by an external decision; absent if the server decides leadership.
-    pub external_leader: Option<String>,
-    /// Units with a status from an earlier import.
-    pub imported_units: BTreeSet<String>,
-    /// Whether every status in it was imported.
-    pub is_imported: bool,
-    /// Whether the application has a status as a whole that an earlier version imported.
-    pub has_status: bool,
-    /// Whether the application has imported statuses of its own.
-    pub has_own: bool,
-}
-
-impl KnownApplication {
-    /// Derives the state, and finds the labels of an earlier import.
-    pub fn from_wire(
-        application: &Application,
-        statuses: &[StatusRecord],
-        origin: &Origin,
-    ) -> KnownApplication {
-        let config = application.config.as_ref();
-        let leader = config.and_then(|c| c.external_leader.as_ref());
-        let is_marked = |record: &&StatusRecord| origin.has_marked(record);
-        let is_led = leader.is_some() && origin.decides_leaders;
-        let of_units = || statuses.iter().filter(|record| !record.unit.is_empty());
-        let imported_units: BTreeSet<String> =
-            of_units().filter(is_marked).map(|r| r.unit.clone()).collect();
-        let all_marked = of_units().all(|record| is_marked(&record));
-        KnownApplication {
-            external_leader: leader.map(|leader| leader.unit.clone()),
-            is_imported: is_led || (!imported_units.is_empty() && all_marked),
-            imported_units,
-            has_status: statuses.iter().any(|r| r.unit.is_empty() && !is_pull(r)),
-            has_own: statuses.iter().any(|r| r.unit.is_empty() && is_pull(r) && is_marked(&r)),
-        }
-    }
-}
-
-fn is_pull(record: &StatusRecord) -> bool {
-    record.report.as_ref().is_some_and(|report| report.kind() == StatusKind::Pull)
 }
 
 /// One call.
@@ -113,7 +70,9 @@ fn unit_of(application: &str, unit: &str) -> String {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// Steps by application: in order within one, in any order among several.
-    pub steps: BTreeMap<String, Vec<ImportStep>>,
+    pub steps: BTreeMap<ApplicationPlace, Vec<ImportStep>>,
+    /// Namespaces in the document.
+    pub namespace_count: usize,
     /// Applications in the document.
     pub application_count: usize,
     /// Units in the document.
@@ -126,16 +85,19 @@ pub struct Plan {
     pub kept: Vec<String>,
 }
 
-/// Plans an import of `facts` into `namespace`.
+/// Plans an import of `facts`. `given` is the namespace of the command line.
 pub fn plan(
     facts: ImportFacts,
     origin: &Origin,
-    namespace: &str,
-    known: &BTreeMap<String, KnownApplication>,
+    given: Option<&str>,
+    known: &BTreeMap<ApplicationPlace, KnownApplication>,
     options: Options,
 ) -> Plan {
-    let ImportFacts { mut applications, notes, unshown, .. } = facts;
+    let ImportFacts { applications, notes, unshown } = facts;
+    let mut applications = applications.resolve(given);
+    let namespaces: BTreeSet<&str> = applications.keys().map(|p| p.namespace.as_str()).collect();
     let mut plan = Plan {
+        namespace_count: namespaces.len(),
         application_count: applications.len(),
         unit_count: applications.values().map(|a| a.units.len()).sum(),
         kept: match options.prune {
@@ -148,16 +110,16 @@ pub fn plan(
     };
     let removes = plan.kept.is_empty();
     let nothing = KnownApplication::default();
-    let names: BTreeSet<String> = applications.keys().chain(known.keys()).cloned().collect();
-    for name in names {
-        let known = known.get(&name).unwrap_or(&nothing);
-        let ttl = options.ttl;
-        let planner = Planner { origin, namespace, name: &name, known, removes, ttl };
-        let steps = match applications.remove(&name) {
-            Some(application) => planner.steps(application),
+    let places: BTreeSet<&ApplicationPlace> = applications.keys().chain(known.keys()).collect();
+    let places: Vec<ApplicationPlace> = places.into_iter().cloned().collect();
+    for place in places {
+        let known = known.get(&place).unwrap_or(&nothing);
+        let planner = Planner { origin, place: &place, known, removes, ttl: options.ttl };
+        let steps = match applications.remove(&place) {
+            Some(application) => planner.steps(application, &mut plan.notes),
             None => planner.gone(),
         };
-        plan.steps.insert(name, steps);
+        plan.steps.insert(place, steps);
     }
     plan
 }
@@ -165,57 +127,46 @@ pub fn plan(
 /// Returns the names of what the document lacks, if that is more than half of what was imported:
 /// the document may be filtered. An application without units counts as one.
 fn too_many_gone(
-    applications: &BTreeMap<String, ApplicationFacts>,
-    known: &BTreeMap<String, KnownApplication>,
+    applications: &BTreeMap<ApplicationPlace, ApplicationFacts>,
+    known: &BTreeMap<ApplicationPlace, KnownApplication>,
     of_import: &str,
 ) -> Vec<String> {
     let (mut total, mut gone_count, mut gone) = (0, 0, Vec::new());
-    for (name, known) in known.iter().filter(|(name, _)| *name != of_import) {
-        let count = known.imported_units.len().max(usize::from(known.is_imported));
+    for (place, known) in known.iter().filter(|(place, _)| place.application != of_import) {
+        let count = known.imported_unit_count().max(usize::from(known.is_imported));
         total += count;
-        match applications.get(name) {
+        match applications.get(place) {
             None if known.is_imported => {
                 gone_count += count;
-                gone.push(name.clone());
+                gone.push(place.application.clone());
             }
             application => {
                 let units = known.units_missing(application);
                 gone_count += units.len();
-                gone.extend(units.into_iter().map(|unit| unit_of(name, unit)));
+                gone.extend(units.into_iter().map(|unit| unit_of(&place.application, unit)));
             }
         }
     }
     if total < 2 * gone_count { gone } else { Vec::new() }
 }
 
-impl KnownApplication {
-    /// Returns the imported units that the document lacks. Those of an application that could not
-    /// be read are unknown.
-    fn units_missing(&self, application: Option<&ApplicationFacts>) -> Vec<&String> {
-        if application.is_some_and(|application| application.keeps_others) {
-            return Vec::new();
-        }
-        let units = application.map_or(&[][..], |application| &application.units);
-        let is_there = |name: &String| units.iter().any(|unit| unit.name == *name);
-        self.imported_units.iter().filter(|name| !is_there(name)).collect()
-    }
-}
-
 /// Plans one application of the document.
 struct Planner<'a> {
     origin: &'a Origin,
-    namespace: &'a str,
-    name: &'a str,
+    place: &'a ApplicationPlace,
     known: &'a KnownApplication,
     removes: bool,
     ttl: Option<Duration>,
 }
 
 impl Planner<'_> {
-    fn steps(&self, application: ApplicationFacts) -> Vec<ImportStep> {
+    fn steps(&self, application: ApplicationFacts, notes: &mut Vec<String>) -> Vec<ImportStep> {
         let missing = self.remove_missing(Some(&application));
         let ApplicationFacts { units, leader, own, .. } = application;
-        let mut steps: Vec<ImportStep> = units.into_iter().map(|unit| self.replace(unit)).collect();
+        let mut steps: Vec<ImportStep> = Vec::new();
+        for unit in units {
+            self.replace(unit, &mut steps, notes);
+        }
         steps.extend(missing);
         let leads = self.leader(leader);
         // Before the statuses of the application, which only its leader may set.
@@ -239,13 +190,44 @@ impl Planner<'_> {
         steps
     }
 
-    fn replace(&self, unit: UnitFacts) -> ImportStep {
+    /// Plans the calls for the set of a unit: none if the server has it, else one for all of the
+    /// unit, or one for each component if a worker has reported others.
+    fn replace(&self, unit: UnitFacts, steps: &mut Vec<ImportStep>, notes: &mut Vec<String>) {
         let (component, statuses) = self.marked(unit.set);
-        ImportStep::Replace(ReplaceStatusesRequest {
-            component,
-            statuses,
-            ..self.of_unit(&unit.name)
-        })
+        let nothing = KnownUnit::default();
+        let known = self.known.units.get(&unit.name).unwrap_or(&nothing);
+        let is_whole = component.is_none();
+        if is_whole && known.shows(&statuses) {
+            return;
+        }
+        if !is_whole || known.reported.is_empty() {
+            steps.push(self.replacement(&unit.name, component, statuses));
+            return;
+        }
+        for (component, statuses) in known.by_component(statuses) {
+            if known.reported.contains(&component) {
+                if !statuses.is_empty() {
+                    let (unit, application) = (&unit.name, &self.place.application);
+                    let of = unit_of(application, unit);
+                    let of = [of.as_str(), component.as_str()].join(" ");
+                    notes.push(format!("not imported, a worker reports it: {}", of.trim_end()));
+                }
+                continue;
+            }
+            if !known.shows_component(&component, &statuses) {
+                steps.push(self.replacement(&unit.name, Some(component), statuses));
+            }
+        }
+    }
+
+    fn replacement(
+        &self,
+        unit: &str,
+        component: Option<String>,
+        statuses: Vec<StatusReport>,
+    ) -> ImportStep {
+        let request = ReplaceStatusesRequest { component, statuses, ..self.of_unit(unit) };
+        ImportStep::Replace(request)
     }
 
     /// Returns the component that a set replaces, and its statuses as those of the origin.
@@ -274,7 +256,7 @@ impl Planner<'_> {
             update_mask: Some(prost_types::FieldMask {
                 paths: vec!["external_leader".to_string()],
             }),
-            ..OfApplication::of_application(self.namespace, self.name)
+            ..self.of_application()
         }))
     }
 
@@ -282,22 +264,34 @@ impl Planner<'_> {
     /// removes only its imported units.
     fn gone(&self) -> Vec<ImportStep> {
         if self.known.is_imported && self.removes {
-            let request = DeleteApplicationRequest::of_application(self.namespace, self.name);
-            return vec![ImportStep::Delete(request)];
+            return vec![ImportStep::Delete(self.of_application())];
         }
         self.remove_missing(None)
     }
 
     fn remove_missing(&self, application: Option<&ApplicationFacts>) -> Vec<ImportStep> {
         let missing = self.known.units_missing(application).into_iter();
-        missing.filter(|_| self.removes).map(|unit| self.remove(unit)).collect()
+        missing.filter(|_| self.removes).flat_map(|unit| self.remove(unit)).collect()
     }
 
-    fn remove(&self, unit: &str) -> ImportStep {
-        ImportStep::RemoveUnit(self.of_unit(unit))
+    /// Removes a unit, or only what was imported of it if a worker reports it too.
+    fn remove(&self, unit: &str) -> Vec<ImportStep> {
+        match self.known.units.get(unit).filter(|known| known.has_others) {
+            None => vec![ImportStep::RemoveUnit(self.of_unit(unit))],
+            Some(known) => known
+                .imported_components()
+                .into_iter()
+                .filter(|component| !known.reported.contains(component))
+                .map(|component| self.replacement(unit, Some(component), Vec::new()))
+                .collect(),
+        }
+    }
+
+    fn of_application<R: OfApplication>(&self) -> R {
+        R::of_application(&self.place.namespace, &self.place.application)
     }
 
     fn of_unit<R: OfUnit>(&self, unit: &str) -> R {
-        R::of_unit(self.namespace, self.name, unit)
+        R::of_unit(&self.place.namespace, &self.place.application, unit)
     }
 }

@@ -13,43 +13,42 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use crate::cli::command::import::format::Format;
 use crate::cli::context::say;
-
-/// Limit of a document in bytes. That of a model with 10,000 units has some 10 MB.
-const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// `juju status` of a large model takes some seconds; after a minute it counts as stuck.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads a file; `-` or nothing is standard input.
-pub fn read_file(path: Option<&Path>, example: &str) -> anyhow::Result<String> {
+pub fn read_file(path: Option<&Path>, format: &Format) -> anyhow::Result<String> {
     match path {
         Some(path) if path != Path::new("-") => {
             let file = fs::File::open(path);
-            let text = file.map_err(anyhow::Error::from).and_then(read);
+            let text = file.map_err(anyhow::Error::from);
+            let text = text.and_then(|file| read(file, format.bytes_max));
             text.with_context(|| format!("cannot read {}", path.display()))
         }
         _ => {
             if io::stdin().is_terminal() {
-                say(&format!("reading from the terminal; did you mean: {example}"));
+                say(&format!("reading from the terminal; did you mean: {}", format.example));
             }
-            read(io::stdin()).context("cannot read standard input")
+            read(io::stdin(), format.bytes_max).context("cannot read standard input")
         }
     }
 }
 
 /// Reads a document to its end, up to the limit.
-fn read(source: impl Read) -> anyhow::Result<String> {
+fn read(source: impl Read, bytes_max: u64) -> anyhow::Result<String> {
     let mut text = String::new();
-    source.take(DOCUMENT_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if DOCUMENT_BYTES_MAX < text.len() as u64 {
-        bail!("the document has more than {} MiB", DOCUMENT_BYTES_MAX >> 20);
+    source.take(bytes_max + 1).read_to_string(&mut text)?;
+    if bytes_max < text.len() as u64 {
+        bail!("the document has more than {} MiB", bytes_max >> 20);
     }
     Ok(text)
 }
 
 /// Runs a command and reads its stdout. Its stderr goes to our stderr.
-pub async fn read_command(words: &[String]) -> anyhow::Result<String> {
+pub async fn read_command(words: &[String], bytes_max: u64) -> anyhow::Result<String> {
     let [program, arguments @ ..] = words else {
         bail!("no command is given after --");
     };
@@ -66,9 +65,9 @@ pub async fn read_command(words: &[String]) -> anyhow::Result<String> {
         let mut bytes = Vec::new();
         if let Some(stdout) = child.stdout.take() {
             // The rest is not read: the command ends with a broken pipe, or is killed.
-            stdout.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes).await?;
+            stdout.take(bytes_max + 1).read_to_end(&mut bytes).await?;
         }
-        if DOCUMENT_BYTES_MAX < bytes.len() as u64 {
+        if bytes_max < bytes.len() as u64 {
             child.start_kill()?;
         }
         io::Result::Ok((bytes, child.wait().await?))
@@ -77,8 +76,8 @@ pub async fn read_command(words: &[String]) -> anyhow::Result<String> {
         bail!("`{line}` did not end within {} s", COMMAND_TIMEOUT.as_secs());
     };
     let (bytes, status) = result.with_context(|| format!("cannot run `{line}`"))?;
-    if DOCUMENT_BYTES_MAX < bytes.len() as u64 {
-        bail!("`{line}` printed more than {} MiB", DOCUMENT_BYTES_MAX >> 20);
+    if bytes_max < bytes.len() as u64 {
+        bail!("`{line}` printed more than {} MiB", bytes_max >> 20);
     }
     if !status.success() {
         bail!("`{line}` ended with {status}");
@@ -92,7 +91,7 @@ mod tests {
 
     async fn run(line: &[&str]) -> Result<String, String> {
         let words: Vec<String> = line.iter().map(|w| (*w).to_string()).collect();
-        read_command(&words).await.map_err(|error| error.to_string())
+        read_command(&words, 64 << 20).await.map_err(|error| error.to_string())
     }
 
     #[tokio::test]
@@ -104,7 +103,7 @@ mod tests {
     async fn takes_no_more_than_a_document_can_have() {
         let error = run(&["sh", "-c", "yes"]).await.expect_err("too long");
         assert_eq!(error, "`sh -c yes` printed more than 64 MiB");
-        let error = read(io::repeat(b' ')).expect_err("too long").to_string();
+        let error = read(io::repeat(b' '), 64 << 20).expect_err("too long").to_string();
         assert_eq!(error, "the document has more than 64 MiB");
     }
 

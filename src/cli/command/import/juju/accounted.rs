@@ -36,7 +36,7 @@ impl Output {
         let document = document::read(text).expect("a document");
         let (namespace, known) = (document.model.clone(), BTreeMap::new());
         let facts = facts::of(&document);
-        let plan = plan(facts, &origin(), &namespace, &known, Options::default());
+        let plan = plan(facts, &origin(), Some(&namespace), &known, Options::default());
         let mut output = Output { texts: plan.notes, ..Output::default() };
         for step in plan.steps.into_values().flatten() {
             match step {

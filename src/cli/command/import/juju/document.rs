@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::cli::command::import::json;
 use crate::cli::command::import::juju::account::Counts;
-use crate::cli::command::import::juju::json;
 use crate::cli::command::import::juju::node::{DocumentError, Node};
 use crate::cli::command::import::juju::status::{
     Reading, Status, read_life, read_meter, read_status, reading,

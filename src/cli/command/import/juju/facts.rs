@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::command::import::facts::{
-    ApplicationFacts, ImportFacts, Leader, Meaning, SetFacts, UnitFacts,
+    ApplicationFacts, ImportFacts, Leader, Meaning, Placed, SetFacts, UnitFacts,
 };
 use crate::cli::command::import::juju::account::{self, Counts};
 use crate::cli::command::import::juju::document::{self, Document, Offer, Unit, UnitStatuses};
@@ -31,13 +31,8 @@ pub fn of(document: &Document) -> ImportFacts {
         let keeps_others = application.unreadable.is_some();
         (name.clone(), ApplicationFacts { units, keeps_others, leader, own })
     });
-    let applications = applications.collect();
-    ImportFacts {
-        namespace: Some(document.model.clone()),
-        applications,
-        notes: around.notes,
-        unshown: account::sentence(&around.unshown),
-    }
+    let applications = Placed::Together(Some(document.model.clone()), applications.collect());
+    ImportFacts { applications, notes: around.notes, unshown: account::sentence(&around.unshown) }
 }
 
 /// What the units of a document run on, and the facts that no status shows.

@@ -8,7 +8,6 @@
 mod account;
 mod document;
 mod facts;
-mod json;
 mod node;
 mod status;
 mod surroundings;
@@ -23,12 +22,17 @@ use crate::cli::command::import::facts::ImportFacts;
 use crate::cli::command::import::format::Format;
 use crate::cli::command::import::origin::Origin;
 
+/// Limit of a document in bytes. That of a model with 10,000 units has some 10 MB.
+const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
+
 /// Returns the format of `juju status --format json`.
 pub fn format() -> Format {
     Format {
         origin: origin(),
         example: "juju status --format json | bellwether import juju",
         whole: "the whole model",
+        bytes_max: DOCUMENT_BYTES_MAX,
+        own_namespace: None,
         read: Box::new(read),
     }
 }

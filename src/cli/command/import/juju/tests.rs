@@ -1,12 +1,14 @@
 //! Tests on real documents, and on broken ones made from them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use crate::cli::command::import::facts::ApplicationPlace;
 use crate::cli::command::import::juju::document::Document;
 use crate::cli::command::import::juju::{document, facts, origin};
+use crate::cli::command::import::known::KnownApplication;
 use crate::cli::command::import::outcome::{ImportOutcome, summary};
 use crate::cli::command::import::plan;
-use crate::cli::command::import::plan::{ImportStep, KnownApplication, Options, Plan};
+use crate::cli::command::import::plan::{ImportStep, Options, Plan};
 use crate::cli::level;
 use crate::proto::v1::{
     Application, ApplicationConfig, ExternalLeader, StatusRecord, StatusReport,
@@ -34,7 +36,12 @@ fn plan(
     known: &BTreeMap<String, KnownApplication>,
     options: Options,
 ) -> Plan {
-    plan::plan(facts::of(document), &origin(), namespace, known, options)
+    let place = |application: &String| ApplicationPlace {
+        namespace: namespace.to_string(),
+        application: application.clone(),
+    };
+    let known = known.iter().map(|(name, known)| (place(name), known.clone())).collect();
+    plan::plan(facts::of(document), &origin(), Some(namespace), &known, options)
 }
 
 /// Plans onto an empty namespace `m`.
@@ -291,13 +298,19 @@ own shop by ``
 
 /// The server's state after an earlier import of an application with these units.
 fn mk_known(leader: &str, units: &[&str]) -> KnownApplication {
-    KnownApplication {
-        external_leader: Some(leader.to_string()),
-        imported_units: units.iter().map(|u| (*u).to_string()).collect(),
-        is_imported: true,
-        has_status: true,
-        has_own: false,
-    }
+    let leader = ExternalLeader { unit: leader.to_string() };
+    let config = ApplicationConfig { external_leader: Some(leader), ..Default::default() };
+    let application = Application { config: Some(config), ..Application::default() };
+    let units = units.iter().map(|unit| mk_record(unit, Some("juju")));
+    let statuses: Vec<StatusRecord> = units.chain([mk_record("", None)]).collect();
+    KnownApplication::from_wire(&application, &statuses, &origin())
+}
+
+fn mk_record(unit: &str, label: Option<&str>) -> StatusRecord {
+    let label = label.map(|label| ("imported-from".to_string(), label.to_string()));
+    let labels = label.into_iter().collect();
+    let report = StatusReport { labels, ..StatusReport::default() };
+    StatusRecord { unit: unit.into(), report: Some(report), ..StatusRecord::default() }
 }
 
 #[test]
@@ -308,10 +321,7 @@ fn units_missing_from_the_document_are_removed() {
         ("own".to_string(), KnownApplication::default()),
         (
             "mixed".to_string(),
-            KnownApplication {
-                imported_units: BTreeSet::from(["mixed/0".to_string()]),
-                ..KnownApplication::default()
-            },
+            KnownApplication { is_imported: false, ..mk_known("", &["mixed/0"]) },
         ),
     ]);
     let options = Options { prune: true, ..Options::default() };
@@ -369,21 +379,11 @@ fn an_unreadable_application_loses_nothing() {
 
 #[test]
 fn an_earlier_import_is_known_by_its_marks() {
-    let mk_record = |unit: &str, label: Option<&str>| StatusRecord {
-        unit: unit.into(),
-        report: Some(StatusReport {
-            labels: label
-                .map(|l| ("imported-from".to_string(), l.to_string()))
-                .into_iter()
-                .collect(),
-            ..StatusReport::default()
-        }),
-        ..StatusRecord::default()
-    };
     let marked = [mk_record("web/0", Some("juju")), mk_record("", None)];
     let known = KnownApplication::from_wire(&Application::default(), &marked, &origin());
     assert!(known.is_imported && known.has_status && !known.has_own);
-    assert_eq!(known.imported_units, BTreeSet::from(["web/0".to_string()]));
+    assert_eq!(known.imported_unit_count(), 1);
+    assert_eq!(known.units_missing(None), ["web/0"]);
     let mixed = [marked[0].clone(), mk_record("web/1", None)];
     assert!(!KnownApplication::from_wire(&Application::default(), &mixed, &origin()).is_imported);
     assert!(!KnownApplication::from_wire(&Application::default(), &[], &origin()).is_imported);
@@ -482,14 +482,14 @@ fn the_summary_counts() {
     let mut outcome =
         ImportOutcome { application_count: 3, unit_count: 1, ..ImportOutcome::default() };
     assert_eq!(
-        summary(&outcome, "tt"),
+        summary(&outcome, Some("tt")),
         "imported 3 applications, 1 unit into namespace tt (nothing changed); \
          see: bellwether -n tt status"
     );
     outcome.changed = ["web".to_string(), "web/0".to_string()].into();
     outcome.removed = ["web/1".to_string()].into();
     assert_eq!(
-        summary(&outcome, "tt"),
+        summary(&outcome, Some("tt")),
         "imported 3 applications, 1 unit into namespace tt (2 changed, 1 removed); \
          see: bellwether -n tt status"
     );

@@ -16,13 +16,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context;
 
 use crate::cli::command::import::args::Args;
-use crate::cli::command::import::facts::{ApplicationFacts, ImportFacts, SetFacts, UnitFacts};
+use crate::cli::command::import::facts::{
+    ApplicationFacts, ImportFacts, Placed, SetFacts, UnitFacts,
+};
 use crate::cli::command::import::format::Format;
 use crate::cli::command::import::origin::Origin;
 use crate::cli::command::import::systemd::document::SystemdUnit;
 use crate::cli::command::import::systemd::name::Name;
 use crate::domain::name::UnitName;
 use crate::proto::v1::StatusReport;
+
+/// Limit of a document in bytes. That of a host with 2,000 units has some 1 MB.
+const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// Maximum number of names in one note.
 const NAMES_MAX: usize = 10;
@@ -57,6 +62,8 @@ pub fn format(args: &SystemdArgs) -> anyhow::Result<Format> {
                   StatusText,NRestarts,StateChangeTimestamp,UnitFileState '*.service' | \
                   bellwether import systemd",
         whole: "all units of the host",
+        bytes_max: DOCUMENT_BYTES_MAX,
+        own_namespace: None,
         read: Box::new(move |text| read(text, &host)),
     })
 }
@@ -90,6 +97,7 @@ fn read(text: &str, host: &str) -> anyhow::Result<ImportFacts> {
     let mut notes = Vec::new();
     notes.extend(note("without a name that an application can have", &unnamed));
     notes.extend(note("with the name of another one", &doubled));
+    let applications = Placed::Together(None, applications);
     Ok(ImportFacts { applications, notes, ..ImportFacts::default() })
 }
 

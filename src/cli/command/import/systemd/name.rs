@@ -1,6 +1,6 @@
 //! Names: a unit of systemd becomes a status of its host, in an application.
 
-use crate::domain::limits::NAME_BYTES_MAX;
+use crate::cli::command::import::name::taken;
 
 /// Where the status of a unit of systemd belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,15 +24,6 @@ impl Name {
         let key = if kind == "service" { String::new() } else { taken(kind)? };
         Some(Name { application, component, key })
     }
-}
-
-/// Returns a name with `-` for each character that no name may have; `None` if none is left, or if
-/// it is too long.
-fn taken(text: &str) -> Option<String> {
-    let is_taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let text: String = text.chars().map(|c| if is_taken(c) { c } else { '-' }).collect();
-    let text = text.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
-    (!text.is_empty() && text.len() <= NAME_BYTES_MAX).then(|| text.to_string())
 }
 
 #[cfg(test)]
