@@ -48,6 +48,10 @@ check-long: tools ## The soaks, the simulation, the models, the planted faults, 
 	tools/checks-compare "$${CARGO_TARGET_DIR:-target}/debug/bellwether"
 	$(CARGO) build --locked --release --bin bellwether
 	tools/checks-cost "$${CARGO_TARGET_DIR:-target}/release/bellwether" --icinga
+	@tools/install run
+	tools/run-real "$${CARGO_TARGET_DIR:-target}/release/bellwether"
+	tools/run-stops "$${CARGO_TARGET_DIR:-target}/release/bellwether"
+	tools/run-kills "$${CARGO_TARGET_DIR:-target}/release/bellwether"
 	tools/first-hour
 	tools/release-check
 	tools/clients-check

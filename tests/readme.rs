@@ -57,6 +57,9 @@ const LEFT_OUT: &[&str] = &[
     "kubectl cp bellwether-0:",
     // `tests/it/attend.rs` runs it with a script, a real Pebble and a `juju-exec`.
     "bellwether attend ",
+    // `tools/run-real` runs both, and interrupts them.
+    "bellwether run --operation web/0 --to 1.4 --recipe helm ",
+    "bellwether run --operation net/0 --to 7 --recipe terraform ",
     // `tests/it/damaged_log.rs` runs it with the epoch of a store whose log is missing.
     "bellwether serve --accept-data-loss ",
     // `tests/it/recipes.rs` runs what these install, and the programs.

@@ -24,42 +24,44 @@ Exit codes:
   13   status --exit-status: something is unknown, stale or lost
   124  timed out
   130  interrupted by Ctrl-C
+run --operation: the code of its command, once that has run
 check --nagios: 0 active, 1 waiting or maintenance, 2 blocked or error, 3 unknown";
 
 /// The result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Exit {
     /// The command did what was asked.
-    Ok = 0,
+    Ok,
     /// The command failed.
-    Failed = 1,
+    Failed,
     /// The command line is wrong.
-    Usage = 2,
+    Usage,
     /// The object does not exist.
-    NotFound = 3,
+    NotFound,
     /// Not authenticated, or denied.
-    Denied = 4,
+    Denied,
     /// The server did not answer.
-    Unreachable = 5,
+    Unreachable,
     /// The condition of a wait can no longer be met.
-    Unmet = 6,
+    Unmet,
     /// Another unit leads, holds the operation, or has replaced this one.
-    NotThisUnit = 7,
+    NotThisUnit,
     /// The same command may succeed later.
-    NotYet = 8,
+    NotYet,
     /// `status --exit-status`: waiting or maintenance.
-    Busy = 10,
+    Busy,
     /// `status --exit-status`: blocked. `blockers`: something needs help.
-    Blocked = 11,
+    Blocked,
     /// `status --exit-status`: error.
-    Error = 12,
+    Error,
     /// `status --exit-status`: unknown, stale or lost.
-    Unknown = 13,
+    Unknown,
     /// The time given is over, as with timeout(1).
-    TimedOut = 124,
+    TimedOut,
     /// Ctrl-C.
-    Interrupted = 130,
+    Interrupted,
+    /// The exit code of the command of an operation.
+    OfCommand(u8),
 }
 
 impl From<()> for Exit {
@@ -70,7 +72,7 @@ impl From<()> for Exit {
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
+        ExitCode::from(exit.code())
     }
 }
 
@@ -95,6 +97,28 @@ pub struct NotThisUnitError(pub String);
 pub struct NotYetError(pub String);
 
 impl Exit {
+    /// Returns the number.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Ok => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::NotFound => 3,
+            Exit::Denied => 4,
+            Exit::Unreachable => 5,
+            Exit::Unmet => 6,
+            Exit::NotThisUnit => 7,
+            Exit::NotYet => 8,
+            Exit::Busy => 10,
+            Exit::Blocked => 11,
+            Exit::Error => 12,
+            Exit::Unknown => 13,
+            Exit::TimedOut => 124,
+            Exit::Interrupted => 130,
+            Exit::OfCommand(code) => code,
+        }
+    }
+
     /// Returns the exit code for an error.
     pub fn of(error: &anyhow::Error) -> Exit {
         match error.downcast_ref::<Error>() {

@@ -69,7 +69,7 @@ impl HookArgs {
                 Ok(Exit::Ok)
             }
             Ok(exit) if self.best_effort && exit != Exit::Ok => {
-                say(&format!("exit code {} becomes 0 (--best-effort)", exit as u8));
+                say(&format!("exit code {} becomes 0 (--best-effort)", exit.code()));
                 Ok(Exit::Ok)
             }
             ended => ended,

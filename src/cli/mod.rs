@@ -117,6 +117,8 @@ enum Command {
     Context(contexts::Action),
     Completion(completion::Args),
     Man(man::Args),
+    #[command(hide = true)]
+    Keeper(run::keeper::Args),
 }
 
 /// The commands that call a server.
@@ -213,6 +215,7 @@ pub fn run() -> ExitCode {
         Command::Context(action) => contexts::run(action, &given, &context).map(Exit::from),
         Command::Completion(args) => completion::run(&args).map(Exit::from),
         Command::Man(args) => man::run::<Cli>(&args).map(Exit::from),
+        Command::Keeper(args) => run::keeper::run(&args),
         Command::Client(command) => {
             let name = matches.subcommand_name().unwrap_or_default();
             given.with_context().and_then(|chosen| run_traced(name, command, &settings(chosen)))
@@ -267,8 +270,8 @@ fn run_traced(name: &str, command: ClientCommand, context: &Context) -> anyhow::
     let trace = CallerTrace::begin(name, env!("CARGO_PKG_VERSION"));
     let result = run_client(command, context, trace.context());
     trace.end(match &result {
-        Ok(exit) => *exit as u8,
-        Err(error) => Exit::of(error) as u8,
+        Ok(exit) => exit.code(),
+        Err(error) => Exit::of(error).code(),
     });
     result
 }
@@ -279,10 +282,11 @@ fn run_client(
     trace: opentelemetry::Context,
 ) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let answers = matches!(&command, ClientCommand::Run(args) if args.answers_interrupts());
     let running = async {
         tokio::select! {
             result = dispatch_or_suggest(command, context) => result,
-            _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+            _ = tokio::signal::ctrl_c(), if !answers => Ok(Exit::Interrupted),
         }
     };
     let result = runtime.block_on(running.with_context(trace));
@@ -334,7 +338,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Register(args) => args.run(register::run, context).await,
         ClientCommand::Stopping(args) => args.run(stopping::run, context).await,
         ClientCommand::Attend(args) => attend::run(args, context).await.map(Exit::from),
-        ClientCommand::Run(args) => run::run(args, context).await.map(Exit::from),
+        ClientCommand::Run(args) => run::run(args, context).await,
         ClientCommand::Callback(args) => args.run(callback::run, context).await,
         ClientCommand::AppStatus(args) => args.run(app_status::run, context).await,
         ClientCommand::Remove(args) => remove::run(args, context).await.map(Exit::from),
@@ -371,6 +375,9 @@ mod tests {
             "bellwether blockers -A -o json",
             "bellwether -n prod blockers",
             "bellwether namespaces -o json",
+            "bellwether run web/0 --every 30s --ttl 2m -- check_http -H x",
+            "bellwether run --operation web --to 2 --recipe helm --input a -- helm upgrade",
+            "bellwether run web/0 --resume",
             "bellwether faults web",
             "bellwether faults -A --by-target -o json",
             "bellwether report web/0 --level waiting --needs db --needs infra/dns=active,waiting",
@@ -483,6 +490,7 @@ mod tests {
             "bellwether callback web/0",
             "bellwether callback web/0 --after 30s --cancel",
             "bellwether callback web/0 --cancel --reason late",
+            "bellwether run web/0 --operation web/0 --to 2 -- true",
         ] {
             let error = parse(line).err().map(|e| e.kind());
             assert!(error.is_some_and(|kind| kind != ErrorKind::DisplayHelp), "{line}");

@@ -104,6 +104,7 @@ mod rights;
 mod rights_web;
 mod rolling;
 mod run_checks;
+mod run_operations;
 mod secrets;
 mod security_files;
 mod sentinel;

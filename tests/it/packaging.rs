@@ -36,11 +36,15 @@ fn the_example_configuration_is_accepted() {
 }
 
 #[test]
-fn the_service_starts_a_command_that_exists() {
-    let unit = include_str!("../../packaging/bellwether.service");
-    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
-    let arguments: Vec<&str> = start.split(' ').collect();
-    assert_eq!(arguments[0], "/usr/bin/bellwether");
-    let output = run(&[&arguments[1..], &["--help"]].concat());
-    assert!(output.status.success(), "{output:?}");
+fn the_services_start_commands_that_exist() {
+    for unit in [
+        include_str!("../../packaging/bellwether.service"),
+        include_str!("../../packaging/bellwether-resume@.service"),
+    ] {
+        let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+        let arguments: Vec<&str> = start.split(' ').collect();
+        assert_eq!(arguments[0], "/usr/bin/bellwether");
+        let output = run(&[&arguments[1..], &["--help"]].concat());
+        assert!(output.status.success(), "{output:?}");
+    }
 }

@@ -82,7 +82,7 @@ mod tests {
                 }),
                 ..Application::default()
             });
-            assert_eq!(exit as u8, code, "{line}");
+            assert_eq!(exit.code(), code, "{line}");
             assert!(line.starts_with(word), "{line}");
             assert!(line.contains(": a/b"), "{line}");
             assert!(line.ends_with(&format!(" | units=2 stale={stale} lost=0")), "{line}");

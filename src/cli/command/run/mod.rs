@@ -1,26 +1,35 @@
 //! `bellwether run`: runs commands that know nothing of Bellwether.
 //!
 //! ```text
-//!  checks:  schedule --> plugin --> outcome --> session of the unit --> server
+//!  checks:     schedule --> plugin --> outcome --> session of the unit --> server
+//!  operation:  begin, resume --> keeper --> command --> complete, fail, release
 //! ```
 
 mod checks;
+pub mod keeper;
+mod operation;
 mod process;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::command::run::checks::definition::{Definition, PluginCheck};
+use crate::cli::command::run::operation::args::OperationArgs;
+use crate::cli::command::run::operation::work::CommandWork;
+use crate::cli::command::run::operation::{carry, resume};
 use crate::cli::context::Context;
-use crate::cli::exit::UsageError;
+use crate::cli::exit::{Exit, UsageError};
 use crate::cli::level::LevelWord;
 use crate::cli::span;
 use crate::cli::unit::UnitArgs;
 
-/// Run monitoring plugins, once or at an interval, and report what they find
+/// Run monitoring plugins and report what they find, or a command as an operation
 ///
 /// A plugin that exits with 0, 1 or 2 gives a status. Any other end is an error of the plugin, and
 /// the status before it stays until its ttl.
+///
+/// With --operation, the work is recorded before the command starts, held while it runs, and
+/// resumed by the next run if this one dies. The command is dead before another run may begin.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -65,21 +74,30 @@ pub struct Args {
     /// Show the whole command line in `why`; without it, only the name of the plugin
     #[arg(long)]
     show_command: bool,
-    /// The plugin, with its arguments
+    /// The plugin or the command, with its arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
+    #[command(flatten)]
+    operation: OperationArgs,
 }
 
-/// Runs the checks.
+/// Runs the checks or the operation.
 ///
 /// # Errors
 /// If a definition is wrong, or the server refuses what is reported.
-pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    if args.operation.resume {
+        return resume::resume(&args.unit.target()?, context).await;
+    }
+    if args.operation.operation.is_some() {
+        return carry::run(CommandWork::new(args.operation, args.command)?, context).await;
+    }
     let parallel = usize::from(args.parallel);
     match args.checks()? {
-        Checks::Once(check) => checks::once::run(&check, context).await,
-        Checks::Repeated(checks) => checks::repeated::run(checks, parallel, context).await,
+        Checks::Once(check) => checks::once::run(&check, context).await?,
+        Checks::Repeated(checks) => checks::repeated::run(checks, parallel, context).await?,
     }
+    Ok(Exit::Ok)
 }
 
 /// The checks to run.
@@ -89,6 +107,11 @@ enum Checks {
 }
 
 impl Args {
+    /// Returns whether the command answers Ctrl-C itself, because work must be handed over first.
+    pub fn answers_interrupts(&self) -> bool {
+        self.operation.resume || self.operation.operation.is_some()
+    }
+
     fn checks(self) -> Result<Checks, UsageError> {
         let given = Definition {
             every: self.every,
