@@ -285,7 +285,7 @@ fn an_import_leaves_what_a_worker_reports_of_the_same_unit() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     let note = "note: not imported, a worker reports it: web-7f4-b of web web";
     assert!(said.err.contains(note), "{}", said.err);
-    let shown = ok(&server, &["-n", "shop", "status", "web", "-o", "json"]);
+    let shown = ok(&server, &["-n", "shop", "why", "web", "-o", "json"]);
     assert!(shown.contains("by the worker") && shown.contains("pending"), "{shown}");
     // What the import had reported goes, and the status of the worker stays.
     let other = r#"{"items": [{"kind": "Deployment", "apiVersion": "apps/v1",
@@ -294,7 +294,7 @@ fn an_import_leaves_what_a_worker_reports_of_the_same_unit() {
     let file = dir.path().join("other.json");
     std::fs::write(&file, other).unwrap();
     ok(&server, &["import", "kubernetes", "--prune", file.to_str().unwrap()]);
-    let shown = ok(&server, &["-n", "shop", "status", "web", "-o", "json"]);
+    let shown = ok(&server, &["-n", "shop", "why", "web", "-o", "json"]);
     assert!(shown.contains("by the worker") && !shown.contains("pending"), "{shown}");
 }
 
