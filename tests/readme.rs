@@ -50,6 +50,7 @@ const LEFT_OUT: &[&str] = &[
     // `tests/it/backup.rs` takes backups and starts from them.
     "sudo bellwether backup ",
     "bellwether doctor --data-dir ",
+    "sudo bellwether doctor --data-dir ",
     "sudo systemctl ",
     "sudo mv /var/lib/bellwether ",
     "sudo cp -a /var/backups/",
@@ -75,6 +76,8 @@ const LEFT_OUT: &[&str] = &[
     // `tests/it/traces.rs` starts it with a collector.
     "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 bellwether serve",
     // `tests/it/imports.rs` imports what it prints.
+    "kubectl get deploy,sts,ds,rs,pods,jobs,cronjobs,pvc,svc,ing,hpa,nodes -A -o json ",
+    "kubectl get certificates -A -o json ",
     "systemctl show --all ",
     // `tools/first-hour` runs it from the archive.
     "./bellwether ",
