@@ -12,6 +12,7 @@ mod exit;
 mod file;
 mod groups;
 mod hook;
+mod incarnation;
 mod json;
 mod juju_hook;
 mod level;

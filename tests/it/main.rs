@@ -105,6 +105,7 @@ mod rights_web;
 mod rolling;
 mod run_checks;
 mod run_operations;
+mod runner;
 mod secrets;
 mod security_files;
 mod sentinel;

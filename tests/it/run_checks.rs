@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 
 use bellwether::proto::v1;
 use serde_json::Value;
@@ -10,7 +10,8 @@ use tempfile::TempDir;
 
 use crate::cli::{self, Said, json, ok};
 use crate::interop::have;
-use crate::server::{DEADLINE, LOOK_EVERY, Server};
+use crate::runner::{Runner, holds};
+use crate::server::Server;
 
 /// Where Debian has the plugins.
 const PLUGINS: &str = "/usr/lib/nagios/plugins";
@@ -43,44 +44,9 @@ fn fault(server: &Server, component: &str) -> Option<Value> {
     found.cloned()
 }
 
-/// A running `run`, which is killed with the test.
-struct Runner(Child);
-
-impl Runner {
-    fn start(server: &Server, line: &[&str]) -> Runner {
-        let mut command = cli::command(server, line);
-        Runner(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.0.id().to_string();
-        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
-    }
-
-    fn end(mut self) -> Option<i32> {
-        let mut code = None;
-        holds("its end", || {
-            code = self.0.try_wait().unwrap();
-            code.is_some()
-        });
-        code.and_then(|code| code.code())
-    }
-}
-
-impl Drop for Runner {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Waits until a condition holds.
-fn holds(what: &str, mut look: impl FnMut() -> bool) {
-    let start = std::time::Instant::now();
-    while !look() {
-        assert!(start.elapsed() < DEADLINE, "{what} does not come");
-        std::thread::sleep(LOOK_EVERY);
-    }
+fn start(server: &Server, line: &[&str]) -> Runner {
+    let mut command = cli::command(server, line);
+    Runner(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
 fn script(dir: &Path, name: &str, text: &str) -> String {
@@ -193,7 +159,7 @@ fn checks_of_a_file_repeat_over_a_session_of_their_unit() {
     );
     let file = dir.path().join("checks.toml");
     std::fs::write(&file, checks).unwrap();
-    let runner = Runner::start(&server, &["run", "--file", file.to_str().unwrap()]);
+    let runner = start(&server, &["run", "--file", file.to_str().unwrap()]);
     let log = || std::fs::read_to_string(dir.path().join("log")).unwrap_or_default();
     holds("the third run", || 3 <= log().matches("run").count());
     assert!(!log().contains("twice"), "{}", log());
@@ -222,7 +188,7 @@ fn a_runner_that_dies_leaves_no_plugin_and_shows() {
     let server = Server::ephemeral();
     let dir = TempDir::new().unwrap();
     let slow = script(dir.path(), "check_slow", "cd \"$(dirname \"$0\")\"; echo $$ > pid; echo OK");
-    let runner = Runner::start(&server, &["run", "web/0", "--every", "1s", "--", &slow]);
+    let runner = start(&server, &["run", "web/0", "--every", "1s", "--", &slow]);
     holds("a session", || unit(&server)["connected"] == true);
     holds("a status", || status(&server, "slow").is_some_and(|s| s["level"] == "LEVEL_ACTIVE"));
     runner.signal("KILL");
@@ -240,7 +206,7 @@ async fn a_question_of_the_server_runs_the_check() {
         "check_n",
         "cd \"$(dirname \"$0\")\"; echo run >> log; echo \"N OK - $(grep -c run log)\"",
     );
-    let _runner = Runner::start(&server, &["run", "web/0", "--every", "1h", "--", &counts]);
+    let _runner = start(&server, &["run", "web/0", "--every", "1h", "--", &counts]);
     let is = |text: &str| status(&server, "n").is_some_and(|found| found["message"] == text);
     holds("the first run", || is("1"));
     holds("a session", || unit(&server)["connected"] == true);

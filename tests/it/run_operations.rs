@@ -2,14 +2,15 @@
 //! binary and real signals. A lease is at least 30 s long, so tests that wait for its end are few.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::cli::{self, Said, json, ok};
-use crate::server::{DEADLINE, LOOK_EVERY, Server};
+use crate::runner::{Runner, holds, signal};
+use crate::server::Server;
 
 /// The shortest lease, and the longest grace that it allows.
 const LEASE: [&str; 4] = ["--lease", "30s", "--grace", "4s"];
@@ -63,46 +64,6 @@ impl Stage {
     fn state(&self, id: &str) -> String {
         let state = self.operation(id)["state"].as_str().unwrap().to_string();
         state.trim_start_matches("OPERATION_STATE_").to_string()
-    }
-}
-
-/// A running `run`, which is killed with the test.
-struct Runner(Child);
-
-impl Runner {
-    fn signal(&self, name: &str) {
-        signal(self.0.id(), name);
-    }
-
-    fn end(mut self) -> Option<i32> {
-        let mut code = None;
-        holds("its end", || {
-            code = self.0.try_wait().unwrap();
-            code.is_some()
-        });
-        code.and_then(|code| code.code())
-    }
-}
-
-impl Drop for Runner {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn signal(process: u32, name: &str) {
-    let process = process.to_string();
-    let sent = Command::new("kill").args([&format!("-{name}"), &process]).status().unwrap();
-    assert!(sent.success());
-}
-
-/// Waits until a condition holds.
-fn holds(what: &str, mut look: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !look() {
-        assert!(start.elapsed() < DEADLINE, "{what} does not come");
-        std::thread::sleep(LOOK_EVERY);
     }
 }
 

@@ -27,6 +27,7 @@ use crate::cli::command::attend::notification::{Notification, Notifications};
 use crate::cli::command::attend::recipient::Recipient;
 use crate::cli::context::{Context, say};
 use crate::cli::exit::UsageError;
+use crate::cli::incarnation;
 use crate::cli::render::one_line;
 use crate::cli::span;
 use crate::cli::target::UnitTarget;
@@ -36,8 +37,6 @@ use crate::proto::v1::StatusKind;
 /// Questions for a new set that wait for their notification. The server asks for one component at a
 /// time.
 const QUESTIONS_MAX: usize = 16;
-/// The pause before a session with the incarnation that a hook has begun.
-const REPLACED_PAUSE: Duration = Duration::from_millis(500);
 
 /// Hold the session of a unit whose hooks come and go, and notify when a hook has something to do
 #[derive(clap::Args)]
@@ -105,35 +104,22 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     };
     // No unit has an incarnation below this one, so the server names the current one if there is
     // one. A new one would fence the calls of the hooks.
-    let mut incarnation = 0;
+    let mut current = 0;
     loop {
         let (ask, asked) = mpsc::channel(QUESTIONS_MAX);
         let options = Options::new(&context.server, &target.application, &target.unit)
             .namespace(&context.namespace())
             .security(context.security.clone())
-            .incarnation(incarnation);
+            .incarnation(current);
         let worker = Worker::connect_answering(options, move |request| {
             answer(ask.clone(), request.recompute, request.component)
         })?;
-        match attendant.serve(&worker, asked).await {
-            None => {
-                // The goodbye may not arrive; the server then waits for the heartbeats in vain.
-                let _ = worker.shutdown(false).await;
-                return Ok(());
-            }
-            Some(worker::Error::Superseded { incarnation: Some(newer), .. })
-                if incarnation < newer =>
-            {
-                incarnation = newer;
-            }
-            Some(worker::Error::Superseded { detail, .. }) => {
-                say(&format!("{} is not attended any more: {detail}", target.unit));
-                return Ok(());
-            }
-            Some(worker::Error::Client(error)) => return Err(error.into()),
-            Some(error) => return Err(error.into()),
+        let ended = attendant.serve(&worker, asked).await;
+        let lost = format!("{} is not attended any more", target.unit);
+        match incarnation::next(worker, ended, current, &lost).await? {
+            Some(newer) => current = newer,
+            None => return Ok(()),
         }
-        tokio::time::sleep(REPLACED_PAUSE).await;
     }
 }
 

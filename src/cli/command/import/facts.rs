@@ -84,6 +84,19 @@ pub struct ApplicationPlace {
     pub application: String,
 }
 
+/// Names in one note.
+const NAMES_MAX: usize = 10;
+
+/// Returns a note on what a document has and an import leaves out; `None` for nothing.
+pub fn not_imported(why: &str, names: &[String]) -> Option<String> {
+    let named = names.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => None,
+        count if count <= NAMES_MAX => Some(format!("not imported, {why}: {named}")),
+        count => Some(format!("not imported, {why}: {named} and {} more", count - NAMES_MAX)),
+    }
+}
+
 /// What a document says about one application.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ApplicationFacts {

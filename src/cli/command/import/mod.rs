@@ -31,7 +31,7 @@ use crate::cli::command::import::carry_out::once;
 use crate::cli::command::import::format::Format;
 use crate::cli::command::import::outcome::{say_notes, say_result};
 use crate::cli::command::import::plan::Options;
-use crate::cli::context::Context;
+use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
 
 /// Import statuses from another system
@@ -72,6 +72,10 @@ pub fn read_and_plan(text: &str) -> anyhow::Result<()> {
 pub async fn run(source: Source, context: &Context) -> anyhow::Result<Exit> {
     let (format, args) = source.split()?;
     let options = Options { ttl: args.ttl()?, prune: args.prune };
+    if let (Some(given), Some(_)) = (&context.namespace, &format.own_namespace) {
+        // It may be that of a context, so it is no mistake.
+        say(&format!("note: namespace {given} does not apply: each object names its own"));
+    }
     if let Some(every) = args.every {
         return follow::follow(every, &args.command, &format, options, context).await;
     }

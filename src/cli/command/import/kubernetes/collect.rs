@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::cli::command::import::facts::{
-    Applications, ImportFacts, Leader, Placed, SetFacts, UnitFacts,
+    Applications, ImportFacts, Placed, SetFacts, UnitFacts, not_imported,
 };
 use crate::cli::command::import::kubernetes::entry::{ClusterObject, Id};
 use crate::cli::command::import::kubernetes::health::verdict::Verdict;
@@ -25,9 +25,6 @@ const OWNERS_MAX: usize = 8;
 
 /// A workload says less than its pods do among equal levels, and a pod less than its containers.
 const LESS_SAID: i32 = -1;
-
-/// Names in one note.
-const NAMES_MAX: usize = 10;
 
 /// Kinds that have no health.
 const WITHOUT_HEALTH: [&str; 38] = [
@@ -126,13 +123,11 @@ impl Collected {
             let statuses = index.statuses(entry, cluster, &application);
             let set = SetFacts { component: None, statuses };
             let application = namespaces.entry(namespace).or_default().entry(application);
-            let facts = application.or_default();
-            facts.leader = Leader::NotStated;
-            facts.units.push(UnitFacts { name: unit, set });
+            application.or_default().units.push(UnitFacts { name: unit, set });
         }
         let mut notes = Vec::new();
-        notes.extend(note("without a name that Bellwether can have", &unnamed));
-        notes.extend(note("there twice", &doubled));
+        notes.extend(not_imported("without a name that Bellwether can have", &unnamed));
+        notes.extend(not_imported("there twice", &doubled));
         ImportFacts {
             applications: Placed::Apart(namespaces),
             notes,
@@ -308,16 +303,6 @@ fn in_words(id: &Id) -> String {
     match namespace.as_str() {
         "" => format!("{kind} {name}"),
         namespace => format!("{kind} {namespace}/{name}"),
-    }
-}
-
-/// Returns a note on objects that are not imported.
-fn note(why: &str, objects: &[String]) -> Option<String> {
-    let named = objects.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(", ");
-    match objects.len() {
-        0 => None,
-        count if count <= NAMES_MAX => Some(format!("not imported, {why}: {named}")),
-        count => Some(format!("not imported, {why}: {named} and {} more", count - NAMES_MAX)),
     }
 }
 

@@ -17,7 +17,7 @@ use anyhow::Context;
 
 use crate::cli::command::import::args::Args;
 use crate::cli::command::import::facts::{
-    ApplicationFacts, ImportFacts, Placed, SetFacts, UnitFacts,
+    ApplicationFacts, ImportFacts, Placed, SetFacts, UnitFacts, not_imported,
 };
 use crate::cli::command::import::format::Format;
 use crate::cli::command::import::origin::Origin;
@@ -28,9 +28,6 @@ use crate::proto::v1::StatusReport;
 
 /// Limit of a document in bytes. That of a host with 2,000 units has some 1 MB.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
-
-/// Maximum number of names in one note.
-const NAMES_MAX: usize = 10;
 
 /// What an import of systemd needs beside a document.
 #[derive(clap::Args)]
@@ -95,8 +92,8 @@ fn read(text: &str, host: &str) -> anyhow::Result<ImportFacts> {
         add(applications.entry(name.application.clone()).or_default(), host, &name, &unit);
     }
     let mut notes = Vec::new();
-    notes.extend(note("without a name that an application can have", &unnamed));
-    notes.extend(note("with the name of another one", &doubled));
+    notes.extend(not_imported("without a name that an application can have", &unnamed));
+    notes.extend(not_imported("with the name of another one", &doubled));
     let applications = Placed::Together(None, applications);
     Ok(ImportFacts { applications, notes, ..ImportFacts::default() })
 }
@@ -114,15 +111,5 @@ fn add(application: &mut ApplicationFacts, host: &str, name: &Name, unit: &Syste
             let set = SetFacts { component: None, statuses: vec![report] };
             application.units.push(UnitFacts { name: host.to_string(), set });
         }
-    }
-}
-
-/// Returns a note on units that are not imported.
-fn note(why: &str, units: &[String]) -> Option<String> {
-    let named = units.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(", ");
-    match units.len() {
-        0 => None,
-        count if count <= NAMES_MAX => Some(format!("not imported, {why}: {named}")),
-        count => Some(format!("not imported, {why}: {named} and {} more", count - NAMES_MAX)),
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bellwether_client::worker::{self, Acknowledged, CollectAnswer, Event, Options};
 use bellwether_client::{Security, Worker};
@@ -11,10 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::cli::command::run::checks::outcome::Outcome;
 use crate::cli::context::{Context, say};
+use crate::cli::incarnation;
 use crate::cli::target::UnitTarget;
-
-/// The pause before a session with a newer incarnation.
-const REPLACED_PAUSE: Duration = Duration::from_millis(500);
 
 /// What a check found, for the session of its unit.
 pub struct PluginFinding {
@@ -63,12 +60,12 @@ impl CheckedUnit {
     pub async fn run(mut self, mut found: mpsc::Receiver<PluginFinding>) -> anyhow::Result<()> {
         // As in `attend`: the server names the current incarnation, which other commands of the
         // unit have, instead of ending it.
-        let mut incarnation = 0;
+        let mut current = 0;
         loop {
             let options = Options::new(&self.server, &self.target.application, &self.target.unit)
                 .namespace(&self.namespace)
                 .security(self.security.clone())
-                .incarnation(incarnation);
+                .incarnation(current);
             let requests = self.requests.clone();
             let worker = Worker::connect_answering(options, move |question| {
                 answer(requests.clone(), question.recompute, question.component)
@@ -76,25 +73,12 @@ impl CheckedUnit {
             for outcome in self.newest.values() {
                 drop(send(&worker, outcome));
             }
-            match self.serve(&worker, &mut found).await {
-                None => {
-                    // The goodbye may not arrive; the server then waits for heartbeats in vain.
-                    let _ = worker.shutdown(false).await;
-                    return Ok(());
-                }
-                Some(worker::Error::Superseded { incarnation: Some(newer), .. })
-                    if incarnation < newer =>
-                {
-                    incarnation = newer;
-                }
-                Some(worker::Error::Superseded { detail, .. }) => {
-                    say(&format!("{} is not checked any more: {detail}", self.target.unit));
-                    return Ok(());
-                }
-                Some(worker::Error::Client(error)) => return Err(error.into()),
-                Some(error) => return Err(error.into()),
+            let ended = self.serve(&worker, &mut found).await;
+            let lost = format!("{} is not checked any more", self.target.unit);
+            match incarnation::next(worker, ended, current, &lost).await? {
+                Some(newer) => current = newer,
+                None => return Ok(()),
             }
-            tokio::time::sleep(REPLACED_PAUSE).await;
         }
     }
 
