@@ -20,6 +20,9 @@ mod network;
 mod process;
 mod quorum;
 mod randomness;
+// Under test alone, until the store runs over it.
+#[cfg(test)]
+mod redis;
 mod report;
 mod server;
 mod store;

@@ -1,0 +1,33 @@
+//! A small Redis: the commands that the store uses, in memory and in simulated time.
+//!
+//! ```text
+//!  connection --pipeline--> Server (a master or a replica) --> command/ --> Keyspace
+//!                             | EVALSHA --> Scripts (Lua 5.1, the committed .lua files)
+//!                             '-- effects --> Deployment --> replicas, append-only file
+//! ```
+//!
+//! It executes the scripts of the store themselves, so there is no second copy of the protocol. A
+//! script takes effect at one moment, as in Redis. Replicas get the effects of the commands, each
+//! replica with a delay of its own; a failover gives the role of the master to one of them, with all
+//! that had reached it and nothing else. A restart keeps what the append-only file had on disk.
+//!
+//! `tests` compares replies with those of a real `redis-server`.
+
+mod command;
+mod data;
+mod deployment;
+mod reply;
+mod script;
+mod server;
+
+#[cfg(test)]
+mod tests;
+
+#[expect(unused_imports, reason = "names for the network of the simulation")]
+pub use deployment::{Answer, Connection, Deployment, Nodes};
+pub use reply::Reply;
+
+/// The bytes of an argument, a key or a value.
+pub type Text = Vec<u8>;
+/// A command: its name and its arguments.
+pub type Command = Vec<Text>;
