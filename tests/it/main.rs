@@ -69,6 +69,7 @@ mod history;
 mod hooks;
 mod identities;
 mod imports;
+mod imports_helm;
 mod in_force;
 mod interop;
 mod large;

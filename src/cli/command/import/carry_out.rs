@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bellwether_client::proto::OfUnit;
 use bellwether_client::{Client, Error};
 use tonic::Code;
 
@@ -11,10 +12,14 @@ use crate::cli::command::import::format::Format;
 use crate::cli::command::import::known::KnownApplication;
 use crate::cli::command::import::origin::Origin;
 use crate::cli::command::import::outcome::{ImportOutcome, say_notes};
-use crate::cli::command::import::plan::{ImportStep, Options, Plan, plan};
+use crate::cli::command::import::plan::{Options, Plan, plan};
+use crate::cli::command::import::step::{ImportStep, WorkCall};
 use crate::cli::context::{Context, print_plain};
 use crate::cli::parallel::{each, unless_gone};
-use crate::proto::v1::{Application, StatusRecord};
+use crate::proto::v1::{
+    Application, BeginOperationRequest, HeartbeatOperationRequest, ReleaseOperationRequest,
+    StatusRecord,
+};
 
 /// Imports facts, and returns their namespace, if it is a single one: that of the command line,
 /// else that of their document. That of a hook does not matter.
@@ -47,7 +52,7 @@ pub async fn tried(
     let (origin, whole) = (&format.origin, format.whole);
     let client = context.connect().await?;
     let given = context.namespace.as_deref();
-    let known = known(client, facts.applications.namespace(given), origin).await?;
+    let known = state_before(client, &facts, origin, given).await?;
     let plan = plan(facts, origin, given, &known, options);
     print_plain(&plan.steps.values().flatten().map(describe::step).collect::<String>())?;
     let outcome = outcome_of(&plan);
@@ -66,7 +71,7 @@ async fn import(
     given: Option<&str>,
     options: Options,
 ) -> Result<ImportOutcome, Error> {
-    let known = known(client, facts.applications.namespace(given), origin).await?;
+    let known = state_before(client, &facts, origin, given).await?;
     let plan = plan(facts, origin, given, &known, options);
     let mut outcome = outcome_of(&plan);
     // Several commits share one write to disk.
@@ -92,6 +97,29 @@ fn outcome_of(plan: &Plan) -> ImportOutcome {
         kept: plan.kept.clone(),
         ..ImportOutcome::default()
     }
+}
+
+/// Returns the current state of the server, with the operations of what has work that is recorded,
+/// or is to be.
+async fn state_before(
+    client: &Client,
+    facts: &ImportFacts,
+    origin: &Origin,
+    given: Option<&str>,
+) -> Result<BTreeMap<ApplicationPlace, KnownApplication>, Error> {
+    let mut known = known(client, facts.applications.namespace(given), origin).await?;
+    let has_record =
+        |known: &KnownApplication| known.units.values().any(|u| u.recorded().is_some());
+    let mut places = facts.applications.with_work_cut_off(given);
+    places.extend(known.iter().filter(|(_, k)| has_record(k)).map(|(place, _)| place.clone()));
+    let list = async |place: ApplicationPlace| {
+        let listed = client.list_operations(&place.namespace, &place.application).await;
+        Ok(unless_gone(listed)?.map(|operations| (place, operations)))
+    };
+    for (place, operations) in each(places.into_iter().collect(), list).await? {
+        known.entry(place).or_default().operations = operations;
+    }
+    Ok(known)
 }
 
 /// Returns the current state of a namespace; without one, what an earlier import left in any.
@@ -173,5 +201,51 @@ async fn take(client: &Client, step: ImportStep) -> Result<bool, Error> {
         // Another client may have removed the object meanwhile.
         ImportStep::RemoveUnit(request) => unless_gone(client.call(request).await)?.is_some(),
         ImportStep::Delete(request) => unless_gone(client.call(request).await)?.is_some(),
+        ImportStep::Work(step) => unless_changed(change(client, step.operation).await)?,
     })
+}
+
+/// Changes the operation of a unit.
+async fn change(client: &Client, operation: WorkCall) -> Result<bool, Error> {
+    match operation {
+        WorkCall::Record(request, progress) => record(client, *request, progress).await,
+        WorkCall::Complete(request) => client.call(request).await.map(|_| true),
+        WorkCall::Cancel(request) => client.call(request).await.map(|_| true),
+    }
+}
+
+/// Records work that was cut off: an import that ends in between leaves a lease, which lapses.
+async fn record(
+    client: &Client,
+    request: BeginOperationRequest,
+    progress: String,
+) -> Result<bool, Error> {
+    let BeginOperationRequest { namespace, application, unit, operation_id, .. } = request.clone();
+    let answer = client.call(request).await?;
+    if !answer.begun {
+        return Ok(false);
+    }
+    let fence = answer.operation.map_or(0, |operation| operation.fence);
+    let progress = Some(progress);
+    let heartbeat = HeartbeatOperationRequest {
+        operation_id: operation_id.clone(),
+        fence,
+        progress,
+        ..OfUnit::of_unit(&namespace, &application, &unit)
+    };
+    client.call(heartbeat).await?;
+    let of_unit: ReleaseOperationRequest = OfUnit::of_unit(&namespace, &application, &unit);
+    client.call(ReleaseOperationRequest { operation_id, fence, ..of_unit }).await?;
+    Ok(true)
+}
+
+/// Returns whether a call about an operation had an effect. One that another client changed
+/// meanwhile is left to the next import.
+fn unless_changed(done: Result<bool, Error>) -> Result<bool, Error> {
+    const MEANWHILE: [&str; 5] =
+        ["OPERATION_HELD", "RESUME_FIRST", "OPERATION_STATE", "STALE_FENCE", "OPERATION_NOT_FOUND"];
+    match done {
+        Err(error) if error.reason().is_some_and(|reason| MEANWHILE.contains(&reason)) => Ok(false),
+        done => done,
+    }
 }

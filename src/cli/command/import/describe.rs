@@ -1,6 +1,6 @@
 //! The steps of a plan as lines, for a dry run.
 
-use crate::cli::command::import::plan::ImportStep;
+use crate::cli::command::import::step::{ImportStep, WorkCall};
 use crate::cli::level;
 use crate::proto::v1::StatusReport;
 
@@ -22,6 +22,14 @@ pub fn step(step: &ImportStep) -> String {
         }
         ImportStep::ClearStatus(request) => format!("clear {}\n", request.application),
         ImportStep::Delete(request) => format!("delete {}\n", request.application),
+        ImportStep::Work(work) => {
+            let (verb, id) = match &work.operation {
+                WorkCall::Record(request, _) => ("record", &request.operation_id),
+                WorkCall::Complete(request) => ("complete", &request.operation_id),
+                WorkCall::Cancel(request) => ("cancel", &request.operation_id),
+            };
+            format!("{verb} operation {id} of {}\n", step.name())
+        }
     }
 }
 

@@ -2,10 +2,11 @@
 //! reader, which finds the facts in a document, and a table, which gives them levels. The plan
 //! knows no source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use crate::cli::command::import::work::WorkFacts;
 use crate::cli::render::time;
 use crate::domain::limits::MESSAGE_BYTES_MAX;
 use crate::domain::message::cut_bytes;
@@ -20,6 +21,8 @@ pub struct ImportFacts {
     pub notes: Vec<String>,
     /// Number of facts that no status shows, in words.
     pub unshown: Option<String>,
+    /// Whether the document may end before the facts do: then nothing is removed.
+    pub may_be_cut: bool,
 }
 
 /// Applications by name.
@@ -55,6 +58,28 @@ impl Placed {
             }
             Placed::Apart(namespaces) => {
                 namespaces.into_iter().flat_map(|(name, all)| of_one(name, all)).collect()
+            }
+        }
+    }
+
+    /// Returns the applications with a unit whose work was cut off.
+    pub fn with_work_cut_off(&self, given: Option<&str>) -> BTreeSet<ApplicationPlace> {
+        let is_cut_off = |unit: &UnitFacts| matches!(unit.work, WorkFacts::CutOff(_));
+        let of_one = |namespace: &str, applications: &Applications| {
+            let found = applications.iter().filter(|(_, facts)| facts.units.iter().any(is_cut_off));
+            let place = |application: &String| ApplicationPlace {
+                namespace: namespace.to_string(),
+                application: application.clone(),
+            };
+            found.map(|(application, _)| place(application)).collect::<Vec<_>>()
+        };
+        match self {
+            Placed::Together(_, applications) => {
+                let namespace = self.namespace(given).unwrap_or_else(default_namespace);
+                of_one(&namespace, applications).into_iter().collect()
+            }
+            Placed::Apart(namespaces) => {
+                namespaces.iter().flat_map(|(name, all)| of_one(name, all)).collect()
             }
         }
     }
@@ -132,6 +157,8 @@ pub struct UnitFacts {
     pub name: String,
     /// Its statuses.
     pub set: SetFacts,
+    /// The work on it.
+    pub work: WorkFacts,
 }
 
 /// A pull set.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::command::import::facts::ApplicationFacts;
 use crate::cli::command::import::origin::Origin;
-use crate::proto::v1::{Application, Freshness, StatusKind, StatusRecord, StatusReport};
+use crate::cli::command::import::work::IMPORTED_OPERATION;
+use crate::proto::v1::{Application, Freshness, Operation, StatusKind, StatusRecord, StatusReport};
 
 /// The server's current state of one application.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,6 +20,8 @@ pub struct KnownApplication {
     pub has_status: bool,
     /// Whether the application has imported statuses of its own.
     pub has_own: bool,
+    /// Its operations, if a unit has work that an import records.
+    pub operations: Vec<Operation>,
 }
 
 /// The server's current state of one unit.
@@ -65,6 +68,7 @@ impl KnownApplication {
             units,
             has_status: own.clone().any(|r| !is_pull(r)),
             has_own: own.any(|r| is_pull(r) && origin.has_marked(r)),
+            operations: Vec::new(),
         }
     }
 
@@ -98,6 +102,13 @@ impl KnownUnit {
         }
         let is_plain = record.held.is_none() && record.freshness() == Freshness::Fresh;
         self.imported.push(KnownStatus { report: comparable(report), is_plain });
+    }
+
+    /// Returns the label of the operation that an earlier import has begun.
+    pub fn recorded(&self) -> Option<&str> {
+        let label =
+            self.imported.iter().find_map(|known| known.report.labels.get(IMPORTED_OPERATION));
+        label.map(String::as_str)
     }
 
     /// Returns whether the server already has exactly this set. One with a ttl has to be repeated.

@@ -11,10 +11,12 @@
 
 mod args;
 mod carry_out;
+mod cluster;
 mod describe;
 mod facts;
 mod follow;
 mod format;
+mod helm;
 mod json;
 mod juju;
 mod known;
@@ -24,7 +26,9 @@ mod origin;
 mod outcome;
 mod plan;
 mod source;
+mod step;
 mod systemd;
+mod work;
 
 use crate::cli::command::import::args::Args;
 use crate::cli::command::import::carry_out::once;
@@ -41,6 +45,8 @@ pub enum Source {
     Juju(Args),
     /// Import what `kubectl get -o json` prints of a cluster; a repeat reports only changes
     Kubernetes(kubernetes::KubernetesArgs),
+    /// Import what `helm list -A -a -o json` prints; a repeat reports only changes
+    Helm(helm::HelmArgs),
     /// Import what `systemctl show` prints of the units of a host; a repeat reports only changes
     Systemd(systemd::SystemdArgs),
 }
@@ -50,6 +56,7 @@ impl Source {
         Ok(match self {
             Source::Juju(args) => (juju::format(), args),
             Source::Kubernetes(given) => kubernetes::format(given)?,
+            Source::Helm(given) => helm::format(given)?,
             Source::Systemd(given) => (systemd::format(&given)?, given.common),
         })
     }

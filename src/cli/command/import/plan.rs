@@ -10,9 +10,11 @@ use crate::cli::command::import::facts::{
 };
 use crate::cli::command::import::known::{KnownApplication, KnownUnit};
 use crate::cli::command::import::origin::Origin;
+use crate::cli::command::import::step::{ImportStep, WorkCall, WorkStep, unit_of};
+use crate::cli::command::import::work::{self, CutOff, IMPORTED_OPERATION, WorkFacts, WorkPlan};
 use crate::proto::v1::{
-    ApplicationConfig, ClearApplicationStatusRequest, ConfigureApplicationRequest,
-    DeleteApplicationRequest, ExternalLeader, RemoveUnitRequest, ReplaceApplicationStatusesRequest,
+    ApplicationConfig, BeginOperationRequest, CancelOperationRequest, CompleteOperationRequest,
+    ConfigureApplicationRequest, ExternalLeader, ReplaceApplicationStatusesRequest,
     ReplaceStatusesRequest, StatusReport,
 };
 
@@ -23,47 +25,6 @@ pub struct Options {
     pub ttl: Option<Duration>,
     /// Whether more than half of what was imported may be removed.
     pub prune: bool,
-}
-
-/// One call.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ImportStep {
-    /// Reports the statuses of a unit.
-    Replace(ReplaceStatusesRequest),
-    /// Removes a unit that is not in the document.
-    RemoveUnit(RemoveUnitRequest),
-    /// Sets the leader.
-    Lead(Box<ConfigureApplicationRequest>),
-    /// Reports the statuses of the application itself.
-    ReplaceOwn(ReplaceApplicationStatusesRequest),
-    /// Withdraws the status of the application as a whole, of an import of an earlier version.
-    ClearStatus(ClearApplicationStatusRequest),
-    /// Deletes an application that is not in the document.
-    Delete(DeleteApplicationRequest),
-}
-
-impl ImportStep {
-    /// Returns the application or the unit that the call changes.
-    pub fn name(&self) -> String {
-        match self {
-            ImportStep::Replace(request) => unit_of(&request.application, &request.unit),
-            ImportStep::RemoveUnit(request) => unit_of(&request.application, &request.unit),
-            ImportStep::Lead(request) => request.application.clone(),
-            ImportStep::ReplaceOwn(request) => request.application.clone(),
-            ImportStep::ClearStatus(request) => request.application.clone(),
-            ImportStep::Delete(request) => request.application.clone(),
-        }
-    }
-}
-
-/// Returns the name of a unit among those of all applications: `web/0`, or `db-1 of web` if it does
-/// not contain the application.
-fn unit_of(application: &str, unit: &str) -> String {
-    let rest = unit.strip_prefix(application);
-    match rest.is_some_and(|rest| rest.starts_with('/')) {
-        true => unit.to_string(),
-        false => format!("{unit} of {application}"),
-    }
 }
 
 /// The calls of an import, and its summary.
@@ -93,7 +54,7 @@ pub fn plan(
     known: &BTreeMap<ApplicationPlace, KnownApplication>,
     options: Options,
 ) -> Plan {
-    let ImportFacts { applications, notes, unshown } = facts;
+    let ImportFacts { applications, notes, unshown, may_be_cut } = facts;
     let mut applications = applications.resolve(given);
     let namespaces: BTreeSet<&str> = applications.keys().map(|p| p.namespace.as_str()).collect();
     let mut plan = Plan {
@@ -108,7 +69,7 @@ pub fn plan(
         unshown,
         ..Plan::default()
     };
-    let removes = plan.kept.is_empty();
+    let removes = plan.kept.is_empty() && (options.prune || !may_be_cut);
     let nothing = KnownApplication::default();
     let places: BTreeSet<&ApplicationPlace> = applications.keys().chain(known.keys()).collect();
     let places: Vec<ApplicationPlace> = places.into_iter().cloned().collect();
@@ -150,6 +111,9 @@ fn too_many_gone(
     if total < 2 * gone_count { gone } else { Vec::new() }
 }
 
+/// What is left of the work on a unit that no import is about any more.
+static GONE: WorkFacts = WorkFacts::Ended { in_place: None };
+
 /// Plans one application of the document.
 struct Planner<'a> {
     origin: &'a Origin,
@@ -165,7 +129,7 @@ impl Planner<'_> {
         let ApplicationFacts { units, leader, own, .. } = application;
         let mut steps: Vec<ImportStep> = Vec::new();
         for unit in units {
-            self.replace(unit, &mut steps, notes);
+            self.of_document(unit, &mut steps, notes);
         }
         steps.extend(missing);
         let leads = self.leader(leader);
@@ -188,6 +152,63 @@ impl Planner<'_> {
             steps.push(ImportStep::ClearStatus(self.of_unit(&leader)));
         }
         steps
+    }
+
+    /// Plans the calls for a unit of the document.
+    fn of_document(&self, unit: UnitFacts, steps: &mut Vec<ImportStep>, notes: &mut Vec<String>) {
+        let UnitFacts { name, mut set, work } = unit;
+        let plan = self.work(&name, &work);
+        // An operation ends before the label goes that says that there is one, and begins after it
+        // is there: the next import then finds it, wherever this one ends.
+        steps.extend(self.ended(&name, &plan));
+        if let Some((id, status)) = plan.open.as_ref().zip(set.statuses.first_mut()) {
+            let label = work::label_of(id).to_string();
+            status.labels.insert(IMPORTED_OPERATION.to_string(), label);
+        }
+        let begun = plan.begun.map(|new| self.record(&name, new));
+        self.replace(UnitFacts { name, set, work: WorkFacts::default() }, steps, notes);
+        steps.extend(begun);
+    }
+
+    /// Decides about the work on a unit. That of a unit which a worker reports is its own.
+    fn work<'p>(&'p self, unit: &str, work: &'p WorkFacts) -> WorkPlan<'p> {
+        let known = self.known.units.get(unit);
+        let work = if known.is_some_and(|known| known.has_others) { &GONE } else { work };
+        let recorded = known.and_then(KnownUnit::recorded);
+        work::decide(work, unit, recorded, &self.known.operations)
+    }
+
+    fn record(&self, unit: &str, work: &CutOff) -> ImportStep {
+        let request = BeginOperationRequest {
+            operation_id: work.id.clone(),
+            kind: work.kind.into(),
+            target_version: work.target.clone(),
+            for_unit: unit.to_string(),
+            reversible: true,
+            ..self.of_unit(unit)
+        };
+        self.step(unit, WorkCall::Record(Box::new(request), work.progress.clone()))
+    }
+
+    fn ended(&self, unit: &str, plan: &WorkPlan<'_>) -> Vec<ImportStep> {
+        let complete = plan.completed.map(|operation| {
+            WorkCall::Complete(CompleteOperationRequest {
+                operation_id: operation.operation_id.clone(),
+                fence: operation.fence,
+                ..self.of_unit(unit)
+            })
+        });
+        let cancel = plan.cancelled.map(|operation| {
+            WorkCall::Cancel(CancelOperationRequest {
+                operation_id: operation.operation_id.clone(),
+                ..self.of_application()
+            })
+        });
+        complete.into_iter().chain(cancel).map(|call| self.step(unit, call)).collect()
+    }
+
+    fn step(&self, unit: &str, operation: WorkCall) -> ImportStep {
+        ImportStep::Work(Box::new(WorkStep { unit: unit.to_string(), operation }))
     }
 
     /// Plans the calls for the set of a unit: none if the server has it, else one for all of the
@@ -278,12 +299,15 @@ impl Planner<'_> {
     fn remove(&self, unit: &str) -> Vec<ImportStep> {
         match self.known.units.get(unit).filter(|known| known.has_others) {
             None => vec![ImportStep::RemoveUnit(self.of_unit(unit))],
-            Some(known) => known
-                .imported_components()
-                .into_iter()
-                .filter(|component| !known.reported.contains(component))
-                .map(|component| self.replacement(unit, Some(component), Vec::new()))
-                .collect(),
+            Some(known) => {
+                let components = known.imported_components().into_iter();
+                let own = components.filter(|component| !known.reported.contains(component));
+                let mut steps = self.ended(unit, &self.work(unit, &GONE));
+                steps.extend(
+                    own.map(|component| self.replacement(unit, Some(component), Vec::new())),
+                );
+                steps
+            }
         }
     }
 

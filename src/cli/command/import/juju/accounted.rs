@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::cli::command::import::juju::account::name;
 use crate::cli::command::import::juju::{document, status};
 use crate::cli::command::import::juju::{facts, origin};
-use crate::cli::command::import::plan::{ImportStep, Options, plan};
+use crate::cli::command::import::plan::{Options, plan};
+use crate::cli::command::import::step::ImportStep;
 use crate::cli::level;
 use crate::proto::v1::StatusReport;
 

@@ -10,6 +10,7 @@ use crate::cli::command::import::juju::document::{self, Document, Offer, Unit, U
 use crate::cli::command::import::juju::status::{Reading, Status};
 use crate::cli::command::import::juju::surroundings::{Machine, Stored};
 use crate::cli::command::import::juju::word::{self, Part, with_word};
+use crate::cli::command::import::work::WorkFacts;
 use crate::cli::render::counted;
 use crate::proto::v1::{Level, StatusReport};
 
@@ -32,7 +33,8 @@ pub fn of(document: &Document) -> ImportFacts {
         (name.clone(), ApplicationFacts { units, keeps_others, leader, own })
     });
     let applications = Placed::Together(Some(document.model.clone()), applications.collect());
-    ImportFacts { applications, notes: around.notes, unshown: account::sentence(&around.unshown) }
+    let unshown = account::sentence(&around.unshown);
+    ImportFacts { applications, notes: around.notes, unshown, ..ImportFacts::default() }
 }
 
 /// What the units of a document run on, and the facts that no status shows.
@@ -74,7 +76,8 @@ impl Surrounding {
             Err(text) => (Some("workload"), vec![word::unreadable("unit", text).of("workload")]),
             Ok(statuses) => (None, self.of_readable_unit(unit, statuses)),
         };
-        UnitFacts { name: unit.name.clone(), set: SetFacts { component, statuses } }
+        let set = SetFacts { component, statuses };
+        UnitFacts { name: unit.name.clone(), set, work: WorkFacts::default() }
     }
 
     fn of_readable_unit(&mut self, unit: &Unit, statuses: &UnitStatuses) -> Vec<StatusReport> {

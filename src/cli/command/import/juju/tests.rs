@@ -8,7 +8,8 @@ use crate::cli::command::import::juju::{document, facts, origin};
 use crate::cli::command::import::known::KnownApplication;
 use crate::cli::command::import::outcome::{ImportOutcome, summary};
 use crate::cli::command::import::plan;
-use crate::cli::command::import::plan::{ImportStep, Options, Plan};
+use crate::cli::command::import::plan::{Options, Plan};
+use crate::cli::command::import::step::ImportStep;
 use crate::cli::level;
 use crate::proto::v1::{
     Application, ApplicationConfig, ExternalLeader, StatusRecord, StatusReport,
@@ -69,6 +70,7 @@ fn script(plan: &Plan) -> String {
         }
         ImportStep::ClearStatus(r) => format!("clear {} by `{}`", r.application, r.unit),
         ImportStep::Delete(r) => format!("delete {}", r.application),
+        ImportStep::Work(_) => "work".to_string(),
     });
     lines.map(|line| format!("{line}\n")).collect()
 }

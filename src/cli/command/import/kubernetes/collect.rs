@@ -2,20 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::cli::command::import::cluster::ClusterArgs;
 use crate::cli::command::import::facts::{
     Applications, ImportFacts, Placed, SetFacts, UnitFacts, not_imported,
 };
 use crate::cli::command::import::kubernetes::entry::{ClusterObject, Id};
 use crate::cli::command::import::kubernetes::health::verdict::Verdict;
 use crate::cli::command::import::name::taken;
+use crate::cli::command::import::work::WorkFacts;
 use crate::cli::render::time;
 use crate::domain::limits::{MESSAGE_BYTES_MAX, NAME_BYTES_MAX};
 use crate::domain::message::cut_bytes;
 use crate::proto::v1::need::Object as NeededObject;
 use crate::proto::v1::{ApplicationNeed, Need, StatusKind, StatusReport};
-
-/// The namespace of objects of the cluster.
-const CLUSTER: &str = "cluster";
 
 /// Nodes are units of one application: what is asked is how many there are that work.
 const NODES: &str = "nodes";
@@ -99,7 +98,7 @@ pub struct Collected {
 
 impl Collected {
     /// Returns the facts. The namespaces of a named cluster begin with its name.
-    pub fn facts(mut self, cluster: Option<&str>) -> ImportFacts {
+    pub fn facts(mut self, cluster: &ClusterArgs) -> ImportFacts {
         let entries = std::mem::take(&mut self.entries);
         let index = ObjectIndex::of(&entries);
         let mut namespaces: BTreeMap<String, Applications> = BTreeMap::new();
@@ -110,7 +109,8 @@ impl Collected {
                 *self.unshown.entry(why).or_default() += 1;
                 continue;
             }
-            let place = namespace(&entry.id, cluster).zip(index.application(entry));
+            let namespace = cluster.namespace(&entry.id.namespace);
+            let place = namespace.zip(index.application(entry));
             let Some((namespace, application)) = place else {
                 unnamed.push(in_words(&entry.id));
                 continue;
@@ -123,7 +123,8 @@ impl Collected {
             let statuses = index.statuses(entry, cluster, &application);
             let set = SetFacts { component: None, statuses };
             let application = namespaces.entry(namespace).or_default().entry(application);
-            application.or_default().units.push(UnitFacts { name: unit, set });
+            let work = WorkFacts::default();
+            application.or_default().units.push(UnitFacts { name: unit, set, work });
         }
         let mut notes = Vec::new();
         notes.extend(not_imported("without a name that Bellwether can have", &unnamed));
@@ -132,6 +133,7 @@ impl Collected {
             applications: Placed::Apart(namespaces),
             notes,
             unshown: sentence(&self.unshown),
+            ..ImportFacts::default()
         }
     }
 }
@@ -210,18 +212,20 @@ impl<'e> ObjectIndex<'e> {
     fn statuses(
         &self,
         entry: &ClusterObject,
-        cluster: Option<&str>,
+        cluster: &ClusterArgs,
         own: &str,
     ) -> Vec<StatusReport> {
         let mut whole = report("", &entry.verdict);
         if WORKLOADS.contains(&entry.id.kind.as_str()) || !entry.containers.is_empty() {
             whole.priority = LESS_SAID;
         }
+        let labels = entry.failures.iter().map(|(name, n)| (name.to_string(), n.to_string()));
+        whole.labels.extend(labels);
         for (of, name) in &entry.waits_for {
             let id = Id { namespace: of.clone(), kind: entry.id.kind.clone(), name: name.clone() };
             let needed = self.entries.get(&id).and_then(|needed| self.application(needed));
             let application = needed.or_else(|| taken(name));
-            let place = namespace(&id, cluster).zip(application);
+            let place = cluster.namespace(&id.namespace).zip(application);
             if let Some((namespace, application)) = place.filter(|(_, name)| name != own) {
                 let need = ApplicationNeed { namespace, application, ..ApplicationNeed::default() };
                 whole.needs.push(Need { object: Some(NeededObject::Application(need)) });
@@ -258,15 +262,6 @@ fn name_of_missing<'i>(owner: &'i Id, hash: Option<&str>) -> &'i str {
             stem
         }
         _ => &owner.name,
-    }
-}
-
-fn namespace(id: &Id, cluster: Option<&str>) -> Option<String> {
-    match (cluster, id.namespace.as_str()) {
-        (None, "") => Some(CLUSTER.to_string()),
-        (None, namespace) => taken(namespace),
-        (Some(cluster), "") => taken(cluster),
-        (Some(cluster), namespace) => taken(&format!("{cluster}.{namespace}")),
     }
 }
 

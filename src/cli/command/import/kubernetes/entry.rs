@@ -29,6 +29,8 @@ pub struct ClusterObject {
     pub containers: Vec<OfContainer>,
     /// The objects of its kind that it waits for: namespace and name.
     pub waits_for: Vec<(String, String)>,
+    /// How often it has failed, by the name of the label.
+    pub failures: Vec<(&'static str, i64)>,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// Whether it has a status.
@@ -76,6 +78,7 @@ impl ClusterObject {
             hash: given(object.label("pod-template-hash")),
             containers: health::containers(object),
             waits_for: waits_for(object, &verdict),
+            failures: failures(object),
             created: object.created(),
             has_status: object.at(&["status"]).is_object(),
             has_ended: matches!(phase, "Succeeded" | "Failed"),
@@ -83,6 +86,22 @@ impl ClusterObject {
             verdict,
         })
     }
+}
+
+/// The counters of a HelmRelease of Flux, with their labels.
+const FAILURES: [(&str, &str); 3] = [
+    ("failures", "failures"),
+    ("installFailures", "install-failures"),
+    ("upgradeFailures", "upgrade-failures"),
+];
+
+/// Returns how often the release of a HelmRelease has failed.
+fn failures(object: &Object) -> Vec<(&'static str, i64)> {
+    if (object.kind(), object.group()) != ("HelmRelease", "helm.toolkit.fluxcd.io") {
+        return Vec::new();
+    }
+    let count = |(field, label)| Some((label, object.number(&["status", field])?));
+    FAILURES.into_iter().filter_map(count).filter(|(_, count)| 0 < *count).collect()
 }
 
 /// Returns what an object of Flux waits for.

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use crate::cli::command::import::args::Args;
+use crate::cli::command::import::cluster::ClusterArgs;
 use crate::cli::command::import::facts::ImportFacts;
 use crate::cli::command::import::format::Format;
 use crate::cli::command::import::kubernetes::collect::{Collected, has_no_health};
@@ -27,8 +28,6 @@ use crate::cli::command::import::kubernetes::entry::ClusterObject;
 use crate::cli::command::import::kubernetes::object::Object;
 use crate::cli::command::import::kubernetes::rules::HealthRules;
 use crate::cli::command::import::origin::Origin;
-use crate::cli::exit::UsageError;
-use crate::domain::name::PartName;
 
 /// Limit of a document in bytes. That of a cluster with 100,000 objects has some 220 MB.
 const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
@@ -39,9 +38,8 @@ pub struct KubernetesArgs {
     /// The document, and how it is imported.
     #[command(flatten)]
     pub common: Args,
-    /// Name of the cluster: its namespaces become NAME.namespace
-    #[arg(long, value_name = "NAME")]
-    cluster: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// File with rules in CEL for kinds of others, before those of this program
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
@@ -57,23 +55,21 @@ pub struct KubernetesArgs {
 pub fn format(args: KubernetesArgs) -> anyhow::Result<(Format, Args)> {
     let KubernetesArgs { common, cluster, rules, health_command } = args;
     let rules = RefCell::new(HealthRules::new(rules.as_deref(), health_command)?);
-    if let Some(name) = &cluster
-        && PartName::new(name).is_err()
-    {
-        let text = format!("--cluster needs a name of letters, digits, `-`, `_` and `.`: {name}");
-        return Err(UsageError(text).into());
-    }
-    let own = cluster.clone().unwrap_or_else(|| "cluster".to_string());
+    cluster.check()?;
     let format = Format {
-        origin: Origin { source: "kubernetes", scope: cluster.clone(), decides_leaders: false },
+        origin: Origin {
+            source: "kubernetes",
+            scope: cluster.name.clone(),
+            decides_leaders: false,
+        },
         example: "kubectl get deploy,sts,ds,pods,jobs,cronjobs,pvc,svc,ing,hpa,nodes -A -o json | \
                   bellwether import kubernetes",
         whole: "all objects of the cluster",
         bytes_max: DOCUMENT_BYTES_MAX,
-        own_namespace: Some(own),
+        own_namespace: Some(cluster.own_namespace()),
         read: Box::new(move |text| {
             let rules = &mut rules.borrow_mut();
-            let facts = read(text, cluster.as_deref(), rules, Timestamp::now());
+            let facts = read(text, &cluster, rules, Timestamp::now());
             rules.rest();
             facts
         }),
@@ -87,7 +83,7 @@ pub fn format(args: KubernetesArgs) -> anyhow::Result<(Format, Args)> {
 /// The place of a mistake, and what is expected there.
 fn read(
     text: &str,
-    cluster: Option<&str>,
+    cluster: &ClusterArgs,
     rules: &mut HealthRules,
     now: Timestamp,
 ) -> anyhow::Result<ImportFacts> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::cli::command::import::cluster::ClusterArgs;
 use crate::cli::command::import::facts::{ImportFacts, Placed};
 use crate::cli::command::import::kubernetes::health::kstatus;
 use crate::cli::command::import::kubernetes::object::Object;
@@ -42,7 +43,10 @@ fn script(facts: &ImportFacts) -> String {
 }
 
 fn script_of(text: &str) -> String {
-    script(&read(text, None, &mut HealthRules::default(), now()).expect("a document"))
+    script(
+        &read(text, &ClusterArgs::default(), &mut HealthRules::default(), now())
+            .expect("a document"),
+    )
 }
 
 #[test]
@@ -124,6 +128,24 @@ fn the_cases_of_others() {
     assert_eq!(right.get("kstatus"), total.get("kstatus"), "kstatus whole");
     assert!(false_active.len() * 20 <= unwell, "at most 5 %");
     assert!(total["argo-cd"] * 62 <= right["argo-cd"] * 100, "at least 62 %");
+}
+
+#[test]
+fn the_failures_of_a_release_of_flux_are_labels() {
+    let labels = |kind: &str, status: Value| {
+        let object = json!({"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": kind,
+            "metadata": {"name": "r", "namespace": "n"}, "status": status});
+        let cluster = ClusterArgs::default();
+        let facts = read(&object.to_string(), &cluster, &mut HealthRules::default(), now());
+        let Placed::Apart(namespaces) = facts.expect("an object").applications else { panic!() };
+        namespaces["n"]["r"].units[0].set.statuses[0].labels.clone()
+    };
+    let status = json!({"failures": 3, "installFailures": 0, "upgradeFailures": "2"});
+    let expected = [("failures", "3"), ("upgrade-failures", "2")];
+    let expected = expected.map(|(name, count)| (name.to_string(), count.to_string()));
+    assert_eq!(labels("HelmRelease", status.clone()), BTreeMap::from(expected));
+    assert!(labels("HelmRelease", json!({"failures": -1, "upgradeFailures": {}})).is_empty());
+    assert!(labels("HelmChart", status).is_empty());
 }
 
 #[test]

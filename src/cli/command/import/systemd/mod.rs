@@ -23,6 +23,7 @@ use crate::cli::command::import::format::Format;
 use crate::cli::command::import::origin::Origin;
 use crate::cli::command::import::systemd::document::SystemdUnit;
 use crate::cli::command::import::systemd::name::Name;
+use crate::cli::command::import::work::WorkFacts;
 use crate::domain::name::UnitName;
 use crate::proto::v1::StatusReport;
 
@@ -109,7 +110,8 @@ fn add(application: &mut ApplicationFacts, host: &str, name: &Name, unit: &Syste
         Some(known) => known.set.statuses.push(report),
         None => {
             let set = SetFacts { component: None, statuses: vec![report] };
-            application.units.push(UnitFacts { name: host.to_string(), set });
+            let work = WorkFacts::default();
+            application.units.push(UnitFacts { name: host.to_string(), set, work });
         }
     }
 }
