@@ -78,6 +78,15 @@ const LEFT_OUT: &[&str] = &[
     // `tests/it/imports.rs` imports what it prints.
     "kubectl get deploy,sts,ds,rs,pods,jobs,cronjobs,pvc,svc,ing,hpa,nodes -A -o json ",
     "kubectl get certificates -A -o json ",
+    // `tests/chart/test_releases.py` imports what it prints.
+    "helm list -A -a -m 0 -o json ",
+    "bellwether import helm --every 1m -- helm list ",
+    // `tests/chart/test_workloads.py` makes these objects, and runs what they run.
+    "kubectl create namespace ",
+    "helm upgrade --install bellwether ./helm-chart --namespace status ",
+    "kubectl -n status get secret bellwether-tls ",
+    "kubectl -n shop create configmap bellwether-ca ",
+    "kubectl apply -f examples/kubernetes/",
     "systemctl show --all ",
     // `tools/first-hour` runs it from the archive.
     "./bellwether ",
