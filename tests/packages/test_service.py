@@ -110,6 +110,30 @@ class Service(unittest.TestCase):
         self.assertEqual(self.about("NRestarts"), "1")
         self.assertIn("kept", self.cli("status"))
 
+    def test_the_unit_for_a_start_of_the_host_takes_up_what_was_killed(self):
+        unit = "bellwether-resume@" + self.machine.run("systemd-escape", "web/0").strip()
+        # The first run waits; the one after it finds what lets it end.
+        script = "echo once more >>/var/tmp/ran; [ -e /run/may-end ] || sleep 600"
+        work = ["--operation", "web/0", "--to", "2", "--deterministic", "--store-command", "--lease", "30s", "--grace", "3s"]
+        self.machine.run("systemd-run", "--unit=work", "bellwether", "run", *work, "--", "sh", "-c", script)
+        self.addCleanup(self.machine.run, "rm", "-f", "/var/tmp/ran", "/run/may-end")
+        self.machine.wait(lambda: True if self.machine.run("sh", "-c", "cat /var/tmp/ran || true") == "once more\n" else None)
+        self.assertIn("running", self.cli("ops", "list", "web"))
+        # All processes at once, as when the host loses its power.
+        self.ctl("kill", "--signal=KILL", "work")
+        self.machine.write("/run/may-end", b"")
+        self.ctl("enable", unit)
+        self.addCleanup(self.ctl, "disable", unit)
+        self.ctl("start", "--no-block", unit)
+        # It waits for the end of the lease, of 30 s.
+        self.machine.wait(lambda: True if "succeeded" in self.cli("ops", "list", "web") else None)
+        self.machine.wait(lambda: True if self.ctl("show", unit, "--value", "-p", "ActiveState").strip() == "inactive" else None)
+        self.assertEqual(self.ctl("show", unit, "--value", "--property=Result").strip(), "success")
+        self.assertEqual(self.machine.run("cat", "/var/tmp/ran"), "once more\n" * 2)
+        # Another start finds nothing to do.
+        self.ctl("start", unit)
+        self.assertEqual(self.machine.run("cat", "/var/tmp/ran"), "once more\n" * 2)
+
     def test_an_upgrade_restarts_the_service(self):
         self.cli("report", "web/0", "--level", "active", "-m", "kept")
         pid = self.about("MainPID")
