@@ -48,8 +48,10 @@ check-long: tools ## The soaks, the simulation, the models, the planted faults, 
 	tools/checks-compare "$${CARGO_TARGET_DIR:-target}/debug/bellwether"
 	$(CARGO) build --locked --release --bin bellwether
 	tools/checks-cost "$${CARGO_TARGET_DIR:-target}/release/bellwether" --icinga
+	tools/import-large "$${CARGO_TARGET_DIR:-target}/release/bellwether"
 	@tools/install run
 	tools/run-real "$${CARGO_TARGET_DIR:-target}/release/bellwether"
+	tools/run-real "$${CARGO_TARGET_DIR:-target}/release/bellwether" --steps all
 	tools/run-stops "$${CARGO_TARGET_DIR:-target}/release/bellwether"
 	tools/run-kills "$${CARGO_TARGET_DIR:-target}/release/bellwether"
 	tools/first-hour
@@ -59,11 +61,12 @@ check-long: tools ## The soaks, the simulation, the models, the planted faults, 
 linearizability: tools ## Judge 100,000 operations on leases and data under faults by Porcupine; about 10 minutes
 	BELLWETHER_LINEARIZABILITY_OPERATIONS=100000 $(CARGO) test --locked --test it -- linearizability:: --nocapture
 
-health-cases: tools ## Compare the import of Kubernetes with the health cases of kstatus, gitops-engine and Argo CD, which Go fetches
+health-cases: tools ## Compare the imports of Kubernetes and Helm with the cases of kstatus, gitops-engine, Argo CD and Flux, which Go fetches
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && .tools/venv/bin/python tests/sources/cases "$$folder" && \
 	  .tools/venv/bin/python tests/sources/scripts "$$folder" .tools/bin/argo-health && \
-	  BELLWETHER_HEALTH_CASES="$$folder/cases.jsonl" \
-	  $(CARGO) test --locked --lib -- the_cases_of_others --ignored --nocapture
+	  .tools/venv/bin/python tests/sources/releases "$$folder" && \
+	  BELLWETHER_HEALTH_CASES="$$folder/cases.jsonl" BELLWETHER_RELEASES="$$folder/releases.jsonl" \
+	  $(CARGO) test --locked --lib -- the_cases_of_others the_releases_of_flux --ignored --nocapture
 
 simulate: ## Run replicas in simulated time with faults, from seeds (ARGS="--seed 7 --minutes 10 --trace", "--from-seed 1 --seeds 500 --twice")
 	$(CARGO) run --locked --release --quiet -p bellwether-sim -- $(ARGS)
