@@ -136,6 +136,10 @@ class Cluster:
             text = error.read().decode()
             raise Denied(json.loads(text)["message"] if text.startswith("{") else text) from None
 
+    def authority(self):
+        """The certificate of the API server, which it has made and signed itself, as PEM."""
+        return pathlib.Path(self.folder.name, "certificates/apiserver.crt").read_text()
+
     def get(self, path):
         return json.loads(self.call("GET", path))
 
