@@ -69,7 +69,7 @@ class Docker(unittest.TestCase):
         machine.run("systemd-run", "--unit=docker", path, ENGINE / "sbin/dockerd", "--storage-driver=vfs",
                     "--data-root=/run/docker-data")
         machine.wait(cls.answers)
-        cls.loaded = cls.docker("load", content=(ARTEFACTS / f"bellwether-{VERSION}-image.tar").read_bytes())
+        cls.loaded = cls.docker("load", content=(ARTEFACTS / f"bellwether-{VERSION}-amd64-image.tar").read_bytes())
         cls.docker("import", "--change=WORKDIR /data", "-", "valkey/valkey:8-alpine", content=valkey_image())
 
     @classmethod

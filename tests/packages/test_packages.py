@@ -256,7 +256,7 @@ class Packages(unittest.TestCase):
 
     def unpack_image(self):
         """Unpacks the layers of the image, following the layout from its index; returns its configuration."""
-        with tarfile.open(ARTEFACTS / f"bellwether-{VERSION}-image.tar") as archive:
+        with tarfile.open(ARTEFACTS / f"bellwether-{VERSION}-amd64-image.tar") as archive:
             blobs = {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}
 
         def blob(described):
@@ -278,13 +278,13 @@ class Packages(unittest.TestCase):
 
     def test_compose_names_the_image(self):
         text = (ARTEFACTS / f"bellwether-{VERSION}-compose.yaml").read_text()
-        with tarfile.open(ARTEFACTS / f"bellwether-{VERSION}-image.tar") as archive:
+        with tarfile.open(ARTEFACTS / f"bellwether-{VERSION}-amd64-image.tar") as archive:
             (saved,) = json.load(archive.extractfile("manifest.json"))
         self.assertIn(saved["RepoTags"][0], text.replace("${BELLWETHER_VERSION:-" + VERSION + "}", VERSION))
         self.assertNotIn("@", text)
 
     def test_bill_of_materials(self):
-        bill = json.loads((ARTEFACTS / f"bellwether-{VERSION}.cdx.json").read_text())
+        bill = json.loads((ARTEFACTS / f"bellwether-{VERSION}-x86_64-linux.cdx.json").read_text())
         names = {part["name"] for part in bill["components"]}
         self.assertLessEqual({"tonic", "tokio", "redb", "aws-lc-sys", "libmimalloc-sys", "rust-std", "musl"}, names)
         self.assertTrue(names.isdisjoint({"proptest", "tempfile", "protox", "clap_derive", "prost-build"}), names)
