@@ -79,7 +79,7 @@ const LEFT_OUT: &[&str] = &[
     "kubectl get deploy,sts,ds,rs,pods,jobs,cronjobs,pvc,svc,ing,hpa,nodes -A -o json ",
     "kubectl get certificates -A -o json ",
     // `tests/chart/test_releases.py` imports what it prints.
-    "helm list -A -a -m 0 -o json ",
+    "helm list -A -m 0 -o json ",
     "bellwether import helm --every 1m -- helm list ",
     // `tests/chart/test_workloads.py` makes these objects, and runs what they run.
     "kubectl create namespace ",

@@ -190,7 +190,10 @@ fn a_document_with_a_mistake_changes_nothing_and_says_where_it_is() {
     for (text, expected) in [
         (format!("[{good}, {{}}]"), "release 2 of the document is wrong: it has no `revision`"),
         (format!("[{good}"), "EOF while parsing"),
-        ("NAME\tNAMESPACE\n".to_string(), "print it with `helm list -A -a -m 0 -o json`"),
+        (
+            "NAME\tNAMESPACE\n".to_string(),
+            "print it with `helm list -A -m 0 -o json`, by Helm 3 also with `-a`",
+        ),
         ("[\"web\"]".to_string(), "it is no object; print it with"),
         ("\u{feff}[]".to_string(), "is no list in JSON"),
     ] {

@@ -45,7 +45,7 @@ pub enum Source {
     Juju(Args),
     /// Import what `kubectl get -o json` prints of a cluster; a repeat reports only changes
     Kubernetes(kubernetes::KubernetesArgs),
-    /// Import what `helm list -A -a -o json` prints; a repeat reports only changes
+    /// Import what `helm list -o json` prints of a cluster; a repeat reports only changes
     Helm(helm::HelmArgs),
     /// Import what `systemctl show` prints of the units of a host; a repeat reports only changes
     Systemd(systemd::SystemdArgs),

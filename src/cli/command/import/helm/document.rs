@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::cli::command::import::json;
 
 /// The command that prints a document.
-const PRINT: &str = "print it with `helm list -A -a -m 0 -o json`";
+const PRINT: &str = "print it with `helm list -A -m 0 -o json`, by Helm 3 also with `-a`";
 
 /// A release.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ fn wrong(number: usize) -> String {
 
 fn of(release: Value) -> anyhow::Result<Release> {
     let Value::Object(fields) = release else {
-        bail!("it is no object; {PRINT}, without --short");
+        bail!("it is no object; {PRINT}, and without --short");
     };
     let revision = match fields.get("revision") {
         Some(Value::String(text)) => text.parse().ok(),

@@ -60,7 +60,7 @@ pub fn format(args: HelmArgs) -> anyhow::Result<(Format, Args)> {
     cluster.check()?;
     let format = Format {
         origin: Origin { source: "helm", scope: cluster.name.clone(), decides_leaders: false },
-        example: "helm list -A -a -m 0 -o json | bellwether import helm",
+        example: "helm list -A -m 0 -o json | bellwether import helm",
         whole: "all releases of the cluster",
         bytes_max: DOCUMENT_BYTES_MAX,
         own_namespace: Some(cluster.own_namespace()),
