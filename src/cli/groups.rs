@@ -49,6 +49,7 @@ const GROUPS: &[HelpGroup] = &[
             "namespaces",
             "marks",
             "watch",
+            "notify",
             "wait",
             "check",
             "health",

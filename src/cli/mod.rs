@@ -55,8 +55,9 @@ use crate::cli::output::Output;
 use crate::telemetry::CallerTrace;
 use command::{
     app_status, attend, blockers, callback, check, clear, configure, data, delete, error, explain,
-    explain_error, faults, health, import, leader, log, man, mark, namespaces, ops, register,
-    remove, replace, report, resolve, run, status, stopping, uptime, version, wait, watch, why,
+    explain_error, faults, health, import, leader, log, man, mark, namespaces, notify, ops,
+    register, remove, replace, report, resolve, run, status, stopping, uptime, version, wait,
+    watch, why,
 };
 use serve::{backup, config, doctor, token};
 
@@ -151,6 +152,7 @@ enum ClientCommand {
     Stopping(Hooked<stopping::Args>),
     Attend(attend::Args),
     Run(run::Args),
+    Notify(notify::Args),
     Callback(Hooked<callback::Args>),
     AppStatus(Hooked<app_status::Args>),
     Remove(remove::Args),
@@ -340,6 +342,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Stopping(args) => args.run(stopping::run, context).await,
         ClientCommand::Attend(args) => attend::run(args, context).await.map(Exit::from),
         ClientCommand::Run(args) => run::run(args, context).await,
+        ClientCommand::Notify(args) => notify::run(args, context).await.map(Exit::from),
         ClientCommand::Callback(args) => args.run(callback::run, context).await,
         ClientCommand::AppStatus(args) => args.run(app_status::run, context).await,
         ClientCommand::Remove(args) => remove::run(args, context).await.map(Exit::from),
@@ -379,6 +382,7 @@ mod tests {
             "bellwether run web/0 --every 30s --ttl 2m -- check_http -H x",
             "bellwether run --operation web --to 2 --recipe helm --input a -- helm upgrade",
             "bellwether run web/0 --resume",
+            "bellwether notify --config notify.toml --test ops",
             "bellwether faults web",
             "bellwether faults -A --by-target -o json",
             "bellwether report web/0 --level waiting --needs db --needs infra/dns=active,waiting",
@@ -457,7 +461,7 @@ mod tests {
             "bellwether token list --tokens f -o json",
             "bellwether token revoke web-0 --tokens f",
             "bellwether man --dir d",
-            "bellwether watch web --exec -- cat -n",
+            "bellwether watch web --exec --resume f -- cat -n",
         ] {
             if let Err(error) = parse(line) {
                 panic!("{line}: {error}");
@@ -484,6 +488,8 @@ mod tests {
             "bellwether faults web -A",
             "bellwether watch web --exec",
             "bellwether watch web -- cat",
+            "bellwether watch web --resume f",
+            "bellwether notify --config f --check --test ops",
             "bellwether resolve web/0 --retry --skip",
             "bellwether error web/0 --code 503",
             "bellwether explain-error --system http --origin everybody",

@@ -6,10 +6,11 @@ import re
 import subprocess
 import tempfile
 import unittest
+import urllib.request
 
 import yaml
 from chart import CHART, HELMS, OPEN, ROOT, SECURED, one, render, workload
-from server import Server, run
+from server import Server, program, run
 
 ALERTS = CHART / "files/alerts.yaml"
 PROMTOOL = ROOT / ".tools/bin/promtool"
@@ -131,12 +132,27 @@ class Dashboard(unittest.TestCase):
             self.assertEqual(json.loads(made["data"]["bellwether.json"]), dashboard())
 
 
+def metrics_of_notify(folder):
+    """Names of the metrics of `bellwether notify`."""
+    file = pathlib.Path(folder) / "notify.toml"
+    file.write_text('listen = "127.0.0.1:0"\n[[to]]\nname = "a"\nexec = ["true"]\n[[route]]\nto = "a"\n')
+    command = [program(), "notify", "--config", file]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as notify:
+        try:
+            url = re.search(r"http://\S+", notify.stderr.readline()).group()
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                return set(re.findall(r"^(\w+)[{ ]", answer.read().decode(), re.MULTILINE))
+        finally:
+            notify.kill()
+
+
 class Names(unittest.TestCase):
     def test_every_metric_is_one_of_the_server(self):
         with tempfile.TemporaryDirectory() as data, Server("--data-dir", data) as server:
             server.cli("report", "web/0", "--level", "blocked")
             server.cli("ack", "web", "--during", "1h", "--message", "known")
             known = set(re.findall(r"^(\w+)[{ ]", server.get("/metrics"), re.MULTILINE))
+            known |= metrics_of_notify(data)
         used = {name for rule in alerts() for name in metrics_in(rule["expr"])}
         used |= {name for _, expr in queries() for name in metrics_in(expr)}
         self.assertGreaterEqual(len(used), 18)

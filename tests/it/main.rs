@@ -2,6 +2,7 @@
 
 mod authority;
 mod candidate;
+mod http_receiver;
 mod load;
 mod otel_collector;
 mod page;
@@ -85,6 +86,9 @@ mod namespaces;
 mod needs;
 mod needs_cli;
 mod network;
+mod notifier;
+mod notifier_alertmanager;
+mod notifier_measured;
 mod notify;
 mod operations;
 mod operations_client;
@@ -133,6 +137,7 @@ mod uptime;
 mod valkey;
 mod vectors;
 mod watch;
+mod watch_resume;
 mod web;
 mod withheld;
 mod worker_client;

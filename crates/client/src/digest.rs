@@ -9,6 +9,19 @@ use crate::proto::v1::{Application, Level};
 
 type Name = (String, String);
 
+/// An application that a watcher has, as [`Watch::saved`](crate::Watch::saved) keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedApplication {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Its revision; 0 if it counts as changed.
+    pub revision: u64,
+    /// Its level, by the number of the protos.
+    pub level: i32,
+}
+
 /// The applications that a watcher has received, each with its revision and level.
 #[derive(Debug, Default)]
 pub(crate) struct Copy {
@@ -48,6 +61,27 @@ impl Copy {
         };
         self.sum = self.sum.wrapping_sub(hash(&name, before));
         true
+    }
+
+    /// Returns the copy as of the resume token: what came after it counts as changed.
+    pub(crate) fn saved(&self) -> Vec<SavedApplication> {
+        let known = self.known.iter().map(|(name, state)| {
+            let (revision, level) = if self.after_token.contains(name) { (0, 0) } else { *state };
+            let (namespace, name) = name.clone();
+            SavedApplication { namespace, name, revision, level }
+        });
+        known.collect()
+    }
+
+    /// Restores a copy.
+    pub(crate) fn of(saved: Vec<SavedApplication>) -> Copy {
+        let mut copy = Copy::default();
+        for SavedApplication { namespace, name, revision, level } in saved {
+            let (name, state) = ((namespace, name), (revision, level));
+            copy.sum = copy.sum.wrapping_add(hash(&name, state));
+            copy.known.insert(name, state);
+        }
+        copy
     }
 
     /// Records that the resume token covers everything so far.
@@ -179,6 +213,20 @@ mod tests {
         copy.remove("default", "web");
         copy.resume();
         assert_eq!(copy.digest(), format!("{:016x}", fnv1a(b"default/db@1=active")));
+    }
+
+    #[test]
+    fn a_restored_copy_is_that_of_its_token() {
+        let mut copy = Copy::default();
+        let [db, web] = ["db", "web"].map(|name| mk_application(name, 1, Level::Active));
+        copy.upsert(&db);
+        copy.upsert(&web);
+        copy.cover();
+        copy.upsert(&mk_application("web", 2, Level::Error));
+        let mut restored = Copy::of(copy.saved());
+        assert!(!restored.upsert(&db));
+        assert!(restored.upsert(&mk_application("web", 2, Level::Error)));
+        assert_eq!(restored.digest(), copy.digest());
     }
 
     #[test]

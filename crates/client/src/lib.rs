@@ -79,11 +79,12 @@ mod testing;
 mod tests;
 
 pub use connection::{Client, Transport};
+pub use digest::SavedApplication;
 pub use error::{Error, Refusal};
 pub use need::InvalidNeed;
 pub use operation::OperationLease;
 pub use security::{Bearer, Security};
-pub use watch::{Event, Watch};
+pub use watch::{Event, SavedWatch, Watch};
 pub use worker::Worker;
 
 /// The examples of the README compile.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::connection::Client;
-use crate::digest::Copy;
+use crate::digest::{Copy, SavedApplication};
 use crate::error::Error;
 use crate::link::Link;
 use crate::proto::span;
@@ -52,6 +52,18 @@ pub enum Event {
     },
 }
 
+/// What a watch needs to continue in another process: its copy, and the token from which it
+/// resumes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedWatch {
+    /// The token.
+    pub resume_token: String,
+    /// The history of the store that it is about.
+    pub store_epoch: String,
+    /// The applications.
+    pub applications: Vec<SavedApplication>,
+}
+
 /// A resumable stream of changes.
 pub struct Watch {
     client: Client,
@@ -84,6 +96,26 @@ impl Watch {
             current: false,
             received: VecDeque::new(),
         }
+    }
+
+    /// Creates a watch that continues where another one was saved, with the same filter. If the
+    /// server can no longer resume it, it starts with a snapshot.
+    pub fn resumed(client: &Client, request: WatchApplicationsRequest, saved: SavedWatch) -> Watch {
+        let SavedWatch { resume_token, store_epoch, applications } = saved;
+        let copy = Copy::of(applications);
+        let watch = Watch::new(client, request);
+        let request = WatchApplicationsRequest { resume_token, ..watch.request };
+        Watch { request, copy, store_epoch, ..watch }
+    }
+
+    /// Returns what another process needs to continue; `None` before the first snapshot is
+    /// complete, and while [`Watch::next`] has events to return. Those that it has returned since
+    /// the last token come again there.
+    pub fn saved(&self) -> Option<SavedWatch> {
+        let is_returned = self.received.is_empty() && !self.request.resume_token.is_empty();
+        let resume_token = is_returned.then(|| self.request.resume_token.clone())?;
+        let (store_epoch, applications) = (self.store_epoch.clone(), self.copy.saved());
+        Some(SavedWatch { resume_token, store_epoch, applications })
     }
 
     /// Returns the next event. Cancel safe.
@@ -350,6 +382,26 @@ mod tests {
         assert!(!watch.tries_again(&mk_refused("pruned")));
         watch.take(mk_upsert("web", 1));
         assert!(watch.tries_again(&mk_refused("behind")));
+    }
+
+    #[tokio::test]
+    async fn a_saved_watch_continues_with_its_copy() {
+        let mut watch = mk_watch();
+        assert_eq!(watch.saved(), None);
+        watch.take(mk_upsert("db", 1));
+        watch.take(mk_complete("t1"));
+        assert_eq!(watch.saved(), None, "events wait");
+        received(&mut watch);
+        let saved = watch.saved().expect("a snapshot");
+        let request = WatchApplicationsRequest::default();
+        let mut resumed = Watch::resumed(&Client::mk_lazy(), request, saved);
+        assert_eq!(resumed.request.resume_token, "t1");
+        resumed.take(mk_upsert("db", 1));
+        resumed.take(mk_upsert("web", 2));
+        assert_eq!(received(&mut resumed), "+web");
+        let other = WatchApplicationsResponse { store_epoch: "two".into(), ..mk_upsert("db", 1) };
+        resumed.take(other);
+        assert_eq!(resumed.request.resume_token, "", "another store starts over");
     }
 
     #[tokio::test]

@@ -21,6 +21,7 @@ pub mod log;
 pub mod man;
 pub mod mark;
 pub mod namespaces;
+pub mod notify;
 pub mod ops;
 pub mod register;
 pub mod remove;

@@ -48,6 +48,13 @@ pub fn render(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) 
     text
 }
 
+/// Returns the causes as plain lines, at most so many, for a message or an environment.
+pub fn plain(why: &ExplainApplicationResponse, now: Timestamp, count_max: usize) -> Vec<String> {
+    let text = render(why, now, Screen::PLAIN);
+    let lines = text.lines().map(|line| line.trim().trim_start_matches("because").trim());
+    lines.take(count_max).map(str::to_string).collect()
+}
+
 /// Counts the causes and the needs that have no line.
 fn rest(causes: i32, needs: i32) -> impl Iterator<Item = String> {
     let causes = (0 < causes).then(|| format!("and {causes} more"));

@@ -3,11 +3,29 @@
 
 use super::graph::{Graph, Node};
 
+/// A graph of numbered objects.
+pub trait Edges {
+    /// Returns the number of objects.
+    fn count(&self) -> usize;
+    /// Returns the object that an edge of an object leads to; `None` after its last edge.
+    fn target(&self, node: u32, edge: usize) -> Option<u32>;
+}
+
+impl Edges for Graph {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn target(&self, node: Node, edge: usize) -> Option<Node> {
+        self.edges(node).get(edge).map(|edge| edge.to)
+    }
+}
+
 /// The components of a graph, in an order in which each comes after all that it leads to.
 #[derive(Debug)]
-pub(super) struct Components {
+pub struct Components {
     /// The component of each object.
-    pub(super) of: Vec<u32>,
+    pub of: Vec<u32>,
     /// The objects, by component.
     members: Vec<Node>,
     /// The place of the first member of each component, and the end of the last one.
@@ -15,20 +33,24 @@ pub(super) struct Components {
 }
 
 impl Components {
-    pub(super) fn of(graph: &Graph) -> Components {
-        let mut search = Search::new(graph.len());
-        for node in 0..graph.len() as Node {
+    /// Finds the components of a graph.
+    pub fn of(graph: &impl Edges) -> Components {
+        let mut search = Search::new(graph.count());
+        for node in 0..graph.count() as Node {
             search.visit(graph, node);
         }
         search.components.starts.push(search.components.members.len() as u32);
         search.components
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Returns the number of components.
+    #[allow(clippy::len_without_is_empty, reason = "an empty graph is no case of its own")]
+    pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    pub(super) fn members(&self, component: u32) -> &[Node] {
+    /// Returns the objects of a component.
+    pub fn members(&self, component: u32) -> &[Node] {
         let component = component as usize;
         &self.members[self.starts[component] as usize..self.starts[component + 1] as usize]
     }
@@ -63,21 +85,21 @@ impl Search {
         }
     }
 
-    fn visit(&mut self, graph: &Graph, from: Node) {
+    fn visit(&mut self, graph: &impl Edges, from: Node) {
         if self.seen[from as usize] != UNSEEN {
             return;
         }
         self.enter(from);
         while let Some((node, followed)) = self.path.last_mut() {
-            let (node, edges) = (*node, graph.edges(*node));
-            let Some(edge) = edges.get(*followed as usize) else {
+            let node = *node;
+            let Some(target) = graph.target(node, *followed as usize) else {
                 self.leave(node);
                 continue;
             };
             *followed += 1;
-            let to = edge.to as usize;
+            let to = target as usize;
             if self.seen[to] == UNSEEN {
-                self.enter(edge.to);
+                self.enter(target);
             } else if self.components.of[to] == UNSEEN {
                 self.low[node as usize] = self.low[node as usize].min(self.seen[to]);
             }

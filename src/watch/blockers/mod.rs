@@ -22,6 +22,7 @@ mod roots;
 mod tests;
 
 pub use chain::{CauseLine, Chain};
+pub use circles::{Components, Edges};
 pub use evaluation::{Blocker, Evaluation, Listing};
 pub use graph::{EDGES_MAX, Object, TooManyEdges};
 pub use roots::CauseState;

@@ -9,7 +9,7 @@ use crate::cli::level;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::application_message;
 use crate::cli::render::{Screen, one_line, time};
-use crate::proto::v1::{Application, Level};
+use crate::proto::v1::{AggregatedStatus, Application, Level};
 use crate::service::severity::level_of;
 
 /// Level and message of each application as printed last.
@@ -17,7 +17,7 @@ use crate::service::severity::level_of;
 pub struct KnownLevels(HashMap<(String, String), (Level, String)>);
 
 /// A change of an application.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct LevelChange {
     /// Namespace and name of the application.
     pub name: (String, String),
@@ -28,6 +28,8 @@ pub struct LevelChange {
     before: Option<(Level, String)>,
     /// Level and message after the change; absent if the application is deleted.
     now: Option<(Level, String)>,
+    /// The application after the change.
+    pub application: Option<Box<Application>>,
 }
 
 impl KnownLevels {
@@ -38,7 +40,7 @@ impl KnownLevels {
             Event::Removed { namespace, name } => {
                 let (name, time) = ((namespace.clone(), name.clone()), Timestamp::now());
                 let before = self.0.remove(&name);
-                Some(LevelChange { name, time, revision: 0, before, now: None })
+                Some(LevelChange { name, time, revision: 0, before, now: None, application: None })
             }
             Event::Current | Event::Disconnected { .. } => None,
         }
@@ -54,7 +56,18 @@ impl KnownLevels {
             revision: application.revision,
             before,
             now: Some(now),
+            application: Some(Box::new(application.clone())),
         }
+    }
+
+    /// Restores what was printed of an application.
+    pub fn restore(&mut self, name: (String, String), level: Level, message: String) {
+        self.0.insert(name, (level, message));
+    }
+
+    /// Returns what was printed of an application.
+    pub fn of(&self, namespace: &str, name: &str) -> Option<&(Level, String)> {
+        self.0.get(&(namespace.to_string(), name.to_string()))
     }
 }
 
@@ -69,14 +82,21 @@ impl LevelChange {
         *self = LevelChange { before: self.before.take(), ..later };
     }
 
-    /// Returns the change as environment variables of a command.
-    pub fn variables(&self) -> [(&'static str, String); 7] {
+    /// Returns the change as environment variables of a command. `because` is the chain from the
+    /// application to its first causes.
+    pub fn variables(&self, because: &[String]) -> Vec<(&'static str, String)> {
         let word = |level: Level| level::word(level.into()).to_string();
         let (event, level, message) = match &self.now {
             Some((level, message)) => ("upserted", word(*level), one_line(message)),
             None => ("removed", String::new(), String::new()),
         };
-        [
+        let nothing = AggregatedStatus::default();
+        let application = self.application.as_ref();
+        let status = application.and_then(|it| it.status.as_ref()).unwrap_or(&nothing);
+        let winner = status.winner.clone().unwrap_or_default();
+        let since = time::from_wire(status.since_time.as_ref());
+        let since = since.map(|since| since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        vec![
             ("BELLWETHER_EVENT", event.to_string()),
             ("BELLWETHER_NAMESPACE", one_line(&self.name.0)),
             ("BELLWETHER_APPLICATION", one_line(&self.name.1)),
@@ -84,6 +104,15 @@ impl LevelChange {
             ("BELLWETHER_LEVEL_FROM", self.level_before().map(word).unwrap_or_default()),
             ("BELLWETHER_MESSAGE", message),
             ("BELLWETHER_REVISION", self.revision.to_string()),
+            ("BELLWETHER_SINCE", since.unwrap_or_default()),
+            ("BELLWETHER_REASON", one_line(&status.reason)),
+            ("BELLWETHER_ACTION", one_line(&status.action)),
+            ("BELLWETHER_RULE", one_line(&status.rule)),
+            ("BELLWETHER_UNIT", one_line(&winner.unit)),
+            ("BELLWETHER_COMPONENT", one_line(&winner.component)),
+            ("BELLWETHER_BECAUSE", because.join("\n")),
+            ("BELLWETHER_PLANNED", status.planned.to_string()),
+            ("BELLWETHER_ACKNOWLEDGED", status.acknowledged.to_string()),
         ]
     }
 
@@ -123,7 +152,7 @@ impl LevelChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::{AggregatedStatus, StatusRef};
+    use crate::proto::v1::StatusRef;
 
     fn mk_event(level: Level, message: &str) -> Event {
         let winner = StatusRef { unit: "db/0".into(), ..StatusRef::default() };
@@ -158,8 +187,12 @@ mod tests {
         assert_eq!(next.as_deref(), Some(expected));
         let mut merged = known.take(&mk_event(Level::Blocked, "a")).expect("a change");
         merged.merge(known.take(&mk_event(Level::Active, "")).expect("a change"));
-        let variables = merged.variables().map(|(_, value)| value);
-        assert_eq!(variables, ["upserted", "prod", "db", "active", "maintenance", "", "0"]);
+        let variables = merged.variables(&["dns is error".to_string()]);
+        let mut values = variables.iter().map(|(_, value)| value.as_str());
+        let first: Vec<_> = values.by_ref().take(7).collect();
+        assert_eq!(first, ["upserted", "prod", "db", "active", "maintenance", "", "0"]);
+        let rest = ["", "", "", "", "db/0", "", "dns is error", "false", "false"];
+        assert_eq!(values.collect::<Vec<_>>(), rest);
         let removed = Event::Removed { namespace: "prod".into(), name: "db".into() };
         let gone = known.take(&removed).expect("a change").line(false, Screen::PLAIN);
         assert!(gone.is_some_and(|line| line.ends_with("  db  active -> gone\n")));

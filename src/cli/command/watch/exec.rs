@@ -4,21 +4,30 @@
 //! newest state. So there are never more pending runs than applications.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use bellwether_client::Watch;
+use bellwether_client::{Client, Watch};
 use indexmap::IndexMap;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until};
 
 use crate::cli::command::watch::change::{KnownLevels, LevelChange};
+use crate::cli::command::watch::resume::Resume;
 use crate::cli::context::{Context, say};
 use crate::cli::outage::Outage;
+use crate::cli::render::causes;
+use crate::proto::v1::{ExplainApplicationRequest, WatchApplicationsRequest};
 
 /// Changes within this time are merged.
 const SETTLE: Duration = Duration::from_millis(100);
+
+/// How long the server may take to name the causes. The command runs without them then.
+const EXPLAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Lines of the causes.
+const CAUSES_MAX: usize = 8;
 
 /// The command to run, and the changes that wait for it.
 pub struct Exec {
@@ -30,23 +39,39 @@ pub struct Exec {
     /// The time at which the oldest pending change may run.
     settled: Instant,
     running: Option<Child>,
+    client: Client,
 }
 
 impl Exec {
     /// Creates a runner for a command with its arguments.
-    pub fn new(command: Vec<String>, context: &Context) -> Exec {
+    pub fn new(command: Vec<String>, client: &Client, context: &Context) -> Exec {
         let (pending, settled) = (IndexMap::new(), Instant::now());
-        Exec { command, variables: context.variables(), pending, settled, running: None }
+        let (variables, client) = (context.variables(), client.clone());
+        Exec { command, variables, pending, settled, running: None, client }
     }
 
-    /// Follows until interrupted, or until the command cannot be started.
+    /// Follows until interrupted, or until the command cannot be started. With a file it continues
+    /// where the last process was.
     ///
     /// # Errors
-    /// Those of the watch, and if the command cannot be started.
-    pub async fn run(&mut self, mut watch: Watch) -> anyhow::Result<()> {
-        let (mut outage, mut known) = (Outage::default(), KnownLevels::default());
+    /// Those of the watch and of the file, and if the command cannot be started.
+    pub async fn run(
+        &mut self,
+        request: WatchApplicationsRequest,
+        file: Option<PathBuf>,
+    ) -> anyhow::Result<()> {
+        let mut outage = Outage::default();
+        let (mut resume, mut watch, mut known) = match file {
+            Some(path) => {
+                let (resume, watch, known) = Resume::start(path, &self.client, request)?;
+                (Some(resume), watch, known)
+            }
+            None => (None, Watch::new(&self.client, request), KnownLevels::default()),
+        };
         loop {
+            let is_idle = self.running.is_none() && self.pending.is_empty();
             let may_start = self.running.is_none() && !self.pending.is_empty();
+            let saves_at = resume.as_ref().map_or(self.settled, Resume::next_at);
             tokio::select! {
                 event = watch.next() => {
                     let event = event?;
@@ -63,7 +88,12 @@ impl Exec {
                         Err(error) => say(&format!("`{}`: {error}", self.command.join(" "))),
                     }
                 }
-                () = sleep_until(self.settled), if may_start => self.start()?,
+                () = sleep_until(self.settled), if may_start => self.start().await?,
+                () = sleep_until(saves_at), if is_idle && resume.is_some() => {
+                    if let Some(resume) = &mut resume {
+                        resume.save(&watch, &known)?;
+                    }
+                }
             }
         }
     }
@@ -81,19 +111,39 @@ impl Exec {
         }
     }
 
-    fn start(&mut self) -> anyhow::Result<()> {
+    async fn start(&mut self) -> anyhow::Result<()> {
         let Some((_, change)) = self.pending.shift_remove_index(0) else { return Ok(()) };
+        let because = self.because(&change).await;
         let [program, arguments @ ..] = self.command.as_slice() else { return Ok(()) };
         let child = Command::new(program)
             .args(arguments)
             .envs(self.variables.iter().cloned())
-            .envs(change.variables())
+            .envs(change.variables(&because))
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("cannot run `{program}`"))?;
         self.running = Some(child);
         Ok(())
+    }
+}
+
+impl Exec {
+    /// Returns the chain from an application that needs something to its first causes.
+    async fn because(&self, change: &LevelChange) -> Vec<String> {
+        if change.application.as_ref().is_none_or(|application| application.needs.is_empty()) {
+            return Vec::new();
+        }
+        let request = ExplainApplicationRequest {
+            namespace: change.name.0.clone(),
+            application: change.name.1.clone(),
+            page_size: 1,
+            ..ExplainApplicationRequest::default()
+        };
+        let client = self.client.clone().with_deadline(EXPLAIN_TIMEOUT);
+        let explained = client.call(request).await;
+        let plain = |explained| causes::plain(&explained, jiff::Timestamp::now(), CAUSES_MAX);
+        explained.map(plain).unwrap_or_default()
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod change;
 mod exec;
+mod resume;
 
 use std::io;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bellwether_client::{Event, Watch};
@@ -32,9 +34,14 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
     levels: Vec<LevelWord>,
     /// Run the command after -- for each change, one at a time, with BELLWETHER_APPLICATION,
-    /// _NAMESPACE, _EVENT, _LEVEL, _LEVEL_FROM, _MESSAGE and _REVISION in its environment
+    /// _NAMESPACE, _EVENT, _LEVEL, _LEVEL_FROM, _MESSAGE, _REVISION, _SINCE, _REASON, _ACTION,
+    /// _RULE, _UNIT, _COMPONENT, _BECAUSE, _PLANNED and _ACKNOWLEDGED in its environment
     #[arg(long, requires = "command")]
     exec: bool,
+    /// Keep in this file what --exec has done, so that another start runs the command only for what
+    /// has changed since
+    #[arg(long, value_name = "FILE", requires = "exec")]
+    resume: Option<PathBuf>,
     /// Show a change of level only after it has held this long
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     stable_for: Option<Duration>,
@@ -58,10 +65,10 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     };
     let client = context.connect().await?;
     suggest::say_absent(client, &request.namespace, &request.applications).await;
-    let mut watch = Watch::new(client, request);
     if !args.command.is_empty() {
-        return Exec::new(args.command, context).run(watch).await;
+        return Exec::new(args.command, client, context).run(request, args.resume).await;
     }
+    let mut watch = Watch::new(client, request);
     let mut outage = Outage::default();
     let mut known = KnownLevels::default();
     loop {
