@@ -96,9 +96,10 @@ def one(objects, kind, suffix=""):
 
 
 def workload(objects):
-    """What makes the pods of the server; the trial Valkey is not meant."""
+    """What makes the pods of the server; the trial Valkey and the notifiers are not meant."""
     kinds = ("StatefulSet", "Deployment")
-    (found,) = (made for made in objects if made["kind"] in kinds and not made["metadata"]["name"].endswith("-valkey"))
+    others = ("-valkey", "-notify")
+    (found,) = (made for made in objects if made["kind"] in kinds and not made["metadata"]["name"].endswith(others))
     return found
 
 

@@ -26,6 +26,7 @@ CLUSTER_KEYS = {**SECURED, "auth__serviceAccounts__enabled": True}
 GRANT = {"role": "reader", "to": ["token:a"], "namespace": "*", "application": "*"}
 SECURE_SCRAPE = {**SECURED, "serviceMonitor__enabled": True, "scrape__tokenSecret__name": "t"}
 TESTED = {**SECURED, "helmTest__tokenSecret": "t"}
+NOTIFYING = {**SECURED, "notify__enabled": True, "notify__tokenSecret": "t"}
 
 # What each value is changed to, and what must be set beside it. No entry may be missing.
 CHANGES = {
@@ -143,7 +144,10 @@ CHANGES = {
     "dashboard.annotations": ({"a": "b"}, {"dashboard__enabled": True}), "helmTest.enabled": (False, OPEN),
     "helmTest.namespace": ("a", OPEN), "helmTest.application": ("a", OPEN), "helmTest.tokenSecret": ("a", SECURED),
     "helmTest.tokenKey": ("b", TESTED), "helmTest.certificateSecret": ("a", SECURED),
-    "helmTest.caSecret": ("a", TESTED),
+    "helmTest.caSecret": ("a", TESTED), "notify.enabled": (True, {}), "notify.config": ("a = 1", NOTIFYING),
+    "notify.replicas": (3, NOTIFYING), "notify.receiversSecret": ("a", NOTIFYING),
+    "notify.tokenSecret": ("a", NOTIFYING), "notify.tokenKey": ("b", NOTIFYING), "notify.caSecret": ("a", NOTIFYING),
+    "notify.resources": ({"limits": {"cpu": "9"}}, NOTIFYING),
 }  # fmt: skip
 # Values that work only together with others, or with a cluster; other tests have them.
 ELSEWHERE = {path for path, (_, beside) in CHANGES.items() if beside is None}
