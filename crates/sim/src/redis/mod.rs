@@ -8,8 +8,8 @@
 //!
 //! It executes the scripts of the store themselves, so there is no second copy of the protocol. A
 //! script takes effect at one moment, as in Redis. Replicas get the effects of the commands, each
-//! replica with a delay of its own; a failover gives the role of the master to one of them, with all
-//! that had reached it and nothing else. A restart keeps what the append-only file had on disk.
+//! replica with a delay of its own. A failover gives the role of the master to one of them, with
+//! all that had reached it and nothing else. A restart keeps what the append-only file had on disk.
 //!
 //! `tests` compares replies with those of a real `redis-server`.
 

@@ -1,7 +1,7 @@
 //! Lua scripts: loaded by their source, called by their digest.
 //!
-//! Values change their types on the way as Redis documents it: a number of Lua loses its fraction, a
-//! table ends at its first `nil`, and no value is `false`.
+//! Values change their types on the way as Redis documents it: a number of Lua loses its fraction,
+//! a table ends at its first `nil`, and no value is `false`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
