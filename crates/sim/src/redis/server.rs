@@ -68,7 +68,8 @@ impl State {
         format!(
             "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:{0}\r\n\
              # Memory\r\nused_memory:{used}\r\nmem_not_counted_for_evict:0\r\n\
-             maxmemory:{MEMORY}\r\nmaxmemory_policy:noeviction\r\n# Replication\r\nrole:{role}\r\nmaster_replid:{0}\r\n",
+             maxmemory:{MEMORY}\r\nmaxmemory_policy:noeviction\r\n\
+             # Replication\r\nrole:{role}\r\nmaster_replid:{0}\r\n",
             self.history,
         )
     }
