@@ -102,13 +102,14 @@ impl App {
                     accepts_data_loss,
                     ..embedded::Options::default()
                 };
-                Arc::new(EmbeddedStore::open(dir, options)?)
+                Arc::new(EmbeddedStore::open(dir, options).map_err(OpenError::from)?)
             }
             StoreChoice::Redis(target, durability, layout) => {
                 let (durability, layout) = (*durability, layout.clone());
                 let link = redis::link::Options::default();
                 let options = redis::Options { layout, durability, retention, link };
-                Arc::new(RedisStore::open(target.as_ref().clone(), options).await?)
+                let opened = RedisStore::open(target.as_ref().clone(), options).await;
+                Arc::new(opened.map_err(OpenError::from)?)
             }
         };
         let limits = Limits { waits_max: config.service.waiting_reads_max, ..Limits::default() };

@@ -36,7 +36,7 @@
 //! |---|---|---|
 //! | 0 | `domain`, `proto`, `sync` | Decisions without IO; wire types; locks |
 //! | 1 | `store`, `telemetry` | Storage in memory, on disk or in Redis; logs, metrics, traces |
-//! | 2 | `aggregator`, `security`, `watch` | Commit changes; callers, roles, TLS; follow changes |
+//! | 2 | `aggregator`, `doctor`, `security`, `watch` | Commits; findings; callers, TLS; watches |
 //! | 3 | `session` | Connections of workers: heartbeats, collection, leadership |
 //! | 4 | `service` | gRPC, JSON and the status page; who may call; limits |
 //! | 5 | `config` | Flags, environment variables, configuration file |
@@ -64,6 +64,7 @@ pub mod store;
 pub mod telemetry;
 
 pub mod aggregator;
+pub mod doctor;
 pub mod security;
 pub mod watch;
 

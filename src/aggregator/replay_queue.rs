@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
-use crate::store::{Bucket, Change, Epoch, Observer, Position};
+use crate::store::{Broadcast, Bucket, Change, Epoch, MasterChange, Observer, Position};
 use crate::sync::lock;
 
 use super::Inner;
@@ -107,24 +107,30 @@ impl Observer for StoreObserver {
 
     fn on_prune(&self, _: Bucket, _: Position) {}
 
-    fn on_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
-        if let Some(inner) = self.0.upgrade() {
-            inner.schedule.raise_epoch_floor(bucket, epoch_floor);
+    fn on_master(&self, bucket: Bucket, change: &MasterChange) {
+        let Some(inner) = self.0.upgrade() else { return };
+        match change {
+            MasterChange::Met(_) => {}
+            MasterChange::LostWrites(epoch) => inner.note_loss(bucket, *epoch),
+            MasterChange::Compared(floor) => inner.schedule.raise_epoch_floor(bucket, *floor),
         }
     }
 
+    fn on_broadcast(&self, _: &Broadcast) {}
+}
+
+impl Inner {
     /// Handles a data loss. Revisions may have gone back, so active tasks read their states again;
     /// the schedule then marks every unit uncertain.
-    fn on_data_loss(&self, bucket: Bucket, epoch: Epoch) {
-        let Some(inner) = self.0.upgrade() else { return };
-        let active = lock(&inner.active).clone();
+    fn note_loss(&self, bucket: Bucket, epoch: Epoch) {
+        let active = lock(&self.active).clone();
         let mut affected: Vec<_> = active.into_iter().collect();
-        affected.retain(|(app, _)| inner.schedule.may_be_in(app, bucket));
+        affected.retain(|(app, _)| self.schedule.may_be_in(app, bucket));
         // One order for one seed of the simulation.
         affected.sort_by(|a, b| a.0.cmp(&b.0));
         for (_, task) in affected {
             task.replay_queue.mark_gap();
         }
-        inner.schedule.lost(bucket, epoch.losses);
+        self.schedule.lost(bucket, epoch.losses);
     }
 }

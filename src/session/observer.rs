@@ -15,7 +15,7 @@ use crate::domain::revision::Revision;
 use crate::domain::transition::{Transition, Write};
 use crate::domain::unit::Unit;
 use crate::domain::unit::presence::ReplicaId;
-use crate::store::{Broadcast, BroadcastKind, Bucket, Change, Epoch, Observer, Position};
+use crate::store::{Broadcast, BroadcastKind, Bucket, Change, MasterChange, Observer, Position};
 use crate::sync::lock;
 
 use super::Inner;
@@ -149,8 +149,8 @@ impl Observer for StoreObserver {
 
     fn on_prune(&self, _: Bucket, _: Position) {}
 
-    fn on_data_loss(&self, _: Bucket, _: Epoch) {
-        if let Some(inner) = self.0.upgrade() {
+    fn on_master(&self, _: Bucket, change: &MasterChange) {
+        if let (MasterChange::LostWrites(_), Some(inner)) = (change, self.0.upgrade()) {
             inner.known.add(Chore::AssertAll);
         }
     }

@@ -16,8 +16,8 @@ use crate::domain::unit::presence::ReplicaId;
 use super::conformance::driver::{Driver, mk_report};
 use super::moment::Life;
 use super::{
-    Applied, Broadcast, Bucket, Change, CommitError, Epoch, Moment, NumberedEvent, Observer,
-    Position, ReadError, Space, Store, Takeover, Version,
+    Applied, Broadcast, Bucket, Change, CommitError, Epoch, MasterChange, Moment, NumberedEvent,
+    Observer, Position, ReadError, Space, Store, Version,
 };
 
 /// A store that forwards each call to another store, and refuses, delays or loses it if the test
@@ -131,7 +131,7 @@ impl FaultyStore {
     pub fn repeat_data_loss(&self) {
         for observer in &*self.observers.lock().unwrap() {
             for bucket in (0..self.buckets()).map(Bucket) {
-                observer.on_data_loss(bucket, self.epoch());
+                observer.on_master(bucket, &MasterChange::LostWrites(self.epoch()));
             }
         }
     }
@@ -191,16 +191,8 @@ impl Observer for Follower {
         self.observer.on_prune(bucket, up_to);
     }
 
-    fn on_data_loss(&self, bucket: Bucket, epoch: Epoch) {
-        self.observer.on_data_loss(bucket, epoch);
-    }
-
-    fn on_epoch_floor(&self, bucket: Bucket, floor: u64) {
-        self.observer.on_epoch_floor(bucket, floor);
-    }
-
-    fn on_takeovers(&self, bucket: Bucket, takeovers: &[Takeover]) {
-        self.observer.on_takeovers(bucket, takeovers);
+    fn on_master(&self, bucket: Bucket, change: &MasterChange) {
+        self.observer.on_master(bucket, change);
     }
 
     fn on_broadcast(&self, broadcast: &Broadcast) {

@@ -11,7 +11,7 @@ use super::{Bucket, Change, CommitError, ConflictCause, Observer, Position};
 
 /// The heads that every store keeps in memory: enough to compare and swap, and to notify observers.
 #[derive(Clone, Default)]
-pub(super) struct Heads {
+pub(crate) struct Heads {
     bucket: Bucket,
     by_app: HashMap<AppName, (Position, Arc<Head>)>,
     order: BTreeMap<Position, AppName>,
@@ -21,28 +21,28 @@ pub(super) struct Heads {
 
 /// The highest positions and revisions so far. They only rise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Watermarks {
+pub(crate) struct Watermarks {
     /// The last position given.
-    pub(super) last: Position,
+    pub(crate) last: Position,
     /// The highest revision of a pruned tombstone: an unknown application starts at this revision.
-    pub(super) revision_floor: Revision,
+    pub(crate) revision_floor: Revision,
     /// The last position whose tombstone was pruned.
-    pub(super) forgotten: Position,
+    pub(crate) forgotten: Position,
 }
 
 /// The effect of one commit on the heads.
-pub(super) struct HeadStep {
+pub(crate) struct HeadStep {
     /// The application with its new head.
-    pub(super) change: Change,
+    pub(crate) change: Change,
     /// Whether the position is new, so that observers receive the change.
-    pub(super) has_new_position: bool,
+    pub(crate) has_new_position: bool,
     /// The tombstones to prune, oldest first.
-    pub(super) forgotten: Vec<Change>,
+    pub(crate) forgotten: Vec<Change>,
 }
 
 impl Heads {
     /// Returns the heads of a bucket as they were stored, with the marks stored beside them.
-    pub(super) fn restore(
+    pub(crate) fn restore(
         bucket: Bucket,
         stored: impl IntoIterator<Item = (AppName, Position, Head)>,
         marks: Watermarks,
@@ -56,16 +56,16 @@ impl Heads {
     }
 
     /// Returns how many applications exist.
-    pub(super) fn existing(&self) -> usize {
+    pub(crate) fn existing(&self) -> usize {
         self.by_app.values().filter(|(_, head)| !head.deleted).count()
     }
 
-    pub(super) fn marks(&self) -> Watermarks {
+    pub(crate) fn marks(&self) -> Watermarks {
         self.marks
     }
 
     /// Returns the head of an application; an empty head at the revision floor if it is unknown.
-    pub(super) fn head(&self, app: &AppName) -> Arc<Head> {
+    pub(crate) fn head(&self, app: &AppName) -> Arc<Head> {
         match self.by_app.get(app) {
             Some((_, head)) => head.clone(),
             None => Arc::new(Head::empty(self.marks.revision_floor)),
@@ -73,12 +73,12 @@ impl Heads {
     }
 
     /// Returns the position and head of an application, if it is known.
-    pub(super) fn get(&self, app: &AppName) -> Option<&(Position, Arc<Head>)> {
+    pub(crate) fn get(&self, app: &AppName) -> Option<&(Position, Arc<Head>)> {
         self.by_app.get(app)
     }
 
     /// Succeeds if the application is at revision `base`; otherwise it is a conflict.
-    pub(super) fn compare(&self, app: &AppName, base: Revision) -> Result<(), CommitError> {
+    pub(crate) fn compare(&self, app: &AppName, base: Revision) -> Result<(), CommitError> {
         let known = self.by_app.get(app);
         let current = known.map_or(self.marks.revision_floor, |(_, head)| head.revision);
         match current == base {
@@ -89,7 +89,7 @@ impl Heads {
 
     /// Replaces the head if the application is at revision `base`; otherwise it is a conflict.
     /// Returns `None` if there is nothing to store: the application is unknown and stays so.
-    pub(super) fn swap(
+    pub(crate) fn swap(
         &mut self,
         app: &AppName,
         base: Revision,
@@ -113,7 +113,7 @@ impl Heads {
     }
 
     /// Applies a step that [`swap`](Heads::swap) made on another copy.
-    pub(super) fn apply(&mut self, step: &HeadStep) {
+    pub(crate) fn apply(&mut self, step: &HeadStep) {
         self.put(&step.change.app, step.change.position, &step.change.head);
         for _ in &step.forgotten {
             self.forget_oldest();
@@ -121,7 +121,7 @@ impl Heads {
     }
 
     /// Prunes tombstones up to a position that another process pruned.
-    pub(super) fn forget_up_to(&mut self, up_to: Position, floor: Revision) {
+    pub(crate) fn forget_up_to(&mut self, up_to: Position, floor: Revision) {
         while self.tombstones.first_key_value().is_some_and(|(at, _)| *at <= up_to) {
             self.forget_oldest();
         }
@@ -130,7 +130,7 @@ impl Heads {
     }
 
     /// Returns all changes after a position, in order.
-    pub(super) fn changes_after(&self, after: Position) -> impl Iterator<Item = Change> {
+    pub(crate) fn changes_after(&self, after: Position) -> impl Iterator<Item = Change> {
         let rest = self.order.range(Position(after.0.saturating_add(1))..);
         rest.filter_map(|(position, app)| {
             let (_, head) = self.by_app.get(app)?;
@@ -140,7 +140,7 @@ impl Heads {
 
     /// Takes over the position and head of an application, which another process may have
     /// committed.
-    pub(super) fn put(&mut self, app: &AppName, position: Position, head: &Arc<Head>) {
+    pub(crate) fn put(&mut self, app: &AppName, position: Position, head: &Arc<Head>) {
         if let Some((old, _)) = self.by_app.insert(app.clone(), (position, head.clone())) {
             self.order.remove(&old);
             self.tombstones.remove(&old);
@@ -168,11 +168,11 @@ impl Heads {
 
 /// The observers of the store.
 #[derive(Default)]
-pub(super) struct Observers(Vec<Arc<dyn Observer>>);
+pub(crate) struct Observers(Vec<Arc<dyn Observer>>);
 
 impl Observers {
     /// Adds an observer and sends it all heads of all buckets.
-    pub(super) fn add<'a>(
+    pub(crate) fn add<'a>(
         &mut self,
         observer: Arc<dyn Observer>,
         buckets: impl IntoIterator<Item = &'a Heads>,
@@ -190,7 +190,7 @@ impl Observers {
     }
 
     /// Notifies all observers of one step.
-    pub(super) fn notify_of(&self, step: &HeadStep) {
+    pub(crate) fn notify_of(&self, step: &HeadStep) {
         if step.has_new_position {
             self.notify(|observer| observer.on_change(&step.change));
         }
@@ -200,7 +200,7 @@ impl Observers {
     }
 
     /// Calls a method of all observers.
-    pub(super) fn notify(&self, call: impl Fn(&dyn Observer)) {
+    pub(crate) fn notify(&self, call: impl Fn(&dyn Observer)) {
         self.0.iter().for_each(|observer| call(&**observer));
     }
 }

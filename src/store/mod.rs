@@ -18,7 +18,6 @@ use crate::domain::transition::Transition;
 use crate::domain::unit::presence::ReplicaId;
 
 pub mod clock;
-pub mod doctor;
 pub mod embedded;
 pub mod error;
 pub mod memory;
@@ -36,13 +35,15 @@ mod broadcast;
 mod codec;
 mod heads;
 mod key;
+mod open;
 mod space;
 mod span;
 
 pub use broadcast::{Broadcast, BroadcastKind};
-pub use error::{Applied, CommitError, ConflictCause, OpenError, ReadError};
+pub use error::{Applied, CommitError, ConflictCause, ReadError};
 pub use memory::MemoryStore;
 pub use moment::Moment;
+pub use open::OpenError;
 pub use space::{Space, watch_space};
 
 /// Stores applications, their histories, and the order in which applications change.
@@ -292,23 +293,29 @@ pub trait Observer: Send + Sync {
     /// older cursor must take a new snapshot: it cannot learn which applications were deleted.
     fn on_prune(&self, bucket: Bucket, up_to: Position);
 
-    /// Receives that a bucket may have lost acknowledged writes. Before this call, `on_change` has
-    /// delivered what the bucket holds now, and a tombstone for each application that is gone.
-    /// Positions continue in `epoch`, above those delivered before. The observer may receive the
-    /// same data loss more than once.
-    fn on_data_loss(&self, bucket: Bucket, epoch: Epoch);
-
-    /// Receives the epoch floor of a bucket: new lease epochs, fences and data versions are greater
-    /// than it. Values up to the floor may have been given out by commits that the store has lost.
-    fn on_epoch_floor(&self, _: Bucket, _: u64) {}
-
-    /// Receives the masters of a bucket, oldest first, before anything that is read from the last
-    /// one. [`on_epoch_floor`](Observer::on_epoch_floor) follows when that one is compared with
-    /// what the observer has received.
-    fn on_takeovers(&self, _: Bucket, _: &[Takeover]) {}
+    /// Receives a step of the change to another master of a bucket. A store without masters sends
+    /// only [`MasterChange::LostWrites`].
+    fn on_master(&self, bucket: Bucket, change: &MasterChange);
 
     /// Receives a message that a process broadcast; that process may be this one.
-    fn on_broadcast(&self, _: &Broadcast) {}
+    fn on_broadcast(&self, broadcast: &Broadcast);
+}
+
+/// A step of the change to another master, in the order in which observers receive them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MasterChange {
+    /// The reader has met another master, the last of these; the oldest one comes first. Precedes
+    /// everything that is read from that master.
+    Met(Arc<[Takeover]>),
+    /// The bucket may have lost acknowledged writes. Before this, `on_change` has delivered what
+    /// the bucket holds now, and a tombstone for each application that is gone. Positions continue
+    /// in this epoch, above those delivered before. The observer may receive the same data loss
+    /// more than once.
+    LostWrites(Epoch),
+    /// The last master is compared with what the observer has received, and has this epoch floor:
+    /// new lease epochs, fences and data versions are greater than it. Values up to the floor may
+    /// have been given out by commits that the store has lost.
+    Compared(u64),
 }
 
 /// A master that took over a bucket from another one, or the first one.

@@ -73,7 +73,7 @@ pub(super) fn to_text(outages: &Outages) -> String {
 }
 
 /// Reads outages from text. Leaves out what is none.
-pub(super) fn from_text(text: &str) -> Outages {
+pub fn from_text(text: &str) -> Outages {
     let mut outages = Outages::default();
     for each in text.split_whitespace() {
         let Some((from, until)) = each.split_once('-') else { continue };

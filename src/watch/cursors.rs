@@ -39,7 +39,7 @@ impl Cursors {
     }
 
     /// Returns the epoch floors of the masters, one for each bucket, or none.
-    pub(super) fn floors(&self) -> &[u64] {
+    pub fn floors(&self) -> &[u64] {
         &self.floors
     }
 

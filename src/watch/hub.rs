@@ -22,7 +22,7 @@ use super::waits::Waits;
 use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::time::Timestamp;
-use crate::store::{Bucket, Change, Epoch, Observer, Position, Takeover};
+use crate::store::{Broadcast, Bucket, Change, Epoch, MasterChange, Observer, Position, Takeover};
 use crate::telemetry::FleetCounts;
 
 /// Entries that a list reads before it releases the hub's lock for a moment.
@@ -259,17 +259,30 @@ impl Observer for Hub {
         self.arrive(bucket, up_to);
     }
 
-    fn on_data_loss(&self, _: Bucket, epoch: Epoch) {
+    fn on_master(&self, bucket: Bucket, change: &MasterChange) {
+        match change {
+            MasterChange::Met(takeovers) => self.note_masters(bucket, takeovers),
+            MasterChange::LostWrites(epoch) => self.note_loss(*epoch),
+            MasterChange::Compared(floor) => {
+                Arc::make_mut(&mut self.reached_mut().cursors).set_floor(bucket, *floor);
+            }
+        }
+        self.arrived.wake();
+    }
+
+    fn on_broadcast(&self, _: &Broadcast) {}
+}
+
+impl Hub {
+    fn note_loss(&self, epoch: Epoch) {
         // Under the lock, to keep the order: the changes that the loss caused were passed on
         // before.
         let _state = self.locked();
         let mut reached = self.reached_mut();
         reached.epoch = reached.epoch.max(epoch);
-        drop(reached);
-        self.arrived.wake();
     }
 
-    fn on_takeovers(&self, bucket: Bucket, takeovers: &[Takeover]) {
+    fn note_masters(&self, bucket: Bucket, takeovers: &[Takeover]) {
         let Reached { cursors, masters, .. } = &mut *self.reached_mut();
         masters.set(bucket, takeovers);
         // The new master has everything that the hub has, so what follows is read from it. If not,
@@ -279,13 +292,6 @@ impl Observer for Hub {
         {
             Arc::make_mut(cursors).set_floor(bucket, newest.epoch_floor);
         }
-        self.arrived.wake();
-    }
-
-    fn on_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
-        let cursors = &mut self.reached_mut().cursors;
-        Arc::make_mut(cursors).set_floor(bucket, epoch_floor);
-        self.arrived.wake();
     }
 }
 

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::render::paint::Paint;
 use crate::cli::render::{Screen, counted, one_line};
-use crate::store::doctor::{Finding, Level};
+use crate::doctor::{Finding, Level};
 
 /// Whether the locale can show symbols: by LC_ALL, LC_CTYPE or LANG.
 pub fn has_symbols() -> bool {

@@ -21,8 +21,8 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::domain::unit::{Reporter, Unit};
 use crate::store::{
-    Broadcast, Bucket, Change, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
-    Position, ReadError, Store, Takeover, Version,
+    Broadcast, Bucket, Change, CommitError, ConflictCause, Epoch, MasterChange, NumberedEvent,
+    Observer, Position, ReadError, Store, Takeover, Version,
 };
 
 /// The deadline of any wait. It is generous, because a test waits this long only when something is
@@ -239,7 +239,7 @@ pub struct Record {
     /// The epoch floors.
     pub epoch_floors: Vec<(Bucket, u64)>,
     /// The masters of each bucket, as received last.
-    pub takeovers: BTreeMap<Bucket, Vec<Takeover>>,
+    pub takeovers: BTreeMap<Bucket, Arc<[Takeover]>>,
     /// The broadcast messages.
     pub broadcasts: Vec<Broadcast>,
 }
@@ -299,16 +299,15 @@ impl Observer for Recorder {
         self.0.lock().unwrap().seen.push(Seen::Forgotten(up_to));
     }
 
-    fn on_data_loss(&self, bucket: Bucket, epoch: Epoch) {
-        self.0.lock().unwrap().data_losses.push((bucket, epoch));
-    }
-
-    fn on_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
-        self.0.lock().unwrap().epoch_floors.push((bucket, epoch_floor));
-    }
-
-    fn on_takeovers(&self, bucket: Bucket, takeovers: &[Takeover]) {
-        self.0.lock().unwrap().takeovers.insert(bucket, takeovers.to_vec());
+    fn on_master(&self, bucket: Bucket, change: &MasterChange) {
+        let mut record = self.0.lock().unwrap();
+        match change {
+            MasterChange::Met(takeovers) => {
+                drop(record.takeovers.insert(bucket, takeovers.clone()))
+            }
+            MasterChange::LostWrites(epoch) => record.data_losses.push((bucket, *epoch)),
+            MasterChange::Compared(floor) => record.epoch_floors.push((bucket, *floor)),
+        }
     }
 
     fn on_broadcast(&self, message: &Broadcast) {

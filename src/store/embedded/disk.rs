@@ -7,10 +7,10 @@ use rustix::fs::statvfs;
 use crate::store::Space;
 
 /// Free space below this is a warning: an operator has time to act.
-pub(super) const SPACE_LOW: u64 = 1 << 30;
+pub(crate) const SPACE_LOW: u64 = 1 << 30;
 
 /// Returns the space of the disk that has this directory.
-pub(super) fn space_of(there: &Path) -> Option<Space> {
+pub(crate) fn space_of(there: &Path) -> Option<Space> {
     let stat = statvfs(there).ok()?;
     let [free, capacity] =
         [stat.f_bavail, stat.f_blocks].map(|blocks| blocks.saturating_mul(stat.f_frsize));

@@ -14,10 +14,11 @@ use crate::store::codec::{FORMAT, Meta};
 use crate::store::heads::{Heads, Watermarks};
 use crate::store::key::{META, META_FORMAT};
 use crate::store::moment::Life;
-use crate::store::{Bucket, Epoch, OpenError, random_store_id};
+use crate::store::{Bucket, Epoch, random_store_id};
 use crate::sync::panic_text;
 
 use super::data_loss;
+use super::error::OpenError;
 use super::header::{HEADER_BYTES, is_newest_slot_damaged};
 use super::life::LifeFile;
 use super::limits::Limits;

@@ -37,8 +37,8 @@ use super::heads::{Heads, Observers};
 use super::moment::{Life, Moment};
 use super::span::CommitSpan;
 use super::{
-    Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, OpenError, ReadError,
-    Retention, Space, Store, Version, random_store_id,
+    Applied, Broadcast, Bucket, CommitError, Epoch, MasterChange, NumberedEvent, Observer,
+    ReadError, Retention, Space, Store, Version, random_store_id,
 };
 
 use applier::SharedBacklog;
@@ -51,8 +51,9 @@ mod applier;
 pub mod backup;
 mod batch;
 mod data_loss;
-mod disk;
-pub mod doctor;
+pub(crate) mod disk;
+mod error;
+pub(crate) mod examine;
 mod file;
 mod group;
 mod header;
@@ -67,6 +68,8 @@ mod recover;
 mod reserve;
 mod tables;
 mod writer;
+
+pub use error::OpenError;
 
 #[cfg(test)]
 mod tests;
@@ -286,7 +289,7 @@ impl Store for EmbeddedStore {
         let Published { heads, observers } = &mut *self.shared.published();
         observers.add(observer.clone(), [&*heads]);
         if self.shared.epoch.losses != 0 {
-            observer.on_data_loss(Bucket::default(), self.shared.epoch);
+            observer.on_master(Bucket::default(), &MasterChange::LostWrites(self.shared.epoch));
         }
     }
 

@@ -1,4 +1,4 @@
-//! A file of which only a copy in memory is changed, so that the doctor can read a database that
+//! A file of which only a copy in memory is changed, so that an examination reads a database that
 //! redb must repair first.
 
 use std::collections::BTreeMap;

@@ -18,9 +18,10 @@ use crate::domain::time::Timestamp;
 use crate::store::moment::{Moment, OUTAGE_MIN, from_text};
 use crate::sync::lock;
 
-use super::key::{Key, KeySpace};
-use super::link::{LinkError, Links};
-use super::{Shared, reply, script};
+use super::link::{LinkError, Servers};
+use super::record::key::{Key, KeySpace};
+use super::record::{Buckets, reply};
+use super::script;
 
 /// The interval between requests for the time.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -36,7 +37,7 @@ const LAST_ASK_MAX: Duration = Duration::from_secs(1);
 const DRIFT_DIVISOR: u32 = 5000;
 
 /// A clock that never goes back, set from samples of another clock.
-pub(super) struct StoreClock(Mutex<State>);
+pub(crate) struct StoreClock(Mutex<State>);
 
 struct State {
     sample: Sample,
@@ -48,25 +49,25 @@ struct State {
 
 /// An answer of the store about its time.
 #[derive(Debug, Clone)]
-pub(super) struct Reading {
-    pub(super) sample: Sample,
+pub(crate) struct Reading {
+    pub(crate) sample: Sample,
     /// When the request was sent.
-    pub(super) asked: Instant,
+    pub(crate) asked: Instant,
     /// By how much the time of the store is ahead of the clock of Redis, in microseconds.
-    pub(super) ahead: i64,
+    pub(crate) ahead: i64,
     /// The outages, with the one that continues.
-    pub(super) outages: Outages,
+    pub(crate) outages: Outages,
 }
 
 /// The result of one request for the time.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// The time of the other clock in microseconds.
-    pub(super) micros: u64,
+    pub(crate) micros: u64,
     /// The local moment of that time.
-    pub(super) at: Instant,
+    pub(crate) at: Instant,
     /// The maximum error, in both directions.
-    pub(super) error: Duration,
+    pub(crate) error: Duration,
 }
 
 impl Sample {
@@ -81,19 +82,19 @@ impl Sample {
 }
 
 impl StoreClock {
-    pub(super) fn new(reading: Reading) -> StoreClock {
+    pub(crate) fn new(reading: Reading) -> StoreClock {
         let Reading { sample, asked, outages, .. } = reading;
         let (latest, outages) = (Timestamp::default(), Arc::new(outages));
         StoreClock(Mutex::new(State { sample, latest, asked, outages }))
     }
 
     /// Returns the time. It is never earlier than a time returned before.
-    pub(super) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         lock(&self.0).now()
     }
 
     /// Returns the time, the outages, and up to when they are known.
-    pub(super) fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> Moment {
         let mut state = lock(&self.0);
         let now = state.now();
         // A process that asked within this time would have ended an outage.
@@ -105,7 +106,7 @@ impl StoreClock {
     }
 
     /// Takes over an answer of the store.
-    pub(super) fn hear(&self, reading: Reading) {
+    pub(crate) fn hear(&self, reading: Reading) {
         let mut state = lock(&self.0);
         if *state.outages != reading.outages {
             state.outages = Arc::new(reading.outages);
@@ -135,31 +136,83 @@ impl State {
     }
 }
 
-/// Follows the time of the store for as long as the store is open.
-pub(super) async fn follow(shared: Arc<Shared>) {
-    let (mut was_apart, mut asleep) = (false, time_asleep());
-    let (mut asks, mut is_soon) = (0_u32, true);
-    loop {
-        tokio::time::sleep(if is_soon { ASK_FIRST } else { ASK_EVERY }).await;
-        asks = asks.saturating_add(1);
-        // The answer ends an outage for this process, and the next request ends it for all.
-        is_soon = asks < FIRST_ASKS || !shared.clock.moment().is_certain();
-        let slept = time_asleep();
-        let known = shared.clock.now().after(slept.saturating_sub(asleep));
-        // While Redis is unreachable, the time advances by the clock of this process.
-        let Ok(reading) = shared.ask_time(known).await else { continue };
-        asleep = slept;
-        let apart = Duration::from_micros(reading.ahead.unsigned_abs());
-        if !apart.is_zero() && !was_apart {
-            let behind_or_ahead = if 0 < reading.ahead { "behind" } else { "ahead of" };
-            tracing::warn!(
-                ?apart,
-                "clock of Redis is {behind_or_ahead} the time of the store, which returns to it \
-                 slowly; set the clocks of all Redis servers with NTP"
-            );
+/// The time of the store as a process asks for it.
+pub(crate) struct Time {
+    pub(super) clock: StoreClock,
+    buckets: Arc<Buckets>,
+    /// The id of the process.
+    own: Arc<str>,
+}
+
+impl Time {
+    /// Asks for the time at the start of a process, which knows the latest sign of life of any
+    /// other one.
+    pub(crate) async fn start(
+        buckets: Arc<Buckets>,
+        own: Arc<str>,
+        alive: Option<Timestamp>,
+    ) -> Result<Time, LinkError> {
+        let ask = Ask { known: Timestamp::default(), own: &own, acts: true, alive };
+        let clock = StoreClock::new(ask.send(&*buckets.servers, &buckets.keys).await?);
+        Ok(Time { clock, buckets, own })
+    }
+
+    /// See [`StoreClock::now`].
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// See [`StoreClock::moment`].
+    pub(crate) fn moment(&self) -> Moment {
+        self.clock.moment()
+    }
+
+    /// Asks for the time, as a process that can act if its store is healthy and it has a recent
+    /// answer: a Redis that stands still executes its request late, with those of all other
+    /// processes, and their signs of life would hide the outage.
+    pub(crate) async fn ask(
+        &self,
+        known: Timestamp,
+        is_healthy: bool,
+    ) -> Result<Reading, LinkError> {
+        let acts = is_healthy && self.clock.moment().is_certain();
+        let ask = Ask { known, own: &self.own, acts, alive: None };
+        ask.send(&*self.buckets.servers, &self.buckets.keys).await
+    }
+
+    /// Gives the last sign of life, so that the outage begins now if no other process can act.
+    pub(crate) async fn end(&self, is_healthy: bool) {
+        let last = self.ask(self.clock.now(), is_healthy);
+        // Without an answer the outage begins at the last request.
+        let _ = tokio::time::timeout(LAST_ASK_MAX, last).await;
+    }
+
+    /// Follows the time of the store for as long as the store is open.
+    pub(crate) async fn follow(&self, is_healthy: impl Fn() -> bool) {
+        let (mut was_apart, mut asleep) = (false, time_asleep());
+        let (mut asks, mut is_soon) = (0_u32, true);
+        loop {
+            tokio::time::sleep(if is_soon { ASK_FIRST } else { ASK_EVERY }).await;
+            asks = asks.saturating_add(1);
+            // The answer ends an outage for this process, and the next request ends it for all.
+            is_soon = asks < FIRST_ASKS || !self.clock.moment().is_certain();
+            let slept = time_asleep();
+            let known = self.clock.now().after(slept.saturating_sub(asleep));
+            // While Redis is unreachable, the time advances by the clock of this process.
+            let Ok(reading) = self.ask(known, is_healthy()).await else { continue };
+            asleep = slept;
+            let apart = Duration::from_micros(reading.ahead.unsigned_abs());
+            if !apart.is_zero() && !was_apart {
+                let behind_or_ahead = if 0 < reading.ahead { "behind" } else { "ahead of" };
+                tracing::warn!(
+                    ?apart,
+                    "clock of Redis is {behind_or_ahead} the time of the store, which returns to \
+                     it slowly; set the clocks of all Redis servers with NTP"
+                );
+            }
+            was_apart = !apart.is_zero();
+            self.clock.hear(reading);
         }
-        was_apart = !apart.is_zero();
-        shared.clock.hear(reading);
     }
 }
 
@@ -175,46 +228,32 @@ fn time_asleep() -> Duration {
     all.saturating_sub(awake).saturating_sub(Duration::from_millis(1))
 }
 
-impl Shared {
-    /// Asks for the time, as a process that can act unless its store is not healthy. One without a
-    /// recent answer cannot: a Redis that stands still executes its request late, with those of all
-    /// other processes, and their signs of life would hide the outage.
-    pub(super) async fn ask_time(&self, known: Timestamp) -> Result<Reading, LinkError> {
-        let acts = self.health().is_ok() && self.clock.moment().is_certain();
-        let ask = Ask { known, own: &self.writer, acts, alive: None };
-        ask.send(&self.links, &self.keys).await
-    }
-
-    /// Gives the last sign of life, so that the outage begins now if no other process can act.
-    pub(super) async fn end_time(&self) {
-        let last = self.ask_time(self.clock.now());
-        // Without an answer the outage begins at the last request.
-        let _ = tokio::time::timeout(LAST_ASK_MAX, last).await;
-    }
-}
-
 /// A request for the time of the store.
-pub(super) struct Ask<'a> {
+pub(crate) struct Ask<'a> {
     /// The time that the process knows; the zero time at its start.
-    pub(super) known: Timestamp,
+    pub(crate) known: Timestamp,
     /// The id of the process.
-    pub(super) own: &'a str,
+    pub(crate) own: &'a str,
     /// Whether the process can act.
-    pub(super) acts: bool,
+    pub(crate) acts: bool,
     /// The latest sign of life that is known from elsewhere.
-    pub(super) alive: Option<Timestamp>,
+    pub(crate) alive: Option<Timestamp>,
 }
 
 impl Ask<'_> {
     /// Sends the request.
-    pub(super) async fn send(&self, links: &Links, keys: &KeySpace) -> Result<Reading, LinkError> {
+    pub(crate) async fn send(
+        &self,
+        servers: &dyn Servers,
+        keys: &KeySpace,
+    ) -> Result<Reading, LinkError> {
         let key = keys.name(Key::Clock);
         let micros = |at: Timestamp| at.millis().saturating_mul(1000);
         let mut call = script::call(&script::TIME, std::slice::from_ref(&key));
         call.arg(micros(self.known)).arg(self.own).arg(u8::from(self.acts));
         call.arg(micros(self.alive.unwrap_or_default()));
         let asked = Instant::now();
-        let answer = script::run(links, &key, &call).await?;
+        let answer = script::run(servers, &key, &call).await?;
         let error = asked.elapsed() / 2;
         read(&answer, asked, error).ok_or_else(|| LinkError::Away {
             reason: format!("unexpected answer to TIME: {answer:?}"),

@@ -23,7 +23,7 @@ use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
-use crate::store::{Bucket, Change, Epoch, Observer, Position, Takeover};
+use crate::store::{Bucket, Change, Epoch, MasterChange, Observer, Position, Takeover};
 
 const EPOCH: Epoch = Epoch { store_id: 7, losses: 0 };
 
@@ -74,7 +74,9 @@ impl Twin {
                         |c: &Change| !c.head.deleted || c.bucket != bucket || up_to < c.position;
                     self.last.retain(|_, change| is_kept(change));
                 }
-                Message::Doubted(epoch) => self.hub.on_data_loss(bucket, epoch),
+                Message::Doubted(epoch) => {
+                    self.hub.on_master(bucket, &MasterChange::LostWrites(epoch));
+                }
             }
         }
     }
@@ -188,7 +190,7 @@ impl Feed {
     /// Reports a possible data loss of a bucket.
     fn lose(&mut self, bucket: Bucket) {
         self.epoch.losses += 1;
-        self.hub.on_data_loss(bucket, self.epoch);
+        self.hub.on_master(bucket, &MasterChange::LostWrites(self.epoch));
         self.send(bucket, Message::Doubted(self.epoch));
     }
 

@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// Returns the notice that the last of these masters is met.
+fn met(takeovers: &[Takeover]) -> MasterChange {
+    MasterChange::Met(takeovers.into())
+}
+
 /// Returns a store with four buckets, whose twin has received nothing.
 fn mk_feed() -> Feed {
     let mut feed = Feed::of(4, Limits::default());
@@ -99,8 +104,8 @@ async fn watchers_go_on_through_a_loss_and_old_tokens_do_not() {
     feed.twin.deliver_all();
     assert_eq!(sent(&mut early), "bookmark:5");
     // The same loss, reported again by a store after an interruption, is not another loss.
-    feed.hub.on_data_loss(Bucket(3), feed.epoch);
-    feed.hub.on_data_loss(Bucket(3), EPOCH);
+    feed.hub.on_master(Bucket(3), &MasterChange::LostWrites(feed.epoch));
+    feed.hub.on_master(Bucket(3), &MasterChange::LostWrites(EPOCH));
     assert_eq!(feed.hub.epoch(), feed.epoch);
 }
 
@@ -113,7 +118,7 @@ async fn a_token_past_the_takeover_of_another_master_is_refused() {
     let buckets = || (0..4).map(Bucket);
     let mut feed = mk_feed();
     for hub in [&feed.hub, &feed.twin.hub] {
-        buckets().for_each(|bucket| hub.on_takeovers(bucket, &[first]));
+        buckets().for_each(|bucket| hub.on_master(bucket, &met(&[first])));
     }
     let token = mk_token(&feed);
     let (e, twin) = (feed.bucket(&mk_app("e")), feed.twin.hub.clone());
@@ -122,24 +127,24 @@ async fn a_token_past_the_takeover_of_another_master_is_refused() {
     // The second master has all changes of one replica, and lacks one of the other.
     for bucket in buckets() {
         let last = if bucket == e { position - 1 } else { position };
-        twin.on_takeovers(bucket, &[first, second(last)]);
+        twin.on_master(bucket, &met(&[first, second(last)]));
     }
     assert_eq!(resume(&twin, &all(), &token).unwrap_err(), ResumeError::MasterLost.into());
     for bucket in buckets() {
-        feed.hub.on_takeovers(bucket, &[first, second(position)]);
+        feed.hub.on_master(bucket, &met(&[first, second(position)]));
     }
     assert_eq!(sent(&mut feed.resume(&all(), &token).unwrap()), "bookmark:5");
     // A replica that has not met the second master waits until it has.
     let later = mk_token(&feed);
     assert_ne!(later, token);
     feed.twin = Twin::new(4, &Limits::default());
-    buckets().for_each(|bucket| feed.twin.hub.on_takeovers(bucket, &[first]));
+    buckets().for_each(|bucket| feed.twin.hub.on_master(bucket, &met(&[first])));
     let all_changes: Vec<Change> = feed.last.values().cloned().collect();
     all_changes.iter().for_each(|change| feed.twin.hub.on_change(change));
     let mut early = resume(&feed.twin.hub, &all(), &later).unwrap();
     assert_eq!(sent(&mut early), "");
     for bucket in buckets() {
-        feed.twin.hub.on_takeovers(bucket, &[first, second(position)]);
+        feed.twin.hub.on_master(bucket, &met(&[first, second(position)]));
     }
     assert_eq!(sent(&mut early), "bookmark:5");
 }
@@ -152,14 +157,14 @@ async fn a_watch_that_waits_for_lost_changes_ends() {
     let mut feed = mk_feed();
     let bucket = feed.bucket(&mk_app("a"));
     for hub in [&feed.hub, &feed.twin.hub] {
-        hub.on_takeovers(bucket, &takeovers[..1]);
+        hub.on_master(bucket, &met(&takeovers[..1]));
     }
     feed.set("a", Level::Blocked);
     let token = mk_token(&feed);
     let mut waiting = resume(&feed.twin.hub, &all(), &token).unwrap();
     let task = tokio::spawn(async move { waiting.next().await.map(|item| words(&item)) });
     tokio::task::yield_now().await;
-    feed.twin.hub.on_takeovers(bucket, &takeovers);
+    feed.twin.hub.on_master(bucket, &met(&takeovers));
     assert_eq!(task.await.unwrap().unwrap_err(), ResumeError::MasterLost);
 }
 
@@ -169,15 +174,15 @@ async fn a_hub_past_the_takeover_names_the_former_master() {
     let mut feed = Feed::new();
     let takeover = |epoch_floor, last| Takeover { epoch_floor, last: Position(last) };
     let bucket = Bucket(0);
-    feed.hub.on_takeovers(bucket, &[takeover(0, 0)]);
+    feed.hub.on_master(bucket, &met(&[takeover(0, 0)]));
     feed.set("a", Level::Active);
     feed.set("a", Level::Blocked);
-    feed.hub.on_takeovers(bucket, &[takeover(0, 0), takeover(50, 1)]);
+    feed.hub.on_master(bucket, &met(&[takeover(0, 0), takeover(50, 1)]));
     assert_eq!(feed.hub.cursors().floors(), [0]);
-    feed.hub.on_epoch_floor(bucket, 50);
+    feed.hub.on_master(bucket, &MasterChange::Compared(50));
     assert_eq!(feed.hub.cursors().floors(), [50]);
     feed.set("a", Level::Active);
-    feed.hub.on_takeovers(bucket, &[takeover(0, 0), takeover(50, 1), takeover(90, 3)]);
+    feed.hub.on_master(bucket, &met(&[takeover(0, 0), takeover(50, 1), takeover(90, 3)]));
     assert_eq!(feed.hub.cursors().floors(), [90]);
 }
 

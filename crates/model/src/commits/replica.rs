@@ -41,7 +41,7 @@ pub struct Pending {
     pub waits_for: Option<u64>,
 }
 
-/// The next step of a comparison with another master, see `store/redis/reader.rs`.
+/// The next step of a comparison with another master, see `store/redis/log/reader.rs`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Read the bucket and compare it.
@@ -144,8 +144,8 @@ impl Replica {
         self.compared == Some(server.number) && self.cursor == server.newest()
     }
 
-    /// Lets an answer rely on a revision that a master has confirmed, as `store/redis/unread.rs`
-    /// does. Returns false if the reader has met another master since.
+    /// Lets an answer rely on a revision that a master has confirmed, as
+    /// `store/redis/log/unread.rs` does. Returns false if the reader has met another master since.
     pub fn rely_on(&mut self, confirmed: Confirmed) -> bool {
         let is_of_master = self.read_floor <= confirmed.floor;
         if is_of_master && self.shown.revision < confirmed.revision {

@@ -130,7 +130,7 @@ impl State {
         }
     }
 
-    /// Ends a commit once the reader has read it back, as `store/redis/read_back.rs` does.
+    /// Ends a commit once the reader has read it back, as `store/redis/commit/read_back.rs` does.
     fn finish(&mut self, r: usize, fault: Option<Fault>) {
         let replica = &self.replicas[r];
         let Some(pending) = &replica.pending else { return };

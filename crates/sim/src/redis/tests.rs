@@ -13,15 +13,15 @@ const SECOND: u64 = 1_000_000;
 
 /// The scripts of the store.
 const SCRIPTS: [&str; 9] = [
-    include_str!("../../../../src/store/redis/beat.lua"),
-    include_str!("../../../../src/store/redis/commit.lua"),
-    include_str!("../../../../src/store/redis/confirm.lua"),
-    include_str!("../../../../src/store/redis/data_loss.lua"),
-    include_str!("../../../../src/store/redis/epoch.lua"),
-    include_str!("../../../../src/store/redis/fold.lua"),
-    include_str!("../../../../src/store/redis/follow.lua"),
-    include_str!("../../../../src/store/redis/master.lua"),
-    include_str!("../../../../src/store/redis/time.lua"),
+    include_str!("../../../../src/store/redis/script/beat.lua"),
+    include_str!("../../../../src/store/redis/script/commit.lua"),
+    include_str!("../../../../src/store/redis/script/confirm.lua"),
+    include_str!("../../../../src/store/redis/script/data_loss.lua"),
+    include_str!("../../../../src/store/redis/script/epoch.lua"),
+    include_str!("../../../../src/store/redis/script/fold.lua"),
+    include_str!("../../../../src/store/redis/script/follow.lua"),
+    include_str!("../../../../src/store/redis/script/master.lua"),
+    include_str!("../../../../src/store/redis/script/time.lua"),
 ];
 
 fn command(text: &str) -> Command {

@@ -1,7 +1,7 @@
 //! A failover of the simulated store: another master serves, and the last commits may be gone.
 //!
-//! The repair is that of the Redis store (`store/redis/repair.rs`): every application that lost a
-//! commit gets a revision and a position above all that were given, and shows no certain status
+//! The repair is that of the Redis store (`store/redis/log/repair.rs`): every application that lost
+//! a commit gets a revision and a position above all that were given, and shows no certain status
 //! until its units are marked.
 
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ use bellwether::domain::app::Head;
 use bellwether::domain::name::AppName;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::transition::Transition;
-use bellwether::store::{Bucket, Change, Epoch, Observer, Position};
+use bellwether::store::{Bucket, Change, Epoch, MasterChange, Observer, Position};
 
 use crate::server::Greeting;
 use crate::server::bucket::{BucketCopy, Content, Entry};
@@ -100,7 +100,7 @@ impl View {
         for (bucket, known) in (0..).map(Bucket).zip(&self.buckets) {
             let floor = self.facts.floor();
             if floor != 0 {
-                observer.on_epoch_floor(bucket, floor);
+                observer.on_master(bucket, &MasterChange::Compared(floor));
             }
             if Position(0) < known.forgotten {
                 observer.on_prune(bucket, known.forgotten);
@@ -108,7 +108,7 @@ impl View {
             known.changes_after(bucket, Position(0)).for_each(|change| observer.on_change(&change));
             if known.losses != 0 {
                 let epoch = Epoch { losses: known.losses, ..self.facts.epoch() };
-                observer.on_data_loss(bucket, epoch);
+                observer.on_master(bucket, &MasterChange::LostWrites(epoch));
             }
         }
         self.observers.push(observer);
@@ -153,7 +153,8 @@ impl View {
             for place in 0..self.buckets.len() {
                 let bucket = Bucket(place as u16);
                 if !is_first {
-                    self.observers.iter().for_each(|o| o.on_epoch_floor(bucket, greeting.floor));
+                    let compared = MasterChange::Compared(greeting.floor);
+                    self.observers.iter().for_each(|o| o.on_master(bucket, &compared));
                 }
             }
         }
@@ -178,7 +179,8 @@ impl View {
         }
         if old.losses < known.losses {
             let epoch = Epoch { losses: known.losses, ..self.facts.epoch() };
-            self.observers.iter().for_each(|observer| observer.on_data_loss(bucket, epoch));
+            let lost = MasterChange::LostWrites(epoch);
+            self.observers.iter().for_each(|observer| observer.on_master(bucket, &lost));
         }
     }
 

@@ -3,8 +3,8 @@
 use bellwether_client::Error;
 
 use crate::cli::context::Context;
+use crate::doctor::Finding;
 use crate::proto::v1::GetServerInfoRequest;
-use crate::store::doctor::Finding;
 
 /// Connects to the server of `--server`, and makes one call.
 pub async fn examine(context: &Context) -> Finding {

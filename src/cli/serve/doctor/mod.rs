@@ -15,8 +15,7 @@ use crate::cli::render::doctor;
 use crate::cli::{scrape, span};
 use crate::config;
 use crate::config::{StoreChoice, TlsChoice};
-use crate::store::doctor::{Finding, Level};
-use crate::store::{embedded, redis};
+use crate::doctor::{Finding, Level, embedded, redis};
 
 /// Check the store, the certificates and the files of callers and roles
 ///
@@ -95,9 +94,9 @@ async fn examine(store: &StoreChoice, timeout: Duration) -> Vec<Finding> {
             let found = "in memory: nothing can be wrong with it, and nothing survives the process";
             vec![Finding::ok("memory", found)]
         }
-        StoreChoice::Embedded(dir) => embedded::doctor::examine(dir),
+        StoreChoice::Embedded(dir) => embedded::examine(dir),
         StoreChoice::Redis(target, durability, layout) => {
-            redis::doctor::examine(target, *durability, layout, timeout).await
+            redis::examine(target, *durability, layout, timeout).await
         }
     }
 }

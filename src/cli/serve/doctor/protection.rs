@@ -4,13 +4,13 @@ use std::time::{Duration, SystemTime};
 
 use crate::cli::render::time::of_seconds;
 use crate::config::{Callers, TlsChoice};
+use crate::doctor::Finding;
 use crate::security::Reloaded;
 use crate::security::identity::jwt::{KeySource, fetch};
 use crate::security::identity::token::TokenFile;
 use crate::security::reload::FileSet;
 use crate::security::role::RoleFile;
 use crate::security::tls::examine::{CertificateFacts, facts};
-use crate::store::doctor::Finding;
 
 /// A certificate that ends earlier needs attention: the renewal should have run by then.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
@@ -79,7 +79,7 @@ fn certificate(CertificateFacts { names, ends }: &CertificateFacts, now: SystemT
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::doctor::Level;
+    use crate::doctor::Level;
 
     #[test]
     fn a_certificate_is_judged_by_its_end_and_its_names() {

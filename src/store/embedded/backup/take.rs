@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use redb::{Builder, DatabaseError, ReadableDatabase};
 
+use crate::store::embedded::error::OpenError;
 use crate::store::embedded::file::{CACHE_BYTES, FILE_NAME, Files, Location};
 use crate::store::embedded::overlay::Overlay;
 use crate::store::embedded::recover;
-use crate::store::{Epoch, OpenError, random_store_id};
+use crate::store::{Epoch, random_store_id};
 
 use super::copy::copy;
 use super::{FAILED, PART, PREFIX};

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::store::conformance::driver::{Driver, Recorder, Seen, mk_report};
 use crate::store::conformance::{Deployment, test_all};
-use crate::store::{Bucket, Change, Epoch, Position};
+use crate::store::{Broadcast, Bucket, Change, MasterChange, Position};
 
 use super::*;
 
@@ -103,7 +103,9 @@ impl Observer for Panicking {
 
     fn on_prune(&self, _: Bucket, _: Position) {}
 
-    fn on_data_loss(&self, _: Bucket, _: Epoch) {}
+    fn on_master(&self, _: Bucket, _: &MasterChange) {}
+
+    fn on_broadcast(&self, _: &Broadcast) {}
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,11 +9,10 @@ use futures_util::future::join_all;
 use redis::{Pipeline, Value, from_redis_value};
 use tokio_util::sync::CancellationToken;
 
-use crate::store::redis::info::InfoFields;
-
 use super::backoff::Backoff;
 use super::dial::{Dialer, Login};
 use super::error::{LinkError, of_reply};
+use super::info::InfoFields;
 use super::routing_table::{Route, RoutingTable};
 use super::single::MasterLink;
 use super::supervisor::{self, Source};

@@ -3,9 +3,8 @@
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 
-use crate::store::redis::info::InfoFields;
-
 use super::error::{LinkError, of_reply};
+use super::info::InfoFields;
 use super::target::{Address, Topology};
 
 /// A master as it was when this connection was made.

@@ -1,5 +1,7 @@
 //! Supervised connections to the masters of Redis or Valkey.
 //!
+//! [`Servers`] is what the store needs of Redis, and [`Links`] are the servers of a process.
+//!
 //! ```text
 //!  run(tag) --> RoutingTable: slot -> MasterLink --> Live connection --> master
 //!                 ^                     ^
@@ -21,7 +23,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, Value};
+use redis::{Pipeline, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -36,19 +38,21 @@ pub use master::Master;
 pub use options::Options;
 pub use probe::{Reading, Survey};
 pub use secret::Secret;
-pub use single::Dedicated;
+pub use servers::{Connection, Dedicated, Servers, run_one};
 pub use target::{Kind, Target, TargetError, TlsFiles};
 
 mod backoff;
 mod cluster;
 mod dial;
 mod error;
+pub(crate) mod info;
 mod master;
 mod options;
 mod probe;
 mod routing_table;
 mod secret;
 mod sentinel;
+mod servers;
 mod single;
 mod slot;
 mod supervisor;
@@ -60,6 +64,7 @@ mod tests;
 /// The links to all masters: one if one master has everything, or one to each master of a cluster.
 /// Dropping it closes them.
 pub struct Links {
+    kind: Kind,
     table: Arc<RoutingTable>,
     ended: CancellationToken,
 }
@@ -74,70 +79,12 @@ impl Links {
     pub async fn connect(target: Target, options: Options) -> Result<Arc<Links>, LinkError> {
         let deadline = options.start_deadline;
         let shown = target.to_string();
+        let kind = target.kind();
         let dialer = Arc::new(Dialer::new(target, options));
-        let links = Links { table: Arc::default(), ended: CancellationToken::new() };
+        let links = Links { kind, table: Arc::default(), ended: CancellationToken::new() };
         links.start(&dialer);
         links.wait_until_ready(deadline, &shown).await?;
         Ok(Arc::new(links))
-    }
-
-    /// Runs a pipeline on the master that has the slot of this hash tag (`{b07}`). Returns every
-    /// reply in order; an error reply is a value. After a reply that [`is_unserved`] the link looks
-    /// for the right server. Without a link it fails after [`Options::wait_for_link`].
-    ///
-    /// # Errors
-    ///
-    /// See [`LinkError`]. Redis may have executed commands only after `Ambiguous`.
-    pub async fn run(&self, tag: &str, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
-        self.table.link(slot::slot_of(tag))?.run(pipeline).await
-    }
-
-    /// Runs one command like [`run`](Links::run).
-    ///
-    /// # Errors
-    ///
-    /// See [`run`](Links::run).
-    pub async fn run_one(&self, tag: &str, command: &Cmd) -> Result<Value, LinkError> {
-        let mut pipeline = redis::pipe();
-        pipeline.add_command(command.clone());
-        Ok(self.run(tag, &pipeline).await?.pop().unwrap_or(Value::Nil))
-    }
-
-    /// Opens a separate connection to the master that has the slot of this tag, for blocking reads.
-    ///
-    /// # Errors
-    ///
-    /// See [`LinkError`]; never `Ambiguous`.
-    pub async fn dedicated(&self, tag: &str) -> Result<Dedicated, LinkError> {
-        self.table.link(slot::slot_of(tag))?.dedicated().await
-    }
-
-    /// Returns the master that serves this tag, `None` while there is none. It changes whenever a
-    /// new connection is made.
-    pub fn master(&self, tag: &str) -> watch::Receiver<Option<Master>> {
-        self.table.follow(slot::slot_of(tag))
-    }
-
-    /// Returns whether every master can be used; if not, which one is away, since when, and why.
-    pub fn health(&self) -> Result<(), String> {
-        let mut faults: Vec<String> =
-            self.table.links().iter().filter_map(|link| link.health().err()).collect();
-        faults.extend(self.table.gap().map(|gap| gap.reason().to_string()));
-        match faults.is_empty() {
-            true => Ok(()),
-            false => Err(faults.join("; ")),
-        }
-    }
-
-    /// Looks for the serving masters now instead of at the next interval. Called when a reply on a
-    /// dedicated connection says that another master serves.
-    pub fn look_again(&self) {
-        self.table.remap.notify_one();
-    }
-
-    /// Closes all connections. Requests in flight may still be answered.
-    pub fn close(&self) {
-        self.ended.cancel();
     }
 
     fn start(&self, dialer: &Arc<Dialer>) {
@@ -193,6 +140,45 @@ impl Links {
         let mut failures: Vec<LinkError> = failures.chain(self.table.gap()).collect();
         failures.sort_by_key(|failure| !matches!(failure, LinkError::Refused { .. }));
         failures.into_iter().next()
+    }
+}
+
+/// After a reply that [`is_unserved`] the links look for the right server. Without a connection a
+/// request fails after [`Options::wait_for_link`].
+#[async_trait::async_trait]
+impl Servers for Links {
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    async fn run(&self, tag: &str, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
+        self.table.link(slot::slot_of(tag))?.run(pipeline).await
+    }
+
+    async fn dedicated(&self, tag: &str, patience: Duration) -> Result<Dedicated, LinkError> {
+        self.table.link(slot::slot_of(tag))?.dedicated(patience).await
+    }
+
+    fn master(&self, tag: &str) -> watch::Receiver<Option<Master>> {
+        self.table.follow(slot::slot_of(tag))
+    }
+
+    fn health(&self) -> Result<(), String> {
+        let mut faults: Vec<String> =
+            self.table.links().iter().filter_map(|link| link.health().err()).collect();
+        faults.extend(self.table.gap().map(|gap| gap.reason().to_string()));
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(faults.join("; ")),
+        }
+    }
+
+    fn look_again(&self) {
+        self.table.remap.notify_one();
+    }
+
+    fn close(&self) {
+        self.ended.cancel();
     }
 }
 

@@ -1,6 +1,7 @@
 //! One link: the current connection to a master, or why there is none.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
@@ -11,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::dial::Dialer;
 use super::error::{Hint, LinkError, hint};
 use super::master::Master;
+use super::servers::{Connection, Dedicated};
 use super::target::Address;
 
 /// The receiver of the changes of a link: the routing table.
@@ -53,13 +55,15 @@ pub(super) struct Live {
     pub(super) events: mpsc::Sender<Event>,
 }
 
-/// A separate connection to a master for blocking reads, which would block all other users of the
-/// shared connection. It has no response timeout. Dropping it ends the blocked read.
-pub struct Dedicated {
-    /// The connection.
-    pub connection: MultiplexedConnection,
-    /// The master, with the number of the connection of [`Links`](super::Links) to the same master.
-    pub master: Master,
+/// A connection of the `redis` crate, whose clones share a socket.
+struct Socket(MultiplexedConnection);
+
+#[async_trait::async_trait]
+impl Connection for Socket {
+    async fn run(&self, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
+        let answers = self.0.clone().send_packed_commands(pipeline, 0, pipeline.len()).await;
+        answers.map_err(|error| LinkError::Ambiguous { reason: error.to_string() })
+    }
 }
 
 /// An event on a connection, for the supervisor.
@@ -104,15 +108,16 @@ impl MasterLink {
     }
 
     /// Opens a separate connection to the master.
-    pub(super) async fn dedicated(&self) -> Result<Dedicated, LinkError> {
+    pub(super) async fn dedicated(&self, patience: Duration) -> Result<Dedicated, LinkError> {
         let live = self.ready().await?;
         let config = self.dialer.config().set_response_timeout(None);
-        let (connection, found) = self.dialer.open_master(&live.address, &config).await?;
+        let (mut connection, found) = self.dialer.open_master(&live.address, &config).await?;
         if !found.is_same(&live.master) {
             let reason = format!("{} is another server than a moment ago", live.address);
             return Err(LinkError::Away { reason });
         }
-        Ok(Dedicated { connection, master: live.master.clone() })
+        connection.set_response_timeout(patience);
+        Ok(Dedicated { connection: Arc::new(Socket(connection)), master: live.master.clone() })
     }
 
     /// Returns the current connection; waits for one only if it has just been lost.

@@ -1,7 +1,7 @@
 //! Blocks of statuses in the hash of an application.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -10,7 +10,7 @@ use crate::domain::command::{Command, Request};
 use crate::domain::name::UnitName;
 use crate::store::conformance::many::mk_set;
 use crate::store::key::Key as Record;
-use crate::store::redis::block::Blocks;
+use crate::store::redis::record::block::Blocks;
 use crate::store::{ConflictCause, MemoryStore};
 
 use super::*;
@@ -39,7 +39,7 @@ async fn fold(store: &RedisStore, server: &RedisServer, name: &str) {
     let index = fields(server, name).await.get("b").and_then(|text| Blocks::parse(text));
     if let Some(index) = index {
         let app = AppName::new("test", name).unwrap();
-        store.shared.fold(&app, &index).await.unwrap();
+        store.commits.folds.fold(&app, &index).await.unwrap();
     }
 }
 
@@ -66,7 +66,7 @@ async fn many_statuses_are_one_field() {
 
     // From now on, few statuses are a block too.
     web.report("w/1", "one").await;
-    own.shared.folds.note(&web.state.name, false);
+    own.commits.folds.note(&web.state.name, false);
     // A process that does not know of the blocks leaves it to the script.
     web.run(mk_set("w/0", 0..14, "many")).await;
     let found = fields(&server, "web").await;
@@ -164,14 +164,14 @@ async fn a_conflict_or_a_repeated_commit_writes_no_block() {
     let (own, store) = open_here(&server).await;
     let mut web = Driver::new(&store, "web").await;
     let mut late = Driver::new(&store, "web").await;
-    let shared = &own.shared;
-    let bucket = shared.keys.bucket_of(&web.state.name);
+    let RedisStore { buckets, log, .. } = &*own;
+    let bucket = buckets.keys.bucket_of(&web.state.name);
     let first = web.draft(mk_set("w/0", 0..20, "first"));
-    let batch = Batch::encode(&first, bucket, shared.view.history(bucket), false, None);
-    let call = batch.call(&shared.keys, &shared.retention, &shared.next_mark());
+    let batch = Batch::encode(&first, bucket, log.view.history(bucket), false, None);
+    let call = batch.call(buckets, &log.own.next_mark());
     let mut answers = Vec::new();
     for _ in 0..2 {
-        let answer = shared.call(&tag(bucket), &call).await.unwrap();
+        let answer = buckets.call(&tag(bucket), &call).await.unwrap();
         answers.push(reply::items(&answer)[..2].to_vec());
     }
     assert_eq!(answers[0], answers[1]);
@@ -200,14 +200,14 @@ async fn a_late_fold_changes_nothing() {
     };
     sets(&mut web, "first").await;
     let app = web.state.name.clone();
-    let bucket = own.shared.keys.bucket_of(&app);
+    let bucket = own.buckets.keys.bucket_of(&app);
     let index = Blocks::parse(&fields(&server, "web").await["b"]).unwrap();
-    let ask = read::ask_blocks(&own.shared.keys, bucket, &app, &index);
-    let read = own.shared.links.run(&tag(bucket), &ask).await.unwrap();
+    let ask = read::ask_blocks(&own.buckets.keys, bucket, &app, &index);
+    let read = own.buckets.run(bucket, &ask).await.unwrap();
     let (note, late) = read::read_fold(&app, &index, &read).unwrap().unwrap();
     let try_again = async || {
         let before = fields(&server, "web").await;
-        let written = own.shared.write_fold((bucket, &app), (&index, &note), &late).await;
+        let written = own.commits.folds.write_fold((bucket, &app), (&index, &note), &late).await;
         assert_eq!(written.unwrap().last(), Some(&Value::Int(0)));
         assert_eq!(fields(&server, "web").await, before);
     };

@@ -1,6 +1,6 @@
 //! The conformance suite on real servers.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Mutex;
 

@@ -1,6 +1,7 @@
 //! The durability levels that a commit waits for.
 
 use redis::streams::StreamRangeReply;
+use tokio::time::Instant;
 
 use super::*;
 

@@ -6,8 +6,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::domain::revision::Revision;
-use crate::store::Position;
 use crate::store::codec::FORMAT;
 use crate::store::conformance::driver::Seen;
 use crate::store::conformance::full::{check_full, check_ids_alone, mk_full};

@@ -5,7 +5,7 @@ use crate::domain::name::UnitName;
 use crate::domain::status::StatusKey;
 use crate::domain::transition::Write;
 use crate::store::conformance::driver::mk_reporter;
-use crate::store::redis::reader::Reader;
+use crate::store::redis::log::reader::Reader;
 use crate::store::{ConflictCause, Takeover};
 
 use super::*;
@@ -163,7 +163,7 @@ async fn a_bucket_has_the_position_at_which_each_master_took_over() {
     let Some(server) = start().await else { return };
     let (_, store) = open_one_bucket(&server).await;
     let recorder = Recorder::on(&store);
-    let masters = || recorder.record().takeovers[&Bucket(0)].clone();
+    let masters = || recorder.record().takeovers[&Bucket(0)].to_vec();
     assert_eq!(masters(), [Takeover { epoch_floor: 0, last: Position(0) }]);
     let mut web = has(&store).await;
     web.report("web/0", "again").await;
@@ -179,7 +179,7 @@ async fn a_bucket_has_the_position_at_which_each_master_took_over() {
     let (_, other) = open_one_bucket(&server).await;
     let others = Recorder::on(&other);
     assert_eq!(
-        others.record().takeovers[&Bucket(0)],
+        others.record().takeovers[&Bucket(0)].to_vec(),
         [Takeover { epoch_floor: newest, last: Position(0) }]
     );
     let many: String = (0..40).map(|n| format!("{n}:0 ")).collect();
@@ -206,7 +206,7 @@ async fn stop_reading(store: &RedisStore) {
 
 /// Reads the logs on a new connection, until the returned task is ended.
 async fn read_again(store: &RedisStore) -> JoinHandle<()> {
-    let mut reader = Reader::new(store.shared.clone(), vec![Bucket(0)]);
+    let mut reader = Reader::new(store.log.clone(), vec![Bucket(0)]);
     // The link finds another master after a moment.
     until("the logs are read", async || reader.catch_up().await.is_ok()).await;
     tokio::spawn(reader.run())
@@ -268,9 +268,9 @@ async fn a_base_that_is_not_confirmed_is_reported_with_its_cause() {
     web.report("web/0", "meanwhile").await;
     let (current, cause) = (web.revision(), ConflictCause::Revision);
     let conflict = Err(CommitError::Conflict { current, cause });
-    assert_eq!(late.rely_on_base(&empty, Bucket(0)).await, conflict);
+    assert_eq!(late.commits.rely_on_base(&empty, Bucket(0)).await, conflict);
     let Err(CommitError::Unavailable { reason, applied, .. }) =
-        late.rely_on_base(&quiet, Bucket(0)).await
+        late.commits.rely_on_base(&quiet, Bucket(0)).await
     else {
         panic!("the base is read");
     };

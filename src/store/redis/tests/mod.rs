@@ -1,14 +1,21 @@
 //! Tests against real servers.
 
-use crate::store::conformance::driver::{Driver, Recorder, insist, mk_report};
-use crate::store::{Change, Position};
+use std::time::Duration;
 
+use redis::Value;
+
+use crate::domain::revision::Revision;
+use crate::store::conformance::driver::{Driver, Recorder, insist, mk_report};
+use crate::store::{Applied, Bucket, Change, MasterChange, Position};
+
+use super::record::batch::{Batch, Mark};
+use super::record::key::{Key, KeySpace, tag};
+use super::record::{read, reply};
 use super::testing::{Cluster, DEADLINE, Proxy, RedisServer, Sentinels, until};
 use super::*;
 
 mod blocks;
 mod conforms;
-mod doctor;
 mod durability;
 mod formats;
 mod masters;
@@ -32,7 +39,7 @@ impl Observer for PanickingObserver {
 
     fn on_prune(&self, _: Bucket, _: Position) {}
 
-    fn on_data_loss(&self, _: Bucket, _: Epoch) {}
+    fn on_master(&self, _: Bucket, _: &MasterChange) {}
 }
 
 /// The number of buckets of a store with [`mk_options`].

@@ -5,8 +5,8 @@ use crate::domain::time::Timestamp;
 use crate::store::Store;
 use crate::store::moment::{OUTAGE_MIN, to_text};
 use crate::store::redis::RedisStore;
-use crate::store::redis::key::KeySpace;
-use crate::store::redis::layout::Prefix;
+use crate::store::redis::record::key::KeySpace;
+use crate::store::redis::record::layout::Prefix;
 use crate::store::redis::time::{Ask, Reading};
 
 use super::{RedisServer, mk_options, try_open, until};
@@ -27,7 +27,7 @@ impl Bench {
 
     async fn ask(&self, known: u64, own: &str, acts: bool) -> Reading {
         let ask = Ask { known: Timestamp::new(known), own, acts, alive: None };
-        ask.send(&self.store.shared.links, &self.keys).await.unwrap()
+        ask.send(&*self.store.buckets.servers, &self.keys).await.unwrap()
     }
 
     /// Sets a field of `bench:clock`.
@@ -143,7 +143,7 @@ async fn a_process_without_a_recent_answer_gives_no_sign_of_life() {
     // Requests are those of this test alone.
     store.readers.iter().for_each(|reader| reader.abort());
     let alive = async || server.call::<u64>(&["HGET", "bw:clock", "alive"]).await.unwrap();
-    let ask = async || store.shared.ask_time(Timestamp::default()).await;
+    let ask = async || store.log.time.ask(Timestamp::default(), store.health().is_ok()).await;
     let first = alive().await;
     tokio::time::pause();
     tokio::time::advance(OUTAGE_MIN).await;
@@ -156,7 +156,7 @@ async fn a_process_without_a_recent_answer_gives_no_sign_of_life() {
     })
     .await;
     assert_eq!(alive().await, first);
-    store.shared.clock.hear(answer.unwrap());
+    store.log.time.clock.hear(answer.unwrap());
     until("it gives a sign of life", async || ask().await.is_ok() && first < alive().await).await;
 }
 

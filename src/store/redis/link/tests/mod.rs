@@ -7,7 +7,7 @@ use redis::{Pipeline, Value, pipe};
 
 use crate::store::redis::testing::{DEADLINE, until};
 
-use super::{LinkError, Links, Master, Options, Target, TlsFiles};
+use super::{LinkError, Links, Master, Options, Servers, Target, TlsFiles};
 
 mod cluster;
 mod sentinel;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{Value, cmd, pipe};
+use redis::{Value, pipe};
 use tokio::net::TcpListener;
 
 use crate::store::redis::link::{Dedicated, is_unserved};
@@ -255,18 +255,20 @@ async fn an_answer_cut_in_half_is_ambiguous() {
 }
 
 /// Waits on a connection of its own until the queue has an item.
-async fn pop(dedicated: &mut Dedicated) -> redis::RedisResult<Value> {
-    dedicated.connection.send_packed_command(cmd("BLPOP").arg("{b00}queue").arg(0)).await
+async fn pop(dedicated: &Dedicated) -> Result<Value, LinkError> {
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("BLPOP").arg("{b00}queue").arg(0);
+    Ok(dedicated.connection.run(&pipeline).await?.remove(0))
 }
 
 #[tokio::test]
 async fn a_blocking_read_delays_no_other_command_and_ends_when_dropped() {
     let Some(server) = RedisServer::start().await else { return };
     let links = connect(&server.url()).await;
-    let mut dedicated = links.dedicated("{b00}").await.unwrap();
+    let dedicated = links.dedicated("{b00}", DEADLINE).await.unwrap();
     assert_eq!(Some(&dedicated.master), master(&links).as_ref());
     let waits = tokio::spawn(async move {
-        let popped = pop(&mut dedicated).await;
+        let popped = pop(&dedicated).await;
         (dedicated, popped)
     });
     let blocked = async || server.info("blocked_clients").await;
@@ -274,10 +276,10 @@ async fn a_blocking_read_delays_no_other_command_and_ends_when_dropped() {
     // Longer than the response timeout of the shared connection.
     tokio::time::sleep(options().response_timeout + Duration::from_millis(100)).await;
     links.run("{b00}", pipe().cmd("RPUSH").arg("{b00}queue").arg("x")).await.unwrap();
-    let (mut dedicated, popped) = waits.await.unwrap();
+    let (dedicated, popped) = waits.await.unwrap();
     assert_eq!(popped.unwrap(), Value::Array(vec![text("{b00}queue"), text("x")]));
 
-    let waits = tokio::spawn(async move { pop(&mut dedicated).await });
+    let waits = tokio::spawn(async move { pop(&dedicated).await });
     until("it blocks", async || blocked().await == "1").await;
     waits.abort();
     until("it is gone", async || blocked().await == "0").await;

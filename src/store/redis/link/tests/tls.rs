@@ -12,9 +12,11 @@ async fn both_sides_show_a_certificate() {
         TlsFiles { ca: path("ca.pem"), certificate: path("client.pem"), key: path("client.key") };
     let links = try_connect(&tls.url(), files.clone()).await.unwrap();
     until_served(&links, "{b00}").await;
-    let mut dedicated = links.dedicated("{b00}").await.unwrap();
-    let pong = dedicated.connection.send_packed_command(&redis::cmd("PING")).await;
-    assert_eq!(pong.unwrap(), Value::SimpleString("PONG".into()));
+    let dedicated = links.dedicated("{b00}", DEADLINE).await.unwrap();
+    let mut ping = redis::pipe();
+    ping.cmd("PING");
+    let pong = dedicated.connection.run(&ping).await;
+    assert_eq!(pong.unwrap(), [Value::SimpleString("PONG".into())]);
 
     let table = [
         (TlsFiles { ca: None, ..files.clone() }, "check the CA file"),
