@@ -76,12 +76,14 @@ impl HttpReceiver {
     pub fn until(&self, what: &str, wanted: impl Fn(&[Posted]) -> bool) -> Vec<Posted> {
         let start = Instant::now();
         loop {
-            let posted = self.posted();
-            if wanted(&posted) {
-                return posted;
+            // Looked at in place: thousands of messages are not copied at each look.
+            if wanted(&self.posted.lock().unwrap()) {
+                return self.posted();
             }
+            let posted = self.posted.lock().unwrap();
             let seen = || posted.iter().map(|it| String::from_utf8_lossy(&it.body).into_owned());
             assert!(start.elapsed() < DEADLINE, "{what}: {:#?}", seen().collect::<Vec<_>>());
+            drop(posted);
             std::thread::sleep(LOOK_EVERY);
         }
     }

@@ -110,14 +110,22 @@ impl Courier {
         loop {
             match self.under_way.join_next().await {
                 None => return std::future::pending().await,
-                Some(Ok((to, carried, error))) => {
-                    self.count(&to, &carried);
-                    self.tell(to, error);
-                    return carried;
-                }
+                Some(Ok((to, carried, error))) => return self.noted(to, carried, error),
                 Some(Err(panic)) => say(&format!("a delivery ended without a result: {panic}")),
             }
         }
+    }
+
+    /// Returns the end of something that has ended already: one commit is for many.
+    pub fn try_next(&mut self) -> Option<Carried> {
+        let (to, carried, error) = self.under_way.try_join_next()?.ok()?;
+        Some(self.noted(to, carried, error))
+    }
+
+    fn noted(&mut self, to: String, carried: Carried, error: Option<DeliveryError>) -> Carried {
+        self.count(&to, &carried);
+        self.tell(to, error);
+        carried
     }
 
     fn count(&self, to: &str, carried: &Carried) {

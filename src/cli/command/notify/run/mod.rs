@@ -218,18 +218,28 @@ impl Lead {
                         self.see(seen, notifier).await?;
                     }
                 }
-                carried = notifier.courier.next() => match carried {
-                    Carried::Deliveries(deliveries, outcome) => {
-                        for delivery in &deliveries {
-                            self.engine.ended(delivery, outcome, now());
-                        }
+                carried = notifier.courier.next() => {
+                    let mut next = Some(carried);
+                    while let Some(carried) = next {
+                        self.ended(carried, notifier);
+                        next = notifier.courier.try_next();
                     }
-                    carried @ Carried::Notice(..) => notifier.noticed(carried),
-                },
+                }
                 () = sleep_until(wakes_at) => {}
                 _ = notifier.standing.changed() => {}
                 _ = notifier.stop.recv() => return Ok(Ended::Stopped),
             }
+        }
+    }
+
+    fn ended(&mut self, carried: Carried, notifier: &mut Notifier) {
+        match carried {
+            Carried::Deliveries(deliveries, outcome) => {
+                for delivery in &deliveries {
+                    self.engine.ended(delivery, outcome, now());
+                }
+            }
+            Carried::Notice(..) => notifier.noticed(carried),
         }
     }
 
