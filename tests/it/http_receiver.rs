@@ -11,7 +11,6 @@ use crate::server::{DEADLINE, LOOK_EVERY};
 /// A request with its headers, in lower case, and its body.
 #[derive(Debug, Clone)]
 pub struct Posted {
-    pub path: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     pub at: Instant,
@@ -112,8 +111,7 @@ fn answer(stream: &TcpStream, posted: &Mutex<Vec<Posted>>, status: &AtomicU16) -
     let length = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let path = first.split(' ').nth(1).unwrap_or_default().to_string();
-    posted.lock().unwrap().push(Posted { path, headers, body, at: Instant::now() });
+    posted.lock().unwrap().push(Posted { headers, body, at: Instant::now() });
     let status = status.load(Ordering::Relaxed);
     let mut writer = stream;
     write!(writer, "HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n").ok()

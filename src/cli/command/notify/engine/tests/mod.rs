@@ -6,7 +6,6 @@ mod rules;
 mod simulation;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::pair::{Ending, Kind, Told};
