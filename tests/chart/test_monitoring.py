@@ -67,6 +67,9 @@ class Alerts(unittest.TestCase):
         self.assertGreaterEqual(len(commands), 10)
         words = {"APP/UNIT": "web/0", "APP": "web", "NAMESPACE": "a", "REASON": "A", "ADDRESS": "127.0.0.1:1"}
         with tempfile.TemporaryDirectory() as folder:
+            receivers = pathlib.Path(folder, "notify.toml")
+            receivers.write_text('[[to]]\nname = "NAME"\nexec = ["true"]\n[[route]]\nto = "NAME"\n')
+            words["notify.toml"] = receivers
             for command in commands - {"doctor"}:  # which would look for a store
                 arguments = [words.get(word, word) for word in command.split()]
                 code, text = run(*arguments, BELLWETHER_SERVER="http://127.0.0.1:1", BELLWETHER_DATA_DIR=folder)

@@ -383,7 +383,7 @@ class Schema(unittest.TestCase):
         "resources.requests", "resources.limits", "trialValkey.resources.requests", "trialValkey.resources.limits",
         "autoscaling.behavior.scaleDown", "otlp.resourceAttributes", "serviceMonitor.labels", "podMonitor.labels",
         "scrape.tlsConfig", "prometheusRule.labels", "prometheusRule.alertLabels", "prometheusRule.alerts",
-        "dashboard.labels", "dashboard.annotations",
+        "dashboard.labels", "dashboard.annotations", "notify.resources.requests", "notify.resources.limits",
     }  # fmt: skip
     # Keys that have no default: choices of Kubernetes, settings of the server, and old names.
     ABSENT = re.compile(
