@@ -9,6 +9,7 @@ mod context;
 mod contexts;
 mod evidence;
 mod exit;
+mod explanation;
 mod file;
 mod groups;
 mod hook;

@@ -80,7 +80,7 @@ fn a_file_is_checked_and_a_receiver_is_tested() {
     };
     let checked = line(&["--check"]);
     let said = String::from_utf8(checked.stderr).unwrap();
-    assert!(checked.status.success() && said.contains("1 receivers, 1 routes"), "{said}");
+    assert!(checked.status.success() && said.contains("1 receiver, 1 route"), "{said}");
     assert!(line(&["--test", "hook"]).status.success());
     let posted = receiver.posted();
     assert_eq!(posted[0].json()["type"], "application.test");

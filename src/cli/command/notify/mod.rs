@@ -27,6 +27,7 @@ use crate::cli::command::notify::metrics::now;
 use crate::cli::command::notify::receiver::Receiver;
 use crate::cli::context::{Context, say};
 use crate::cli::exit::{NotFoundError, UsageError};
+use crate::cli::render::counted;
 
 /// Tell Alertmanager, webhooks or commands of problems, why they are there, and of their ends
 #[derive(clap::Args)]
@@ -56,8 +57,9 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
         checked.map_err(|error| UsageError(format!("receiver {}: {error}", receiver.name)))?;
     }
     if args.check {
-        let (receivers, routes) = (config.receivers.len(), config.routes.len());
-        say(&format!("{}: {receivers} receivers, {routes} routes", args.config.display()));
+        let receivers = counted(config.receivers.len(), "receiver", "receivers");
+        let routes = counted(config.routes.len(), "route", "routes");
+        say(&format!("{}: {receivers}, {routes}", args.config.display()));
         return Ok(());
     }
     match args.test {

@@ -17,15 +17,14 @@ use tokio::time::{Instant, sleep_until};
 use crate::cli::command::watch::change::{KnownLevels, LevelChange};
 use crate::cli::command::watch::resume::Resume;
 use crate::cli::context::{Context, say};
+use crate::cli::explanation;
 use crate::cli::outage::Outage;
 use crate::cli::render::causes;
-use crate::proto::v1::{ExplainApplicationRequest, WatchApplicationsRequest};
+use crate::proto::v1::WatchApplicationsRequest;
 
 /// Changes within this time are merged.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// How long the server may take to name the causes. The command runs without them then.
-const EXPLAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Lines of the causes.
 const CAUSES_MAX: usize = 8;
 
@@ -126,24 +125,15 @@ impl Exec {
         self.running = Some(child);
         Ok(())
     }
-}
 
-impl Exec {
     /// Returns the chain from an application that needs something to its first causes.
     async fn because(&self, change: &LevelChange) -> Vec<String> {
         if change.application.as_ref().is_none_or(|application| application.needs.is_empty()) {
             return Vec::new();
         }
-        let request = ExplainApplicationRequest {
-            namespace: change.name.0.clone(),
-            application: change.name.1.clone(),
-            page_size: 1,
-            ..ExplainApplicationRequest::default()
-        };
-        let client = self.client.clone().with_deadline(EXPLAIN_TIMEOUT);
-        let explained = client.call(request).await;
-        let plain = |explained| causes::plain(&explained, jiff::Timestamp::now(), CAUSES_MAX);
-        explained.map(plain).unwrap_or_default()
+        let explained = explanation::soon(&self.client, &change.name.0, &change.name.1).await;
+        let lines = |why| causes::plain(&why, jiff::Timestamp::now(), CAUSES_MAX);
+        explained.map(lines).unwrap_or_default()
     }
 }
 

@@ -77,7 +77,7 @@ pub struct Fact {
 }
 
 /// The order of levels of an application without a configuration.
-const JUJU: [Level; 7] = [
+pub const JUJU: [Level; 7] = [
     Level::Error,
     Level::Blocked,
     Level::Maintenance,

@@ -61,6 +61,9 @@ pub enum DeliveryError {
     /// The command failed.
     #[error("{0}")]
     Command(String),
+    /// This program has a defect.
+    #[error("a defect of bellwether: {0}")]
+    Panic(String),
 }
 
 /// A receiver.

@@ -2,14 +2,16 @@
 //! them together.
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bellwether_client::Client;
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use tokio::task::JoinSet;
 
 use crate::cli::command::notify::config::{Config, Destination};
+use crate::cli::command::notify::engine::fact::AppRef;
 use crate::cli::command::notify::engine::pair::{Ending, Kind};
 use crate::cli::command::notify::engine::route::Route;
 use crate::cli::command::notify::engine::{Delivery, Outcome};
@@ -19,11 +21,9 @@ use crate::cli::command::notify::metrics::{Metrics, now};
 use crate::cli::command::notify::notice::Notice;
 use crate::cli::command::notify::receiver::{DeliveryError, Parcel, Receiver};
 use crate::cli::context::{Context, say};
-use crate::cli::level;
-use crate::proto::v1::{ExplainApplicationRequest, ExplainApplicationResponse};
+use crate::cli::{explanation, level};
+use crate::sync::panic_text;
 
-/// How long the server may take to explain an application. The message goes out without it then.
-const EXPLAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Explanations under way at once, of one call to a receiver.
 const EXPLAINED_AT_ONCE: usize = 16;
 
@@ -54,7 +54,7 @@ impl Courier {
             (receiver.name.clone(), Arc::new(created))
         });
         Courier {
-            client: client.clone().with_deadline(EXPLAIN_TIMEOUT),
+            client: client.clone(),
             page: config.page.clone(),
             receivers: receivers.collect(),
             failing: BTreeMap::new(),
@@ -71,7 +71,7 @@ impl Courier {
         let parcel = Parcel { message, kind, told_level: "error" };
         let to = to.to_string();
         self.under_way.spawn(async move {
-            let error = receiver.deliver(&[parcel], now()).await.err();
+            let error = failure_of(receiver.deliver(&[parcel], now())).await;
             (to, Carried::Notice(notice, error.is_none()), error)
         });
     }
@@ -88,13 +88,16 @@ impl Courier {
             let (receiver, client) = (receiver.clone(), self.client.clone());
             let (route, page) = (route.clone(), self.page.clone());
             self.under_way.spawn(async move {
-                let mut writing = Vec::with_capacity(part.len());
-                for delivery in &part {
-                    writing.push(write(delivery, &route, &client, page.as_deref()));
-                }
-                let written = stream::iter(writing).buffered(EXPLAINED_AT_ONCE);
-                let parcels: Vec<Parcel> = written.collect().await;
-                let error = receiver.deliver(&parcels, now()).await.err();
+                let delivering = async {
+                    let mut writing = Vec::with_capacity(part.len());
+                    for delivery in &part {
+                        writing.push(write(delivery, &route, &client, page.as_deref()));
+                    }
+                    let written = stream::iter(writing).buffered(EXPLAINED_AT_ONCE);
+                    let parcels: Vec<Parcel> = written.collect().await;
+                    receiver.deliver(&parcels, now()).await
+                };
+                let error = failure_of(delivering).await;
                 let outcome = match &error {
                     None => Outcome::Delivered,
                     Some(DeliveryError::Gone) => Outcome::TurnedOff,
@@ -111,7 +114,8 @@ impl Courier {
             match self.under_way.join_next().await {
                 None => return std::future::pending().await,
                 Some(Ok((to, carried, error))) => return self.noted(to, carried, error),
-                Some(Err(panic)) => say(&format!("a delivery ended without a result: {panic}")),
+                // A task catches its panics, and none is cancelled.
+                Some(Err(error)) => say(&format!("a delivery ended without a result: {error}")),
             }
         }
     }
@@ -170,7 +174,8 @@ impl Courier {
 async fn write(delivery: &Delivery, route: &Route, client: &Client, page: Option<&str>) -> Parcel {
     let explained = match (&delivery.fact, delivery.kind) {
         (Some(_), Kind::Problem | Kind::Changed(_) | Kind::Repeat) => {
-            explain(delivery, client).await
+            let AppRef { namespace, application } = &delivery.subject;
+            explanation::soon(client, namespace, application).await
         }
         _ => None,
     };
@@ -181,14 +186,14 @@ async fn write(delivery: &Delivery, route: &Route, client: &Client, page: Option
     }
 }
 
-async fn explain(delivery: &Delivery, client: &Client) -> Option<ExplainApplicationResponse> {
-    let request = ExplainApplicationRequest {
-        namespace: delivery.subject.namespace.to_string(),
-        application: delivery.subject.application.to_string(),
-        page_size: 1,
-        ..ExplainApplicationRequest::default()
-    };
-    client.call(request).await.ok()
+/// Returns why a delivery failed, if it did. One that panics has failed, and is tried again.
+async fn failure_of(
+    delivering: impl Future<Output = Result<(), DeliveryError>>,
+) -> Option<DeliveryError> {
+    match AssertUnwindSafe(delivering).catch_unwind().await {
+        Ok(delivered) => delivered.err(),
+        Err(panic) => Some(DeliveryError::Panic(panic_text(&*panic).to_string())),
+    }
 }
 
 /// Sends an example to a receiver.

@@ -37,6 +37,9 @@ const EVENTS_AT_ONCE: usize = 4_096;
 /// The longest time without a look at the lease.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// The time between two counts of what is open and owed.
+const COUNT_EVERY: Duration = Duration::from_millis(500);
+
 /// Why this process no longer leads.
 enum Ended {
     /// Another process leads.
@@ -172,6 +175,8 @@ struct Lead {
     unsaved: Vec<(RecordName, Option<Told>)>,
     held: Vec<Delivery>,
     save_at: Instant,
+    /// When the metrics are counted again, which looks at every open problem.
+    count_at: Instant,
 }
 
 impl Lead {
@@ -198,6 +203,7 @@ impl Lead {
             unsaved: lost.into_iter().map(|(name, _)| (name, None)).collect(),
             held: Vec::new(),
             save_at: Instant::now(),
+            count_at: Instant::now(),
         })
     }
 
@@ -270,7 +276,10 @@ impl Lead {
         }
         notifier.notices.set(Topic::Full, 0 < self.engine.unsent_count(), time);
         notifier.carry_notices(self.engine.unsent_count());
-        self.count(&notifier.metrics, epoch.is_some());
+        if self.count_at <= Instant::now() {
+            self.count_at = Instant::now() + COUNT_EVERY;
+            self.count(&notifier.metrics, epoch.is_some());
+        }
         Ok(Some(self.wakes_at(notifier)))
     }
 

@@ -8,6 +8,7 @@ mod simulation;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::fact::JUJU;
 use super::pair::{Ending, Kind, Told};
 use super::room::{PAIRS_MAX, RecordName};
 use super::route::{DeliveryWay, Levels, Route};
@@ -41,16 +42,7 @@ fn mk_fact(application: &str, revision: u64, level: Level) -> Fact {
         subject: AppRef::new("prod", application),
         revision,
         level,
-        order: [
-            Level::Error,
-            Level::Blocked,
-            Level::Maintenance,
-            Level::Waiting,
-            Level::Active,
-            Level::Terminated,
-            Level::Unknown,
-        ]
-        .into(),
+        order: JUJU.into(),
         // Later than any clock of a test: the level begins when it is seen.
         since: Timestamp::new(u64::MAX - 1),
         message: "no disk".to_string(),
