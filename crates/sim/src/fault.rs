@@ -103,7 +103,7 @@ impl Faults {
             End::Block(from, to) => drop(network.blocked.remove(&(from, to))),
             End::Weather => network.weather = Weather::default(),
             End::StoreWeather => network.store_weather = Weather::default(),
-            End::Full => server.is_full = false,
+            End::Full => server.set_full(false),
         });
     }
 
@@ -113,7 +113,7 @@ impl Faults {
     }
 
     fn begin(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
-        let kinds = if self.is_shared { 14 } else { 10 };
+        let kinds = if self.is_shared { 16 } else { 10 };
         let replica = self.dice.index(self.replicas);
         let (name, harm) = match self.dice.index(kinds) {
             0 => ("kill", Some(Harm::Kill(replica, self.dice.between(500, 20_000)))),
@@ -127,21 +127,37 @@ impl Faults {
             8 | 9 => ("restarts in a loop", self.restart_in_a_loop(now, replica)),
             10 => ("partition of the store", self.part_store(now, replica)),
             11 => ("lossy store", self.storm(now, End::StoreWeather)),
-            _ => {
-                let count = if self.dice.per_mille(300) { 0 } else { self.dice.index(12) };
-                let dropped = server.failover(count);
-                self.network.note(format_args!("failover drops {dropped}"));
-                let pause = self.dice.between(0, 4000);
-                self.network.with(|network| network.store_stalls_until = now + pause);
-                if self.dice.per_mille(300) {
-                    self.set_clock(server);
-                }
-                (if dropped == 0 { "failover" } else { "failover with loss" }, None)
-            }
+            12 => ("scripts removed", self.forget_scripts(server)),
+            13 => (self.restart_master(server), None),
+            _ => (self.failover(now, server), None),
         };
         self.network.note(format_args!("fault: {name} {harm:?}"));
         *self.counts.entry(name).or_default() += 1;
         harm
+    }
+
+    fn forget_scripts(&mut self, server: &mut Server) -> Option<Harm> {
+        server.redis().forget_scripts();
+        None
+    }
+
+    /// Restarts the master from its append-only file, which lacks its last second.
+    fn restart_master(&mut self, server: &mut Server) -> &'static str {
+        let lost = server.redis().restart();
+        self.network.note(format_args!("restart loses {lost}"));
+        if lost == 0 { "restart of the master" } else { "restart of the master with loss" }
+    }
+
+    fn failover(&mut self, now: u64, server: &mut Server) -> &'static str {
+        let is_lossless = self.dice.per_mille(300);
+        let lost = server.redis().failover(is_lossless, &mut self.dice);
+        self.network.note(format_args!("failover loses {lost}"));
+        let pause = self.dice.between(0, 4000);
+        self.network.with(|network| network.store_stalls_until = now + pause);
+        if self.dice.per_mille(300) {
+            self.set_clock(server);
+        }
+        if lost == 0 { "failover" } else { "failover with loss" }
     }
 
     fn freeze(&mut self) -> u64 {
@@ -202,7 +218,7 @@ impl Faults {
     }
 
     fn fill(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
-        server.is_full = true;
+        server.set_full(true);
         let until = now + self.dice.between(500, 15_000);
         self.until(until, End::Full);
         None
@@ -213,7 +229,7 @@ impl Faults {
         let by = i64::try_from(self.dice.between(1, most)).unwrap_or_default();
         let by = if self.dice.per_mille(300) { -by } else { by };
         self.network.note(format_args!("clock of the store is set by {by} ms"));
-        server.clock.set(by);
+        server.set_clock(by);
         None
     }
 

@@ -4,7 +4,7 @@
 //! and every message of a watch. It remembers the highest value of each counter that was ever
 //! given, failovers included.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,20 +12,21 @@ use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::level::Level;
 use bellwether::domain::name::{AppName, OperationId, PartName, UnitName};
 use bellwether::domain::operation::Operation;
+use bellwether::domain::outage::Outages;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
 use bellwether::domain::unit::Unit;
+use bellwether::store::redis::inspect::Keys;
 use bellwether::store::{Bucket, Position};
 use bellwether::watch::{Cursors, Entry, mark};
 
+use crate::given::give;
 use crate::level;
 use crate::mark::Marks;
 use crate::report::Reports;
 pub use crate::report::{Member, number};
 use crate::server::app::App;
-use crate::server::bucket::bucket_of;
-use crate::server::time::StoreTime;
 use crate::uptime::Uptime;
 
 /// A unit that made contact within this time is not lost: less than three heartbeat intervals and
@@ -91,15 +92,22 @@ pub struct Judge {
     masters: u64,
     revisions: BTreeMap<AppName, Revision>,
     positions: BTreeMap<Bucket, Position>,
+    /// The changes of each application that the serving master has.
     changes: BTreeMap<AppName, VecDeque<(Position, Arc<Head>)>>,
-    leases: BTreeMap<AppName, (u64, Option<(UnitName, u64)>)>,
+    /// Those that a former master had.
+    lost_changes: BTreeMap<AppName, VecDeque<Arc<Head>>>,
+    /// The epoch floor of the master that made the last change of a bucket; none until a master has
+    /// made its first one.
+    floors: BTreeMap<Bucket, Option<u64>>,
+    /// The holder of each lease epoch.
+    leases: BTreeMap<AppName, BTreeMap<u64, Option<(UnitName, u64)>>>,
     writers: BTreeMap<(AppName, u64), UnitName>,
     versions: BTreeMap<AppName, u64>,
-    fences: BTreeMap<(AppName, OperationId), (u64, Option<UnitName>)>,
+    /// The holder of each fence.
+    fences: BTreeMap<(AppName, OperationId), BTreeMap<u64, Option<UnitName>>>,
     /// How often an application lost a commit.
     losses: BTreeMap<AppName, u64>,
     checkpoints: BTreeMap<(AppName, OperationId), u64>,
-    doubted: BTreeMap<AppName, (u32, BTreeSet<UnitName>)>,
     contacts: BTreeMap<Member, u64>,
     /// Units that are silent on purpose, each with the time since when.
     silent: BTreeMap<Member, u64>,
@@ -184,8 +192,13 @@ impl Judge {
     }
 
     /// Checks that nothing is there long after its end.
-    pub fn check_ends(&mut self, apps: &BTreeMap<AppName, App>, clock: &StoreTime) {
-        let late = self.uptime.late(apps, clock);
+    pub fn check_ends(
+        &mut self,
+        apps: &BTreeMap<AppName, App>,
+        time: Timestamp,
+        outages: &Outages,
+    ) {
+        let late = self.uptime.late(apps, (time, outages));
         late.into_iter().for_each(|what| self.accuse(what));
     }
 
@@ -202,7 +215,14 @@ impl Judge {
     }
 
     /// Checks a position that the store gives.
-    pub fn on_position(&mut self, app: &AppName, bucket: Bucket, at: Position, head: &Arc<Head>) {
+    pub fn on_position(
+        &mut self,
+        app: &AppName,
+        (bucket, floor): (Bucket, u64),
+        at: Position,
+        head: &Arc<Head>,
+    ) {
+        self.floors.insert(bucket, Some(floor));
         let last = self.positions.insert(bucket, at).unwrap_or_default();
         self.check(last < at, || format!("position {} of bucket {} given twice", at.0, bucket.0));
         let known = self.revisions.insert(app.clone(), head.revision).unwrap_or_default();
@@ -217,7 +237,7 @@ impl Judge {
     }
 
     /// Checks a commit that the store accepts.
-    pub fn on_commit(&mut self, known: Option<&App>, t: &Transition, losses: u32, now: Timestamp) {
+    pub fn on_commit(&mut self, known: Option<&App>, t: &Transition, now: Timestamp) {
         self.counts.commits += 1;
         let (app, head) = (&t.app, &*t.head);
         // The time of the store may return to a clock by a hundredth of the time that passes.
@@ -247,34 +267,29 @@ impl Judge {
                 _ => {}
             }
         }
-        self.on_doubt(known, t, losses);
+        self.on_doubt(known, t);
         if t.is_deletion() {
             self.checkpoints.retain(|(of, _), _| of != app);
         }
     }
 
     fn on_lease(&mut self, app: &AppName, head: &Head) {
-        let (epoch, holder) = (head.lease_epoch, head.lease.as_ref());
+        let holder = head.lease.as_ref();
         let holder = holder.map(|lease| (lease.holder.clone(), lease.incarnation));
-        let (last, before) = self.leases.get(app).cloned().unwrap_or_default();
-        let same = epoch == last && (holder.is_none() || before.is_none() || holder == before);
-        self.check(last < epoch || same, || {
-            format!("lease epoch {epoch} of {app} for {holder:?} after {last} for {before:?}")
+        let given = self.leases.entry(app.clone()).or_default();
+        let wrong = give(given, head.lease_epoch, holder);
+        self.check(wrong.is_none(), || {
+            format!("lease epoch of {app}: {}", wrong.unwrap_or_default())
         });
-        let holder = if epoch == last { holder.or(before) } else { holder };
-        self.leases.insert(app.clone(), (epoch.max(last), holder));
     }
 
     fn on_operation(&mut self, app: &AppName, id: &OperationId, operation: &Operation) {
         let key = (app.clone(), id.clone());
-        let (last, before) = self.fences.get(&key).cloned().unwrap_or_default();
-        let (fence, holder) = (operation.fence, operation.holder().cloned());
-        let same = fence == last && (holder.is_none() || before.is_none() || holder == before);
-        self.check(last < fence || same, || {
-            format!("fence {fence} of {app} {id:?} for {holder:?} after {last} for {before:?}")
+        let given = self.fences.entry(key.clone()).or_default();
+        let wrong = give(given, operation.fence, operation.holder().cloned());
+        self.check(wrong.is_none(), || {
+            format!("fence of {app} {id:?}: {}", wrong.unwrap_or_default())
         });
-        let holder = if fence == last { holder.or(before) } else { holder };
-        self.fences.insert(key.clone(), (fence.max(last), holder));
         let reached = number(&operation.checkpoint);
         if let Some(&acknowledged) = self.checkpoints.get(&key) {
             self.check(acknowledged <= reached, || {
@@ -296,58 +311,61 @@ impl Judge {
         });
     }
 
-    /// Checks that the first commit after a loss marks the units.
-    fn on_doubt(&mut self, known: Option<&App>, t: &Transition, losses: u32) {
-        let Some((lost, units)) = self.doubted.remove(&t.app) else { return };
-        let has_units = known.is_some_and(|app| !app.units.is_empty());
-        if t.is_deletion() || !has_units {
+    /// Checks that a commit that takes over a loss marks the units.
+    fn on_doubt(&mut self, known: Option<&App>, t: &Transition) {
+        let Some(known) = known.filter(|known| known.head.losses < t.head.losses) else { return };
+        if t.is_deletion() {
             return;
         }
-        let (is, app) = (t.head.losses, &t.app);
-        self.check(lost <= is && losses <= is, || {
-            format!("a commit of {app} with loss count {is} ignores the loss {lost}")
-        });
-        for write in &t.writes {
-            if let Write::Unit(name, Some(unit)) = write
-                && units.contains(name)
-            {
-                let is_marked = unit.uncertain_since.is_some() || unit.last_seen == t.time;
-                self.check(is_marked, || format!("{app} {name:?} is certain after a loss"));
-            }
-        }
+        let app = &t.app;
         let written = t.writes.iter().filter_map(|write| match write {
-            Write::Unit(name, _) => Some(name),
+            Write::Unit(name, unit) => Some((name, unit.as_deref())),
             _ => None,
         });
-        let written: BTreeSet<&UnitName> = written.collect();
-        let is_doubted = |name: &UnitName| {
-            let unit = known.and_then(|app| app.units.get(name));
-            unit.is_none_or(|unit| unit.uncertain_since.is_some())
-        };
-        let missed = units.iter().find(|name| !written.contains(name) && !is_doubted(name));
-        self.check(missed.is_none(), || format!("{app} {missed:?} is not marked after a loss"));
+        let written: BTreeMap<&UnitName, Option<&Unit>> = written.collect();
+        for (name, unit) in &known.units {
+            let is_marked = match written.get(name) {
+                Some(None) => true,
+                Some(Some(unit)) => unit.uncertain_since.is_some() || unit.last_seen == t.time,
+                None => unit.uncertain_since.is_some(),
+            };
+            self.check(is_marked, || format!("{app} {name:?} is certain after a loss"));
+        }
     }
 
-    /// Records that applications lost commits: acknowledgements of them do not count any more.
-    pub fn on_loss<'a>(
+    /// Records another master, which has applications otherwise than the former one: what was
+    /// acknowledged of them does not count any more. It may also lack quiet commits, with
+    /// checkpoints of operations.
+    pub fn on_master<'a>(
         &mut self,
         lost: impl Iterator<Item = &'a AppName>,
         apps: &BTreeMap<AppName, App>,
-        losses: u32,
     ) {
+        self.masters += 1;
+        self.checkpoints.clear();
         for name in lost {
             *self.losses.entry(name.clone()).or_default() += 1;
             self.reports.forget(name);
             self.marks.forget(name);
-            let units = apps.get(name).map(|app| app.units.keys().cloned().collect());
-            self.doubted.insert(name.clone(), (losses, units.unwrap_or_default()));
+            let found = apps.get(name);
+            let last = found.map_or(Revision(0), |app| app.head.revision);
+            self.revisions.insert(name.clone(), last);
+            let at = found.map_or(Position(0), |app| app.position);
+            let changes = self.changes.entry(name.clone()).or_default();
+            let gone = changes.partition_point(|(position, _)| *position <= at);
+            let gone = changes.split_off(gone).into_iter().map(|(_, head)| head);
+            let lost = self.lost_changes.entry(name.clone()).or_default();
+            lost.extend(gone);
+            while CHANGES_KEPT < lost.len() {
+                lost.pop_front();
+            }
         }
     }
 
-    /// Records another master: it may lack quiet commits, with checkpoints of operations.
-    pub fn on_master(&mut self) {
-        self.masters += 1;
-        self.checkpoints.clear();
+    /// Records the last position that another master has in a bucket.
+    pub fn restart_positions(&mut self, bucket: Bucket, last: Position) {
+        self.floors.insert(bucket, None);
+        self.positions.insert(bucket, last);
     }
 
     /// Records an acknowledged report with this number.
@@ -392,19 +410,12 @@ impl Judge {
     /// Compares a state that a watcher received with the commit of that revision.
     pub fn on_item(&mut self, entry: &Entry) {
         self.counts.watch_events += 1;
-        let changes = self.changes.get(&entry.app);
-        let of_revision = |(_, head): &&(Position, Arc<Head>)| head.revision == entry.head.revision;
-        let Some((_, head)) = changes.and_then(|changes| changes.iter().find(of_revision)) else {
-            return;
-        };
-        // A quiet commit changes these, and no observer receives it.
-        let Head { next_due, quiet_commits, counts, .. } = **head;
-        let mut given = Head { next_due, quiet_commits, counts, ..(*entry.head).clone() };
-        if let (Some(known), Some(given)) = (&head.lease, &mut given.lease) {
-            // That of a lease that an outage has extended.
-            given.ends = known.ends;
-        }
-        let is_same = given == **head;
+        let changes = self.changes.get(&entry.app).into_iter().flatten().map(|(_, head)| head);
+        let lost = self.lost_changes.get(&entry.app).into_iter().flatten();
+        let of_revision = |head: &&Arc<Head>| head.revision == entry.head.revision;
+        // After a loss one revision names two states, each of another master.
+        let known: Vec<&Arc<Head>> = changes.chain(lost).filter(of_revision).collect();
+        let is_same = known.is_empty() || known.iter().any(|head| is_same(head, &entry.head));
         let (app, revision) = (&entry.app, entry.head.revision);
         self.check(is_same, || format!("revision {revision} of {app} has two contents"));
     }
@@ -433,8 +444,14 @@ impl Judge {
             )
         });
         let mut behind = Vec::new();
+        let keys = Keys::new(cursors.buckets());
         for (app, changes) in &self.changes {
-            let cursor = cursors.of(bucket_of(app, cursors.buckets()));
+            let bucket = keys.bucket_of(app);
+            let floor = cursors.floors().get(usize::from(bucket.0)).copied().unwrap_or_default();
+            if self.floors.get(&bucket).is_some_and(|serving| *serving != Some(floor)) {
+                continue; // positions of another master
+            }
+            let cursor = cursors.of(bucket);
             let Some((_, head)) = changes.iter().rev().find(|(at, _)| *at <= cursor) else {
                 continue;
             };
@@ -450,4 +467,16 @@ impl Judge {
         }
         behind.into_iter().for_each(|what| self.accuse(format!("a watcher has {what}")));
     }
+}
+
+/// Returns whether two heads of one revision are the same, apart from what a quiet commit changes:
+/// no observer receives it.
+fn is_same(known: &Head, given: &Head) -> bool {
+    let Head { next_due, quiet_commits, counts, .. } = *known;
+    let mut given = Head { next_due, quiet_commits, counts, ..given.clone() };
+    if let (Some(known), Some(given)) = (&known.lease, &mut given.lease) {
+        // That of a lease that an outage has extended.
+        given.ends = known.ends;
+    }
+    given == *known
 }

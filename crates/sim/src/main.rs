@@ -1,9 +1,9 @@
 //! `bellwether-sim`: runs whole replicas in simulated time, with faults, from one seed.
 //!
 //! ```text
-//!  clients (one machine) --calls, links--> replica 0..3 (a machine each) --requests--> store
-//!     workers, watchers,     simulated        real aggregator, sessions,    simulated   simulated
-//!     operators              network          hub                           network     server
+//!  clients (one machine) --calls, links--> replica 0..3 (a machine each) --requests--> Redis
+//!     workers, watchers,     simulated        real aggregator, sessions,    simulated   small,
+//!     operators              network          hub, Redis store              network     scripts
 //! ```
 //!
 //! The world moves in steps of simulated time. In each step it delivers the packets that are due
@@ -12,16 +12,16 @@
 mod client;
 mod end;
 mod fault;
+mod given;
 mod host;
 mod judge;
 mod level;
+mod loss;
 mod mark;
 mod network;
 mod process;
 mod quorum;
 mod randomness;
-// Under test alone, until the store runs over it.
-#[cfg(test)]
 mod redis;
 mod report;
 mod server;

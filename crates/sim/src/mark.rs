@@ -203,7 +203,7 @@ fn wrong_change(before: Option<&Mark>, after: &Mark, now: Timestamp) -> Option<&
 /// Returns an application after a commit.
 fn after(known: &App, t: &Transition) -> AppState {
     let mut app = known.clone();
-    t.writes.iter().for_each(|write| drop(app.write(write)));
+    t.writes.iter().for_each(|write| app.write(write));
     app.head = t.head.clone();
     AppState::load(t.app.clone(), app.records())
 }

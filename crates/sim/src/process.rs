@@ -1,4 +1,5 @@
-//! One process of a replica: the real aggregator, sessions and hub over the simulated store.
+//! One process of a replica: the real aggregator, sessions, hub and Redis store over simulated
+//! servers and a simulated network.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +9,6 @@ use std::time::Duration;
 use bellwether::aggregator::{self, Aggregator};
 use bellwether::domain::command::Command;
 use bellwether::domain::unit::Reporter;
-use bellwether::domain::unit::presence::ReplicaId;
 use bellwether::session::{self, Hello, Inbound, OpenError, Outbound, Sessions, Welcome};
 use bellwether::store::Store;
 use bellwether::telemetry::Metrics;
@@ -21,7 +21,7 @@ use crate::judge::Member;
 use crate::lock;
 use crate::network::{Delivery, Link, Network, Node};
 use crate::server::Shape;
-use crate::store::SimStore;
+use crate::store;
 
 /// Messages of a worker that wait for its session.
 const INBOUND_MAX: usize = 256;
@@ -39,10 +39,12 @@ pub type ToWorker = Outbound<String>;
 pub struct Process {
     /// The place of the replica.
     pub place: usize,
+    /// The number of the process among all of the run.
+    pub generation: u64,
     /// Starts tasks of this process.
     pub handle: Handle,
     /// The store.
-    pub store: Arc<SimStore>,
+    pub store: Arc<dyn Store>,
     /// The aggregator.
     pub aggregator: Aggregator,
     /// The sessions.
@@ -81,11 +83,10 @@ impl Process {
     /// Starts a process, as `App::build` does. Must be called on its machine.
     pub async fn start(
         network: Network,
-        place: usize,
-        replica: ReplicaId,
+        (place, generation): (usize, u64),
         shape: Shape,
     ) -> Arc<Process> {
-        let store = SimStore::open(network.clone(), place, replica, shape).await;
+        let store = store::open(network.clone(), (place, generation), shape).await;
         let limits = Limits::default();
         let hub = Hub::new(store.epoch(), store.buckets(), store.is_shared(), limits)
             .with_time(store.now());
@@ -101,6 +102,7 @@ impl Process {
             Sessions::start(store.clone(), aggregator.clone(), hub.clone(), options, metrics());
         Arc::new(Process {
             place,
+            generation,
             handle: Handle::current(),
             is_frozen: AtomicBool::default(),
             store,

@@ -13,7 +13,7 @@ use bellwether::domain::transition::Transition;
 use crate::end::{self, Deadline, End};
 use crate::host::STEP;
 use crate::server::app::App;
-use crate::server::time::{Answer, StoreTime};
+use crate::server::time::Answer;
 
 /// A shorter time without a replica may count as uptime: the shortest outage, and the interval
 /// between two signs of life.
@@ -116,8 +116,11 @@ impl Uptime {
     }
 
     /// Returns the deadlines of all applications that have passed long ago without an effect.
-    pub fn late(&mut self, apps: &BTreeMap<AppName, App>, clock: &StoreTime) -> Vec<String> {
-        let (time, outages) = (clock.now(), clock.life.outages_at(clock.now()));
+    pub fn late(
+        &mut self,
+        apps: &BTreeMap<AppName, App>,
+        (time, outages): (Timestamp, &Outages),
+    ) -> Vec<String> {
         let (mut wrong, mut due) = (Vec::new(), BTreeMap::new());
         for (name, app) in apps.iter().filter(|(_, app)| !app.head.deleted) {
             for (end, deadline) in end::all(app) {

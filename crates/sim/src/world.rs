@@ -11,8 +11,6 @@ use bellwether::domain::need::Need;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::{Freshness, Status, StatusKey};
 use bellwether::domain::time::Timestamp;
-use bellwether::domain::unit::presence::ReplicaId;
-use bellwether::store::Store;
 
 use crate::client::operator::{Hand, come_and_go};
 use crate::client::watcher::Watcher;
@@ -22,6 +20,7 @@ use crate::fault::{Faults, Harm};
 use crate::host::{Host, STEP};
 use crate::judge::{Counts, Judge};
 use crate::lock;
+use crate::loss::Losses;
 use crate::network::Network;
 use crate::process::{Process, Processes};
 use crate::quorum;
@@ -78,6 +77,8 @@ pub struct Summary {
 struct Place {
     host: Option<Host>,
     starting: Arc<Mutex<Option<Arc<Process>>>>,
+    /// The number of the process.
+    generation: u64,
     restarts_at: u64,
     frozen_until: u64,
 }
@@ -97,6 +98,7 @@ struct World {
     tasks_most: usize,
     /// The latest sign of life that the store has.
     alive: Timestamp,
+    losses: Losses,
 }
 
 /// Runs a seed.
@@ -115,7 +117,7 @@ pub fn run(plan: Plan) -> Result<Summary> {
         }
         world.step()?;
         if healed < world.now && world.now.is_multiple_of(1000) {
-            lock(&world.judge).check_silence(world.server.apps(), healed);
+            lock(&world.judge).check_silence(&world.server.apps(), healed);
         }
     }
     if lock(&world.judge).violations.is_empty() {
@@ -129,7 +131,8 @@ impl World {
         let mut dice = Dice::new(plan.seed, 1);
         let is_shared = dice.per_mille(800);
         let replicas = if is_shared { 1 + dice.index(3) } else { 1 };
-        let shape = Shape { is_shared, buckets: if is_shared { 3 } else { 1 } };
+        let lag = if dice.per_mille(500) { dice.between(0, 100) } else { dice.between(0, 2000) };
+        let shape = Shape { is_shared, buckets: if is_shared { 3 } else { 1 }, lag };
         let judge = Arc::new(Mutex::new(Judge::default()));
         let trace = Trace::new(plan.prints);
         let network = Network::new(Dice::new(plan.seed, 2), trace, judge.clone());
@@ -172,6 +175,7 @@ impl World {
         let places = (0..replicas).map(|_| Place {
             host: None,
             starting: Arc::default(),
+            generation: 0,
             restarts_at: 0,
             frozen_until: 0,
         });
@@ -189,6 +193,7 @@ impl World {
             generation: 0,
             tasks_most: 0,
             alive: Timestamp::default(),
+            losses: Losses::default(),
         })
     }
 
@@ -196,6 +201,7 @@ impl World {
         self.now += STEP;
         lock(&self.judge).now = self.now;
         self.server.advance(STEP);
+        self.expect_losses();
         match self.faults.step(self.now, &mut self.server) {
             Some(Harm::Kill(place, pause)) => self.kill(place, pause),
             Some(Harm::Freeze(place, span)) => self.freeze(place, span),
@@ -232,19 +238,24 @@ impl World {
         let acts = |process: &Arc<Process>| {
             !process.is_frozen.load(Ordering::SeqCst) && process.store.health().is_ok()
         };
+        let (_, _, alive) = self.server.moment();
         let is_up = stalls <= self.now
-            && !self.server.is_full
-            && (lock(&self.processes).iter().flatten().any(acts)
-                || self.alive < self.server.clock.life.alive);
-        self.alive = self.server.clock.life.alive;
+            && !self.server.is_full()
+            && (lock(&self.processes).iter().flatten().any(acts) || self.alive < alive);
+        self.alive = alive;
         lock(&self.judge).uptime.on_step(is_up, self.now);
     }
 
     fn check_each_second(&mut self) {
+        let (apps, (time, outages, _)) = (self.server.apps(), self.server.moment());
         let mut judge = lock(&self.judge);
-        judge.compare(self.server.apps());
-        judge.check_ends(self.server.apps(), &self.server.clock);
-        judge.check_marks(self.server.apps(), self.server.clock.now());
+        judge.compare(&apps);
+        judge.check_ends(&apps, time, &outages);
+        judge.check_marks(&apps, time);
+        if let Server::Redis(servers) = &self.server {
+            let missed = self.losses.check(servers, &lock(&self.processes));
+            missed.into_iter().for_each(|what| judge.accuse(what));
+        }
         for (place, host) in self.places.iter().enumerate() {
             let tasks = host.host.as_ref().map_or(0, Host::tasks);
             self.tasks_most = self.tasks_most.max(tasks);
@@ -258,8 +269,17 @@ impl World {
         }
     }
 
+    /// Notes which processes have seen what a master has lost.
+    fn expect_losses(&mut self) {
+        if let Server::Redis(servers) = &mut self.server {
+            let lost = servers.take_lost();
+            self.losses.expect(&lost, servers, &lock(&self.processes));
+        }
+    }
+
     fn kill(&mut self, place: usize, pause: u64) {
         lock(&self.processes)[place] = None;
+        self.server.on_kill(self.places[place].generation, &mut self.dice);
         let place = &mut self.places[place];
         *lock(&place.starting) = None;
         place.host = None;
@@ -282,10 +302,9 @@ impl World {
             self.generation += 1;
             let drift = i64::try_from(self.dice.between(0, 400)).unwrap_or_default() - 200;
             let host = Host::new(drift)?;
-            let replica = ReplicaId(self.dice.roll());
             let starting = Arc::new(Mutex::new(None));
-            place.starting = starting.clone();
-            let start = Process::start(self.network.clone(), at, replica, self.shape);
+            (place.starting, place.generation) = (starting.clone(), self.generation);
+            let start = Process::start(self.network.clone(), (at, self.generation), self.shape);
             host.handle().spawn(async move {
                 let process = start.await;
                 *lock(&starting) = Some(process);
@@ -299,14 +318,15 @@ impl World {
 
     /// Returns the revisions that the store has now.
     fn revisions(&self) -> BTreeMap<AppName, Revision> {
-        let apps = self.server.apps().iter().filter(|(_, app)| !app.head.deleted);
-        apps.map(|(name, app)| (name.clone(), app.head.revision)).collect()
+        let apps = self.server.apps().into_iter().filter(|(_, app)| !app.head.deleted);
+        apps.map(|(name, app)| (name, app.head.revision)).collect()
     }
 
     /// Compares all replicas with the store after the quiet end.
     fn compare_end(&mut self, settled: &BTreeMap<AppName, Revision>) {
+        let apps = self.server.apps();
         let mut judge = lock(&self.judge);
-        for (name, app) in self.server.apps() {
+        for (name, app) in &apps {
             // The others come and go, perhaps within these seconds.
             let stays = name.application().len() == 1;
             for process in lock(&self.processes).iter().flatten() {

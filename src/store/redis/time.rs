@@ -145,14 +145,14 @@ pub(crate) struct Time {
 }
 
 impl Time {
-    /// Asks for the time at the start of a process, which knows the latest sign of life of any
-    /// other one.
+    /// Asks for the time at the start of a process, which knows the latest heartbeat of any other
+    /// one.
     pub(crate) async fn start(
         buckets: Arc<Buckets>,
         own: Arc<str>,
-        alive: Option<Timestamp>,
+        beaten: Option<Timestamp>,
     ) -> Result<Time, LinkError> {
-        let ask = Ask { known: Timestamp::default(), own: &own, acts: true, alive };
+        let ask = Ask { known: Timestamp::default(), own: &own, acts: true, beaten };
         let clock = StoreClock::new(ask.send(&*buckets.servers, &buckets.keys).await?);
         Ok(Time { clock, buckets, own })
     }
@@ -176,7 +176,7 @@ impl Time {
         is_healthy: bool,
     ) -> Result<Reading, LinkError> {
         let acts = is_healthy && self.clock.moment().is_certain();
-        let ask = Ask { known, own: &self.own, acts, alive: None };
+        let ask = Ask { known, own: &self.own, acts, beaten: None };
         ask.send(&*self.buckets.servers, &self.buckets.keys).await
     }
 
@@ -219,13 +219,13 @@ impl Time {
 /// Returns for how long this machine has slept: the time of a process does not advance then, but
 /// that of other machines does.
 fn time_asleep() -> Duration {
-    let [awake, all] = [ClockId::Monotonic, ClockId::Boottime].map(|clock| {
+    // In this order: a pause between the two looks like less sleep, never like more.
+    let [all, awake] = [ClockId::Boottime, ClockId::Monotonic].map(|clock| {
         let time = clock_gettime(clock);
         let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
         Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanos)
     });
-    // The two clocks are not read at the same moment.
-    all.saturating_sub(awake).saturating_sub(Duration::from_millis(1))
+    all.saturating_sub(awake)
 }
 
 /// A request for the time of the store.
@@ -236,8 +236,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) own: &'a str,
     /// Whether the process can act.
     pub(crate) acts: bool,
-    /// The latest sign of life that is known from elsewhere.
-    pub(crate) alive: Option<Timestamp>,
+    /// The latest heartbeat, for a store without a sign of life.
+    pub(crate) beaten: Option<Timestamp>,
 }
 
 impl Ask<'_> {
@@ -251,7 +251,7 @@ impl Ask<'_> {
         let micros = |at: Timestamp| at.millis().saturating_mul(1000);
         let mut call = script::call(&script::TIME, std::slice::from_ref(&key));
         call.arg(micros(self.known)).arg(self.own).arg(u8::from(self.acts));
-        call.arg(micros(self.alive.unwrap_or_default()));
+        call.arg(micros(self.beaten.unwrap_or_default()));
         let asked = Instant::now();
         let answer = script::run(servers, &key, &call).await?;
         let error = asked.elapsed() / 2;

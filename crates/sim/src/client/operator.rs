@@ -30,7 +30,13 @@ const LEASE: Duration = Duration::from_secs(10);
 /// Reports to an application and deletes it, for ever.
 pub async fn come_and_go(mut client: Client, app: AppName) {
     let mut last = Revision(0);
+    let mut known = lock(&client.network.judge).sent(&app);
     loop {
+        let sent = lock(&client.network.judge).sent(&app);
+        if known.is_before_loss(sent) {
+            // What was lost with all processes that have seen it counts as never given.
+            (last, known) = (Revision(0), sent);
+        }
         let place = client.pick();
         let delete = client.dice.per_mille(300);
         let answer = match delete {
@@ -52,12 +58,15 @@ pub async fn come_and_go(mut client: Client, app: AppName) {
             }
         };
         if let Some(Ok(outcome)) = answer {
+            let mut judge = lock(&client.network.judge);
+            let is_there = !sent.is_before_loss(judge.sent(&app));
             let is_higher = last < outcome.revision || !outcome.changed;
-            if !is_higher {
-                let mut judge = lock(&client.network.judge);
+            if is_there && !is_higher {
                 judge.accuse(format!("{app}: revision {} after {last}", outcome.revision));
             }
-            last = last.max(outcome.revision);
+            if is_there {
+                last = last.max(outcome.revision);
+            }
         }
         sleep(Duration::from_millis(client.dice.between(500, 15_000))).await;
     }

@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::command::{self, Wanted};
-use super::server::{Server, State};
-use super::{Command, Reply, Text};
+use super::server::Server;
+use super::state::State;
+use super::{Command, Reply, Text, Witness};
 
 /// How often the append-only file is flushed, in microseconds.
 const FLUSH_EVERY: u64 = 1_000_000;
@@ -92,6 +93,7 @@ struct Client {
 
 /// The servers.
 pub struct Deployment {
+    witness: Option<Witness>,
     nodes: Vec<Node>,
     now: u64,
     clients: BTreeMap<Connection, Client>,
@@ -105,6 +107,7 @@ impl Deployment {
     /// Returns an empty master with its replicas.
     pub fn new(nodes: Nodes, now: u64) -> Deployment {
         let mut new = Deployment {
+            witness: None,
             nodes: Vec::new(),
             now,
             clients: BTreeMap::new(),
@@ -131,9 +134,9 @@ impl Deployment {
         new
     }
 
-    /// Returns whether a server is a master.
-    pub fn is_master(&self, node: NodeId) -> bool {
-        self.nodes.get(node).is_some_and(|node| node.follows.is_none())
+    /// Lets a witness see each call of a script from now on.
+    pub fn witness(&mut self, witness: Witness) {
+        self.witness = Some(witness);
     }
 
     /// Returns the state of a server, for checks.
@@ -414,6 +417,11 @@ impl Deployment {
         let Some(client) = self.clients.get_mut(&connection) else { return Reply::Nil };
         let node = &mut self.nodes[client.node];
         let reply = node.server.execute(command);
+        if let Some(witness) = &mut self.witness
+            && command.first().is_some_and(|name| name == b"EVALSHA")
+        {
+            witness(client.node, &node.server.state, command, &reply);
+        }
         let effects = std::mem::take(&mut node.server.state.effects);
         let has_written = !effects.is_empty();
         node.log.effects.extend(effects.into_iter().map(|effect| (self.now, effect)));

@@ -19,15 +19,19 @@ mod deployment;
 mod reply;
 mod script;
 mod server;
+mod state;
 
 #[cfg(test)]
 mod tests;
 
-#[expect(unused_imports, reason = "names for the network of the simulation")]
-pub use deployment::{Answer, Connection, Deployment, Nodes};
+pub use data::Object;
+pub use deployment::{Answer, Connection, Deployment, NodeId, Nodes};
 pub use reply::Reply;
+pub use state::State;
 
 /// The bytes of an argument, a key or a value.
 pub type Text = Vec<u8>;
 /// A command: its name and its arguments.
 pub type Command = Vec<Text>;
+/// Sees each call of a script: the server with its state after it, the command, and the reply.
+pub type Witness = Box<dyn FnMut(NodeId, &State, &[Text], &Reply)>;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use mlua::{Error, Function, IntoLua, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
-use super::server::State;
+use super::state::State;
 use super::{Reply, Text};
 
 /// The scripts of a server.

@@ -255,7 +255,7 @@ fn a_failover_loses_what_had_not_arrived_and_changes_the_history() {
     servers.follow(0, 1);
     assert_eq!(ask(&mut servers, 0, "HGET h late"), Reply::Nil);
     assert!(ask(&mut servers, 0, "HSET h late 1").is_error());
-    assert!(servers.is_master(1) && !servers.is_master(0));
+    assert!(!servers.state(1).is_replica && servers.state(0).is_replica);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The records of one application in the simulated store.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bellwether::domain::app::Head;
@@ -19,8 +19,6 @@ use bellwether::store::{NumberedEvent, Position};
 
 /// Events that an application keeps.
 const EVENTS_MAX: usize = 32;
-/// Writers whose last mark is kept.
-const MARKS_MAX: usize = 16;
 
 /// The records of an application.
 #[derive(Clone)]
@@ -44,8 +42,6 @@ pub struct App {
     payloads: BTreeMap<OperationId, Bytes>,
     /// The history.
     pub events: VecDeque<NumberedEvent>,
-    /// The last commit of each writer, with its entry of the log.
-    pub marks: BTreeMap<u64, (u64, Option<u64>)>,
 }
 
 impl Default for App {
@@ -62,7 +58,6 @@ impl Default for App {
             requests: BTreeMap::new(),
             payloads: BTreeMap::new(),
             events: VecDeque::new(),
-            marks: BTreeMap::new(),
         }
     }
 }
@@ -87,23 +82,39 @@ impl App {
         }
     }
 
-    /// Returns whether the transition answers a request that has an answer already.
-    pub fn has_answered(&self, transition: &Transition) -> bool {
-        let mut removed = BTreeSet::new();
-        let mut again = transition.writes.iter().filter(|write| match write {
-            Write::Request(id, Some(_)) => self.requests.contains_key(id) && !removed.contains(id),
-            Write::Request(id, None) => {
-                removed.insert(id);
-                false
-            }
-            _ => false,
-        });
-        !transition.is_deletion() && again.next().is_some()
+    /// Returns an application as it was read. Its history is not.
+    pub fn of_records(position: Position, records: Records) -> App {
+        App {
+            position,
+            head: Arc::new(records.head),
+            units: records.units.into_iter().map(|(name, unit)| (name, Box::new(unit))).collect(),
+            statuses: shared(records.statuses),
+            faults: shared(records.faults),
+            operations: records.operations.into_iter().collect(),
+            data: records.data.into_iter().collect(),
+            marked: records.marks.into_iter().collect(),
+            requests: records.requests.into_iter().map(|(id, of)| (id, Box::new(of))).collect(),
+            payloads: records.payloads.into_iter().collect(),
+            events: VecDeque::new(),
+        }
     }
 
-    /// Removes all records except the answers. Returns the state before.
-    pub fn clear(&mut self) -> Box<App> {
-        let before = Box::new(self.clone());
+    /// Applies a transition.
+    pub fn apply(&mut self, transition: &Transition) {
+        if transition.is_deletion() {
+            self.clear();
+        }
+        transition.writes.iter().for_each(|write| self.write(write));
+        let numbered = (transition.first_event()..).zip(transition.events.iter().cloned());
+        self.events.extend(numbered.map(|(number, event)| NumberedEvent { number, event }));
+        while EVENTS_MAX < self.events.len() {
+            self.events.pop_front();
+        }
+        self.head = transition.head.clone();
+    }
+
+    /// Removes all records except the answers.
+    fn clear(&mut self) {
         self.units.clear();
         self.statuses.clear();
         self.faults.clear();
@@ -111,47 +122,30 @@ impl App {
         self.payloads.clear();
         self.data.clear();
         self.marked.clear();
-        before
     }
 
-    /// Writes a record. Returns the write that undoes it.
-    pub fn write(&mut self, write: &Write) -> Write {
+    /// Writes a record.
+    pub fn write(&mut self, write: &Write) {
         match write {
-            Write::Unit(k, v) => Write::Unit(k.clone(), put(&mut self.units, k, v.as_ref())),
-            Write::Status(k, v) => Write::Status(k.clone(), put(&mut self.statuses, k, v.as_ref())),
-            Write::Fault(k, v) => Write::Fault(k.clone(), put(&mut self.faults, k, v.as_ref())),
-            Write::Request(k, v) => {
-                Write::Request(k.clone(), put(&mut self.requests, k, v.as_ref()))
-            }
-            Write::Operation(k, v) => {
-                Write::Operation(k.clone(), put(&mut self.operations, k, v.as_ref()))
-            }
-            Write::Payload(k, v) => {
-                Write::Payload(k.clone(), put(&mut self.payloads, k, v.as_ref()))
-            }
-            Write::Data(k, v) => Write::Data(k.clone(), put(&mut self.data, k, v.as_ref())),
-            Write::Mark(k, v) => Write::Mark(k.clone(), put(&mut self.marked, k, v.as_ref())),
-        }
-    }
-
-    /// Removes the oldest events and marks.
-    pub fn trim(&mut self) {
-        while EVENTS_MAX < self.events.len() {
-            self.events.pop_front();
-        }
-        while MARKS_MAX < self.marks.len() {
-            self.marks.pop_first();
+            Write::Unit(k, v) => put(&mut self.units, k, v.as_ref()),
+            Write::Status(k, v) => put(&mut self.statuses, k, v.as_ref()),
+            Write::Fault(k, v) => put(&mut self.faults, k, v.as_ref()),
+            Write::Request(k, v) => put(&mut self.requests, k, v.as_ref()),
+            Write::Operation(k, v) => put(&mut self.operations, k, v.as_ref()),
+            Write::Payload(k, v) => put(&mut self.payloads, k, v.as_ref()),
+            Write::Data(k, v) => put(&mut self.data, k, v.as_ref()),
+            Write::Mark(k, v) => put(&mut self.marked, k, v.as_ref()),
         }
     }
 }
 
-fn put<K: Clone + Ord, V: Clone>(
-    map: &mut BTreeMap<K, V>,
-    key: &K,
-    value: Option<&V>,
-) -> Option<V> {
+fn shared<K: Ord, V>(records: Vec<(K, V)>) -> BTreeMap<Arc<K>, Arc<V>> {
+    records.into_iter().map(|(key, value)| (Arc::new(key), Arc::new(value))).collect()
+}
+
+fn put<K: Clone + Ord, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, value: Option<&V>) {
     match value {
-        Some(value) => map.insert(key.clone(), value.clone()),
-        None => map.remove(key),
+        Some(value) => drop(map.insert(key.clone(), value.clone())),
+        None => drop(map.remove(key)),
     }
 }

@@ -85,8 +85,8 @@ impl Log {
         replica: ReplicaId,
     ) -> Result<Log, OpenError> {
         let own = Arc::new(Own::new(replica));
-        let alive = membership::last_beat(&*buckets.servers, &buckets.keys).await?;
-        let time = Time::start(buckets.clone(), own.writer().clone(), alive).await?;
+        let beaten = membership::last_beat(&*buckets.servers, &buckets.keys).await?;
+        let time = Time::start(buckets.clone(), own.writer().clone(), beaten).await?;
         Ok(Log {
             view: View::new(buckets.keys.buckets, epoch),
             buckets,

@@ -12,7 +12,7 @@
 -- has also the one that continues. Redis may refuse writes; then no process can act.
 --
 -- ARGV: the time that the process knows, '0' at its start; its id; '1' if it can act; the latest
--- sign of life that it knows from elsewhere. All times are in microseconds.
+-- heartbeat of any process, '0' if none is known. All times are in microseconds.
 
 local clock, known, own, acts = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3] == '1'
 local tolerance, outage_min, outages_max = 1000000, 3000000, 64
@@ -32,9 +32,14 @@ local behind = math.max(0, tonumber(noted[1] or '0') - math.floor(passed / 10))
 local ahead = math.max(0, tonumber(noted[2] or '0') - math.floor(passed / 100))
 local difference = behind - ahead
 local alive, by, outages = tonumber(noted[4] or '0'), noted[5], noted[6] or ''
-alive = math.max(alive, tonumber(ARGV[4]))
+local beaten = tonumber(ARGV[4])
 
-local latest = math.max(known, alive)
+local latest = math.max(known, alive, beaten)
+-- A process without an answer sends heartbeats too, so they count only while there is no sign of
+-- life: processes of earlier versions give none.
+if alive == 0 then
+  alive = beaten
+end
 local reached = now + difference
 local is_confirmed = by and by ~= own and reached - alive < confirmed_max
 local is_set = false
