@@ -18,8 +18,8 @@ use servers::ProcessServers;
 
 /// The pause between two attempts to open a store.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// Tombstones and events that Redis keeps: few, so that a run prunes some.
-const TOMBSTONES_MAX: usize = 12;
+/// Tombstones that Redis keeps, one in each bucket, and events: few, so that a run prunes some.
+const TOMBSTONES_MAX: usize = 3;
 const EVENTS_MAX: u64 = 32;
 
 /// Opens the store. Must be called on the machine of the process.
