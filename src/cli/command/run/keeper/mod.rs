@@ -203,10 +203,10 @@ impl KeptGroup {
             tree::kill_all();
         }
         let status = self.ended?;
-        tree::reap();
+        let is_childless = tree::reap();
         let (_, group) = self.child.as_ref()?;
         let is_empty = rustix::process::test_kill_process_group(*group).is_err();
-        (is_empty && (!self.is_killed || tree::is_empty())).then_some(status)
+        (is_empty && (!self.is_killed || is_childless)).then_some(status)
     }
 }
 

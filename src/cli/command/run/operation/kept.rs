@@ -208,9 +208,9 @@ impl KeptTask {
                 let _ = rustix::process::kill_process_group(group, Signal::KILL);
             }
             tree::kill_all();
-            tree::reap();
+            let is_childless = tree::reap();
             let is_empty = |group| rustix::process::test_kill_process_group(group).is_err();
-            if tree::is_empty() && self.group.is_none_or(is_empty) {
+            if is_childless && self.group.is_none_or(is_empty) {
                 return;
             }
             tokio::time::sleep(LOOK_EVERY).await;
