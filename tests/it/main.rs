@@ -89,6 +89,7 @@ mod network;
 mod notifier;
 mod notifier_alertmanager;
 mod notifier_measured;
+mod notifier_secured;
 mod notify;
 mod operations;
 mod operations_client;

@@ -35,8 +35,13 @@ impl Site {
 
     /// Starts a process as a unit.
     pub fn start(&self, server: &Server, unit: &str) -> Running {
+        self.start_as(server, unit, &[])
+    }
+
+    /// The same, with more flags.
+    pub fn start_as(&self, server: &Server, unit: &str, more: &[&str]) -> Running {
         let mut command = command(server, &["notify", "--config", &self.file("notify.toml")]);
-        command.args(["--unit", unit]).current_dir(self.folder.path());
+        command.args(["--unit", unit]).args(more).current_dir(self.folder.path());
         Running(command.stderr(Stdio::null()).spawn().unwrap())
     }
 

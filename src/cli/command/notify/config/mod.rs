@@ -79,7 +79,7 @@ impl Destination {
             Destination::Alertmanager(_) => {
                 DeliveryWay { at_once_max: 512, repeat_every: Some(Duration::from_secs(60)) }
             }
-            Destination::Webhook(..) => DeliveryWay { at_once_max: 16, repeat_every: None },
+            Destination::Webhook(..) => DeliveryWay { at_once_max: 64, repeat_every: None },
             Destination::Command(_) => DeliveryWay { at_once_max: 1, repeat_every: None },
         }
     }

@@ -1,6 +1,7 @@
 //! The deliveries of one route: how many are under way, which wait, and the pause after a failure.
+//! They begin in the order in which they were owed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use crate::cli::command::notify::engine::fact::AppRef;
@@ -16,7 +17,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(300);
 pub struct Lane {
     at_once_max: usize,
     under_way: usize,
-    waiting: BTreeSet<AppRef>,
+    /// By the order in which they began to wait.
+    waiting: BTreeMap<u64, AppRef>,
+    places: HashMap<AppRef, u64>,
+    next_place: u64,
     failures: u32,
     again_at: Option<Timestamp>,
     is_off: bool,
@@ -33,15 +37,24 @@ impl Lane {
         // After a failure one delivery tries whether the receiver is back.
         let at_once_max = if self.failures == 0 { self.at_once_max } else { 1 };
         let is_paused = self.again_at.is_some_and(|at| now < at);
-        let begins = !self.is_off && !is_paused && self.under_way < at_once_max;
+        let is_next = self.waiting.values().next().is_none_or(|first| first == subject);
+        let begins = is_next && !self.is_off && !is_paused && self.under_way < at_once_max;
         match begins {
             true => {
                 self.under_way += 1;
-                self.waiting.remove(subject);
+                self.forget(subject);
             }
-            false => drop(self.waiting.insert(subject.clone())),
+            false => self.wait(subject),
         }
         begins
+    }
+
+    fn wait(&mut self, subject: &AppRef) {
+        if !self.places.contains_key(subject) {
+            self.places.insert(subject.clone(), self.next_place);
+            self.waiting.insert(self.next_place, subject.clone());
+            self.next_place += 1;
+        }
     }
 
     /// Ends a delivery that was confirmed.
@@ -69,7 +82,9 @@ impl Lane {
 
     /// Forgets what waits for an application.
     pub fn forget(&mut self, subject: &AppRef) {
-        self.waiting.remove(subject);
+        if let Some(place) = self.places.remove(subject) {
+            self.waiting.remove(&place);
+        }
     }
 
     /// Returns applications that may go on now, as many as there is room for.
@@ -80,11 +95,32 @@ impl Lane {
         }
         let at_once_max = if self.failures == 0 { self.at_once_max } else { 1 };
         let room = at_once_max.saturating_sub(self.under_way);
-        self.waiting.iter().take(room).cloned().collect()
+        self.waiting.values().take(room).cloned().collect()
     }
 
     /// Returns when a waiting delivery may go on.
     pub fn wakes_at(&self) -> Option<Timestamp> {
         self.again_at.filter(|_| !self.waiting.is_empty() && !self.is_off)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_that_waits_begins_before_a_later_one() {
+        let mut lane = Lane::new(1);
+        let now = Timestamp::new(1_000);
+        let [first, second, third] = ["c", "b", "a"].map(|name| AppRef::new("prod", name));
+        assert!(lane.begins(&first, now));
+        assert!(!lane.begins(&second, now) && !lane.begins(&third, now));
+        lane.succeeded();
+        assert!(!lane.begins(&third, now), "another one waits for longer");
+        assert_eq!(lane.ready(now), std::slice::from_ref(&second));
+        assert!(lane.begins(&second, now));
+        lane.succeeded();
+        lane.forget(&third);
+        assert!(lane.ready(now).is_empty() && lane.begins(&first, now));
     }
 }

@@ -312,6 +312,8 @@ impl Engine {
         };
         self.set_timer(&key, None);
         if !self.sees || self.is_listed(&key, now) || !self.has_room(&key) {
+            // The next one may begin.
+            self.lanes[key.0].forget(&key.1);
             return;
         }
         let Some(pair) = self.pairs.get_mut(&key) else { return };

@@ -32,6 +32,8 @@ pub use self::courier::send_example;
 
 /// The pause after a commit that failed.
 const SAVE_PAUSE: Duration = Duration::from_millis(500);
+/// The time from one commit to the next: what ends and begins meanwhile shares one.
+const COMMITS_PAUSE: Duration = Duration::from_millis(10);
 /// Events that are taken before the time is looked at again.
 const EVENTS_AT_ONCE: usize = 4_096;
 /// The longest time without a look at the lease.
@@ -175,6 +177,8 @@ struct Lead {
     unsaved: Vec<(RecordName, Option<Told>)>,
     held: Vec<Delivery>,
     save_at: Instant,
+    /// When the next commit may begin.
+    turn_at: Instant,
     /// When the metrics are counted again, which looks at every open problem.
     count_at: Instant,
 }
@@ -203,6 +207,7 @@ impl Lead {
             unsaved: lost.into_iter().map(|(name, _)| (name, None)).collect(),
             held: Vec::new(),
             save_at: Instant::now(),
+            turn_at: Instant::now(),
             count_at: Instant::now(),
         })
     }
@@ -254,8 +259,11 @@ impl Lead {
     async fn work(&mut self, notifier: &mut Notifier) -> anyhow::Result<Option<Instant>> {
         let time = now();
         // What could not be committed goes first.
-        if self.unsaved.is_empty() && self.held.is_empty() {
+        if self.unsaved.is_empty() && self.held.is_empty() && self.turn_at <= Instant::now() {
             let Orders { store, send } = self.engine.turn(time);
+            if !store.is_empty() {
+                self.turn_at = Instant::now() + COMMITS_PAUSE;
+            }
             (self.unsaved, self.held) = (store, send);
         }
         let epoch = notifier.standing.borrow().epoch();
@@ -297,6 +305,9 @@ impl Lead {
         let latest = Instant::now() + LOOK_EVERY;
         if !self.unsaved.is_empty() {
             return self.save_at.max(Instant::now() + Duration::from_millis(1)).min(latest);
+        }
+        if Instant::now() < self.turn_at {
+            return self.turn_at.min(latest);
         }
         let next = [self.engine.wakes_at(), notifier.notices.wakes_at()];
         let next = next.into_iter().flatten().min();
