@@ -24,6 +24,7 @@ use crate::security::tls::{Port, Tls};
 use crate::security::{self, Protection, Reloaded};
 use crate::service::edge::{self, Gate};
 use crate::service::ops::{self, Ops, Readiness};
+use crate::service::relay::Relay;
 use crate::service::{self, About, ErrorRules, Parts};
 use crate::session::Sessions;
 use crate::store::embedded::{self, EmbeddedStore};
@@ -71,6 +72,9 @@ pub enum Error {
     /// A file of TLS, tokens, roles or issuer keys is invalid.
     #[error(transparent)]
     Security(#[from] security::Error),
+    /// The upstream of a relay has an unusable address, or credentials that cannot be read.
+    #[error(transparent)]
+    Upstream(#[from] bellwether_client::Error),
     /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(std::io::Error),
@@ -92,30 +96,20 @@ impl App {
         }
         let grpc = edge::bind(config.grpc_listen).await.map_err(Error::Listen)?;
         let ops = edge::bind(config.ops_listen).await.map_err(Error::Listen)?;
-        let retention = config.retention.clone();
-        let store: Arc<dyn Store> = match &config.store {
-            StoreChoice::Memory => Arc::new(MemoryStore::new(retention)),
-            StoreChoice::Embedded(dir) => {
-                let accepts_data_loss = config.accept_data_loss.clone();
-                let options = embedded::Options {
-                    retention,
-                    accepts_data_loss,
-                    ..embedded::Options::default()
-                };
-                Arc::new(EmbeddedStore::open(dir, options).map_err(OpenError::from)?)
-            }
-            StoreChoice::Redis(target, durability, layout) => {
-                let (durability, layout) = (*durability, layout.clone());
-                let link = redis::link::Options::default();
-                let options = redis::Options { layout, durability, retention, link };
-                let opened = RedisStore::open(target.as_ref().clone(), options).await;
-                Arc::new(opened.map_err(OpenError::from)?)
+        let store = open_store(&config).await?;
+        let limits = Limits { waits_max: config.service.waiting_reads_max, ..Limits::default() };
+        let hub = match &config.relay {
+            Some(_) => Hub::of_relay(limits),
+            None => Hub::new(store.epoch(), store.buckets(), store.is_shared(), limits),
+        };
+        let hub = Arc::new(hub.with_time(store.now()));
+        let relay = match config.relay.clone() {
+            Some(options) => Some(Arc::new(Relay::new(options, hub.clone(), metrics.clone())?)),
+            None => {
+                store.follow(hub.clone());
+                None
             }
         };
-        let limits = Limits { waits_max: config.service.waiting_reads_max, ..Limits::default() };
-        let hub = Hub::new(store.epoch(), store.buckets(), store.is_shared(), limits);
-        let hub = Arc::new(hub.with_time(store.now()));
-        store.follow(hub.clone());
         let aggregator =
             Aggregator::start(store.clone(), config.aggregator.clone(), metrics.clone());
         let sessions = Sessions::start(
@@ -139,7 +133,8 @@ impl App {
             error_rules: ErrorRules::new(rules, metrics.clone()),
             metrics,
             protection,
-            about: About { store_kind: store_kind(&config.store), limits: config.limits() },
+            about: About { store_kind: store_kind(&config), limits: config.limits() },
+            relay,
             draining: CancellationToken::new(),
         };
         Ok(App { config, grpc, ops, parts, prometheus, tls, reload_now: Arc::default() })
@@ -176,28 +171,26 @@ impl App {
         let (metrics, protection) = (parts.metrics.clone(), parts.protection.clone());
         let stopped = CancellationToken::new();
         let gate = Gate::new(config.service.connections.clone(), metrics.clone());
-        let ready = readiness(&store, &draining, &gate);
+        let relay = parts.relay.clone();
+        let ready = readiness(&store, relay.as_ref(), &draining, &gate);
         let mut files: Vec<Arc<dyn Reload>> = self.tls.iter().map(|tls| tls.clone() as _).collect();
         files.extend(protection.files());
         let followed = files.clone();
         metrics.observe_files(move || Protection::ages(&followed));
         let tls = |port| self.tls.clone().map(|files| Tls::new(files, port));
         let has_tls = config.tls.as_ref().is_some_and(|tls| tls.with_ops);
+        let (prometheus, origins) = (self.prometheus, config.service.origins.clone());
+        let router = Ops { prometheus, protection: protection.clone(), origins, ready }.router();
         let ops = tokio::spawn(ops::serve(
             self.ops,
-            Ops {
-                prometheus: self.prometheus,
-                protection: protection.clone(),
-                origins: config.service.origins.clone(),
-                ready,
-            }
-            .router(),
+            router,
             tls(Port::Ops).filter(|_| has_tls),
             metrics.clone(),
             stopped.clone(),
         ));
         let grpc_tls = tls(Port::Grpc);
         let fetches = follow_issuers(&protection);
+        let feeds = relay.as_ref().map(Relay::start);
         let space = follow_space(&store, &metrics);
         let blockers = follow_blockers(&hub, &store, &metrics);
         let follow = reload::follow(files, self.reload_now, move |stale, has_changed| {
@@ -233,11 +226,33 @@ impl App {
         aggregator.drain().await;
         store.close().await;
         stopped.cancel();
-        drop((follow, fetches, space, blockers));
+        drop((follow, fetches, feeds, space, blockers));
         // The ops port serves until the end, so that operators can observe the drain.
         let _ = tokio::time::timeout(OPS_DEADLINE, ops).await;
         drained
     }
+}
+
+/// Opens the store. A relay has an empty one.
+async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Error> {
+    let retention = config.retention.clone();
+    let store: Arc<dyn Store> = match &config.store {
+        StoreChoice::Memory => Arc::new(MemoryStore::new(retention)),
+        StoreChoice::Embedded(dir) => {
+            let accepts_data_loss = config.accept_data_loss.clone();
+            let options =
+                embedded::Options { retention, accepts_data_loss, ..embedded::Options::default() };
+            Arc::new(EmbeddedStore::open(dir, options).map_err(OpenError::from)?)
+        }
+        StoreChoice::Redis(target, durability, layout) => {
+            let (durability, layout) = (*durability, layout.clone());
+            let link = redis::link::Options::default();
+            let options = redis::Options { layout, durability, retention, link };
+            let opened = RedisStore::open(target.as_ref().clone(), options).await;
+            Arc::new(opened.map_err(OpenError::from)?)
+        }
+    };
+    Ok(store)
 }
 
 /// Starts the task that measures the space of the store.
@@ -304,8 +319,10 @@ fn protection(
 /// How long a scrape that is under way may take to finish.
 const OPS_DEADLINE: Duration = Duration::from_millis(500);
 
-fn store_kind(choice: &StoreChoice) -> StoreKind {
-    match choice {
+fn store_kind(config: &Config) -> StoreKind {
+    match &config.store {
+        // That of the upstream, which may be a relay too.
+        _ if config.relay.is_some() => StoreKind::Unspecified,
         StoreChoice::Memory => StoreKind::Memory,
         StoreChoice::Embedded(_) => StoreKind::Embedded,
         StoreChoice::Redis(target, ..) => match target.kind() {
@@ -318,13 +335,21 @@ fn store_kind(choice: &StoreChoice) -> StoreKind {
 
 fn readiness(
     store: &Arc<dyn Store>,
+    relay: Option<&Arc<Relay>>,
     draining: &CancellationToken,
     gate: &Gate,
 ) -> Arc<dyn Fn() -> Readiness + Send + Sync> {
-    let (store, draining, gate) = (store.clone(), draining.clone(), gate.clone());
+    let (store, relay) = (store.clone(), relay.cloned());
+    let (draining, gate) = (draining.clone(), gate.clone());
     Arc::new(move || {
         let serving = if draining.is_cancelled() { Err("stopping".to_string()) } else { Ok(()) };
-        let parts = Readiness::default().with("store", store.health()).with("serving", serving);
+        let parts = Readiness::default();
+        let parts = match relay.as_ref().map(|relay| relay.health()) {
+            None => parts.with("store", store.health()),
+            Some(Ok(note)) => parts.with_note("upstream", note),
+            Some(Err(problem)) => parts.with("upstream", Err(problem)),
+        };
+        let parts = parts.with("serving", serving);
         // A full server is ready: it replaces idle connections, so sending clients elsewhere does
         // not help.
         parts.with_note("connections", gate.text())

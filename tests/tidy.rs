@@ -73,7 +73,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["edge"],
             &["call"],
             &["convert"],
-            &["web"],
+            &["relay", "web"],
             &["options"],
             &["grpc", "ops"],
         ],

@@ -73,9 +73,10 @@ const GROUPS: &[HelpGroup] = &[
     ),
     (
         "Serve",
-        &["serve", "backup", "doctor", "config", "token", "version"],
+        &["serve", "relay", "backup", "doctor", "config", "token", "version"],
         &[
             "bellwether serve --data-dir /var/lib/bellwether",
+            "bellwether relay --upstream https://status.example.com:50051",
             "bellwether backup /var/backups/bellwether --data-dir /var/lib/bellwether",
         ],
     ),

@@ -60,7 +60,7 @@ use command::{
     register, remove, replace, report, resolve, run, status, stopping, uptime, version, wait,
     watch, why,
 };
-use serve::{backup, config, doctor, token};
+use serve::{backup, config, doctor, relay, token};
 
 /// How is this application, and why?
 #[derive(Parser)]
@@ -107,6 +107,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Relay(relay::Args),
     Backup(backup::Args),
     #[command(flatten)]
     Client(ClientCommand),
@@ -208,6 +209,7 @@ pub fn run() -> ExitCode {
     let ended = match cli.command {
         // `serve` handles its own errors and creates its own runtime.
         Command::Serve(args) => serve::run(args, &warnings()),
+        Command::Relay(args) => relay::run(args, given.security.clone(), &warnings()),
         Command::Backup(args) => backup::run(args, &context).map(Exit::from),
         Command::Config(action) => {
             let given = matches.subcommand_matches("config").unwrap_or(&matches);
@@ -296,8 +298,8 @@ fn run_client(
     let result = runtime.block_on(running.with_context(trace));
     if let Some(since) = context.client.get().and_then(Client::as_of) {
         say(&format!(
-            "the server has had no contact with its store since {since}: the answer is from its \
-             memory"
+            "the server has had no contact with its store since {since}, a relay with its \
+             upstream: the answer is from its memory"
         ));
     }
     // A read of stdin cannot be cancelled; it must not delay the exit.

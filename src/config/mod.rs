@@ -12,6 +12,7 @@ use crate::domain::classify::Rules;
 use crate::domain::limits::FaultSettings;
 use crate::security::identity::jwt::Issuer;
 use crate::service;
+use crate::service::relay::RelayOptions;
 use crate::service::web::Origins;
 use crate::session;
 use crate::store::Retention;
@@ -22,12 +23,14 @@ mod limits;
 mod number;
 mod page_name;
 mod parse;
+mod relay;
 pub mod rules;
 mod store;
 mod tls;
 
 pub use callers::{CallerFlags, Callers};
 pub use number::Number;
+pub use relay::RelayFlags;
 pub use store::{PASSWORD_SHOWN, StoreChoice, StoreFlags, shows_password};
 pub use tls::{TlsChoice, TlsFlags};
 
@@ -139,6 +142,8 @@ pub struct Config {
     pub tls: Option<TlsChoice>,
     /// How callers prove who they are.
     pub callers: Callers,
+    /// What a relay follows; `None` in a server.
+    pub relay: Option<RelayOptions>,
     /// Applications with series of their own at `/metrics`.
     pub metrics_applications_max: usize,
 }
@@ -223,6 +228,12 @@ pub enum Error {
     /// A text that is no origin of a web page.
     #[error("allowed origin {0:?} is no origin; give https://HOST or https://HOST:PORT")]
     Origin(String),
+    /// A text that is no namespace.
+    #[error("{0:?} is no name of a namespace; give --namespaces NAME,NAME")]
+    Namespace(String),
+    /// More namespaces than a relay may name.
+    #[error("{0} namespaces are named; name at most {1}, or none for all")]
+    TooManyNamespaces(usize, usize),
     /// A limit of 0, with which the server could serve nothing.
     #[error("limit {0} is 0, so nothing could be served; give 1 or more")]
     ZeroLimit(String),
@@ -300,6 +311,7 @@ impl Config {
             error_rules: None,
             tls: None,
             callers: Callers::default(),
+            relay: None,
             metrics_applications_max: 500,
         }
     }

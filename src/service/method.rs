@@ -48,6 +48,17 @@ impl AnswerSize {
     }
 }
 
+/// What a relay does with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtRelay {
+    /// Answers it from its copy.
+    Serves,
+    /// Passes it to its upstream, with the credentials of the caller.
+    Passes,
+    /// Refuses it with the address of the upstream.
+    Refuses,
+}
+
 /// A row of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Method {
@@ -64,6 +75,8 @@ pub struct Method {
     pub request: RequestSize,
     /// The size of its answer.
     pub answer: AnswerSize,
+    /// What a relay does with it.
+    pub relay: AtRelay,
     /// A remark on the right, for the documentation.
     pub note: &'static str,
 }
@@ -93,7 +106,8 @@ const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
 macro_rules! table {
     ($($service:ident {
-        $($name:ident $right:ident $class:ident $request:ident $answer:ident $note:literal;)*
+        $($name:ident $right:ident $class:ident $request:ident $answer:ident $relay:ident
+            $note:literal;)*
     })*) => {
         &[$($(Method {
             service: $service,
@@ -102,102 +116,118 @@ macro_rules! table {
             class: Class::$class,
             request: RequestSize::$request,
             answer: AnswerSize::$answer,
+            relay: AtRelay::$relay,
             note: $note,
         },)*)*]
     };
 }
 
-/// Every method: its name, right, class of rate, size of the request, size of the answer, a note on
-/// the right.
+/// Every method: its name, right, class of rate, size of the request, size of the answer, what a
+/// relay does with it, a note on the right.
 pub const TABLE: &[Method] = table! {
     REPORT {
-        ReportStatus               Unit           Report    Small Short "";
-        ReplaceStatuses            Unit           Report    Large Short "";
-        ClearStatus                Unit           Report    Small Short "";
-        ReportError                Unit           Report    Large Short "";
-        ResolveError               Unit           Report    Small Short "";
+        ReportStatus               Unit           Report    Small Short Refuses "";
+        ReplaceStatuses            Unit           Report    Large Short Refuses "";
+        ClearStatus                Unit           Report    Small Short Refuses "";
+        ReportError                Unit           Report    Large Short Refuses "";
+        ResolveError               Unit           Report    Small Short Refuses "";
     }
     WORKER {
-        Connect                    Unit           Watch     Large Short "`hello` names the unit";
-        RegisterUnit               Unit           Report    Small List  "";
-        AnnounceStop               Unit           Report    Small Short "";
-        RequestCallback            Unit           Report    Small Short "";
+        Connect                    Unit           Watch     Large Short Refuses
+            "`hello` names the unit";
+        RegisterUnit               Unit           Report    Small List  Refuses "";
+        AnnounceStop               Unit           Report    Small Short Refuses "";
+        RequestCallback            Unit           Report    Small Short Refuses "";
     }
     LEADER {
-        ClaimLeadership            Unit           Report    Small Short "";
-        RenewLeadership            Unit           Heartbeat Small Short "its lease epoch counts";
-        ReleaseLeadership          Unit           Report    Small Short "its lease epoch counts";
-        GetLeader                  Read           Read      Small Short "";
-        TransferLeadership         Operate        Report    Small Short "";
+        ClaimLeadership            Unit           Report    Small Short Refuses "";
+        RenewLeadership            Unit           Heartbeat Small Short Refuses
+            "its lease epoch counts";
+        ReleaseLeadership          Unit           Report    Small Short Refuses
+            "its lease epoch counts";
+        GetLeader                  Read           Read      Small Short Passes  "";
+        TransferLeadership         Operate        Report    Small Short Refuses "";
     }
     DATA {
-        GetAppData                 Data           Read      Small List  "";
-        WatchAppData               Data           Watch     Small Short "";
-        UpdateAppData              UnitOrOperator Report    Large Short "its lease epoch counts";
+        GetAppData                 Data           Read      Small List  Passes  "";
+        WatchAppData               Data           Watch     Small Short Refuses "";
+        UpdateAppData              UnitOrOperator Report    Large Short Refuses
+            "its lease epoch counts";
     }
     OPERATION {
-        BeginOperation             UnitOrOperator Report    Large List  "`supersede`: operator";
-        AcquireOperation           Unit           Report    Small List  "";
-        HeartbeatOperation         Unit           Heartbeat Large One   "no unit: worker of `*`";
-        ReleaseOperation           Unit           Report    Small Short "no unit: worker of `*`";
-        CompleteOperation          Unit           Report    Small List  "no unit: worker of `*`";
-        FailOperation              Unit           Report    Large List  "no unit: worker of `*`";
-        VerifyOperation            Unit           Report    Small List  "no unit: worker of `*`";
-        CancelOperation            Operate        Report    Small List  "";
-        RetryOperation             Operate        Report    Small List  "";
-        GetOperation               Data           Read      Small List
+        BeginOperation             UnitOrOperator Report    Large List  Refuses
+            "`supersede`: operator";
+        AcquireOperation           Unit           Report    Small List  Refuses "";
+        HeartbeatOperation         Unit           Heartbeat Large One   Refuses
+            "no unit: worker of `*`";
+        ReleaseOperation           Unit           Report    Small Short Refuses
+            "no unit: worker of `*`";
+        CompleteOperation          Unit           Report    Small List  Refuses
+            "no unit: worker of `*`";
+        FailOperation              Unit           Report    Large List  Refuses
+            "no unit: worker of `*`";
+        VerifyOperation            Unit           Report    Small List  Refuses
+            "no unit: worker of `*`";
+        CancelOperation            Operate        Report    Small List  Refuses "";
+        RetryOperation             Operate        Report    Small List  Refuses "";
+        GetOperation               Data           Read      Small List  Passes
             "has payload and checkpoint";
-        ListOperations             Read           Read      Small List  "";
+        ListOperations             Read           Read      Small List  Passes  "";
     }
     APPLICATION {
-        GetApplication             Read           Read      Small One   "";
-        ExplainApplication         Read           Read      Small List  "";
-        ListStatuses               List           Read      Small List
+        GetApplication             Read           Read      Small One   Serves  "";
+        ExplainApplication         Read           Read      Small List  Passes  "";
+        ListStatuses               List           Read      Small List  Passes
             "of one application: `Read`";
-        ListUnits                  Read           Read      Small List  "";
-        ListFaults                 Read           Read      Small List
+        ListUnits                  Read           Read      Small List  Passes  "";
+        ListFaults                 Read           Read      Small List  Passes
             "`include_internal_detail`: operator";
-        ListStatusEvents           Read           Read      Small List  "";
-        ListPast                   List           Read      Small List  "";
-        GetUptime                  Read           Read      Small Short "";
-        ListBlockers               List           Read      Small List
+        ListStatusEvents           Read           Read      Small List  Passes  "";
+        ListPast                   List           Read      Small List  Passes  "";
+        GetUptime                  Read           Read      Small Short Passes  "";
+        ListBlockers               List           Read      Small List  Serves
             "causes that it may not read have a name only";
-        ListApplications           List           Read      Small List  "`-`: of all namespaces";
-        ListNamespaces             List           Read      Small List
+        ListApplications           List           Read      Small List  Serves
+            "`-`: of all namespaces";
+        ListNamespaces             List           Read      Small List  Serves
             "only namespaces that it may list";
-        WatchApplications          List           Watch     Large Short
+        WatchApplications          List           Watch     Large Short Serves
             "with names: `Read` for each";
-        MultiplexWatches           List           Watch     Large Short
+        MultiplexWatches           List           Watch     Large Short Serves
             "each `create` as WatchApplications";
-        CollectApplication         Operate        Report    Small List  "makes every worker work";
-        ResolveHold                Operate        Report    Small Short "";
-        SetMark                    Operate        Report    Small Short "";
-        RemoveMark                 Operate        Report    Small Short "";
-        ListMarks                  List           Read      Small List
+        CollectApplication         Operate        Report    Small List  Refuses
+            "makes every worker work";
+        ResolveHold                Operate        Report    Small Short Refuses "";
+        SetMark                    Operate        Report    Small Short Refuses "";
+        RemoveMark                 Operate        Report    Small Short Refuses "";
+        ListMarks                  List           Read      Small List  Passes
             "of one application: `Read`";
-        RemoveUnit                 Operate        Report    Small Short
+        RemoveUnit                 Operate        Report    Small Short Refuses
             "a worker removes itself by `goodbye`";
-        DeleteApplication          Operate        Report    Small Short "";
-        ConfigureApplication       Operate        Report    Small Short "";
-        SetApplicationStatus       UnitOrOperator Report    Small Short "its lease epoch counts";
-        ReplaceApplicationStatuses UnitOrOperator Report    Large Short "its lease epoch counts";
-        ClearApplicationStatus     UnitOrOperator Report    Small Short "its lease epoch counts";
+        DeleteApplication          Operate        Report    Small Short Refuses "";
+        ConfigureApplication       Operate        Report    Small Short Refuses "";
+        SetApplicationStatus       UnitOrOperator Report    Small Short Refuses
+            "its lease epoch counts";
+        ReplaceApplicationStatuses UnitOrOperator Report    Large Short Refuses
+            "its lease epoch counts";
+        ClearApplicationStatus     UnitOrOperator Report    Small Short Refuses
+            "its lease epoch counts";
     }
     SERVER {
-        GetServerInfo              Known          Read      Small Short "";
+        GetServerInfo              Known          Read      Small Short Serves  "";
     }
     HEALTH {
-        Check                      Anyone         Heartbeat Small Short
+        Check                      Anyone         Heartbeat Small Short Serves
             "of an application: `Read`; of a namespace: to list it";
-        Watch                      Anyone         Watch     Small Short
+        Watch                      Anyone         Watch     Small Short Serves
             "of an application: `Read`; of a namespace: to list it";
-        List                       List           Heartbeat Small Short "of all namespaces";
+        List                       List           Heartbeat Small Short Serves  "of all namespaces";
     }
     REFLECTION {
-        ServerReflectionInfo       Known          Read      Small Short "";
+        ServerReflectionInfo       Known          Read      Small Short Serves  "";
     }
     REFLECTION_ALPHA {
-        ServerReflectionInfo       Known          Read      Small Short "";
+        ServerReflectionInfo       Known          Read      Small Short Serves  "";
     }
 };
 
@@ -217,6 +247,33 @@ pub fn rights_as_markdown() -> String {
     text
 }
 
+/// Returns what a relay does with each call as Markdown, for the documentation.
+pub fn relays_as_markdown() -> String {
+    let named = |relay: AtRelay| {
+        let rows = TABLE.iter().filter(|row| row.relay == relay);
+        let rows = rows.filter(|row| !row.service.starts_with("grpc."));
+        rows.map(|row| format!("`{}`", row.name)).collect::<Vec<_>>()
+    };
+    let mut text = String::new();
+    for (what, names) in [
+        ("It answers from its copy:", named(AtRelay::Serves)),
+        ("It passes to its upstream:", named(AtRelay::Passes)),
+        ("It refuses:", named(AtRelay::Refuses)),
+    ] {
+        let mut line = format!("- {what}");
+        for (at, name) in names.iter().enumerate() {
+            let end = if at + 1 < names.len() { "," } else { "." };
+            if 120 < line.len() + name.len() + 2 {
+                text += &format!("{line}\n");
+                line = " ".to_string();
+            }
+            line += &format!(" {name}{end}");
+        }
+        text += &format!("{line}\n");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use prost_types::method_options::IdempotencyLevel;
@@ -228,19 +285,30 @@ mod tests {
     const BEGIN: &str = "<!-- rights: begin -->\n";
     const END: &str = "<!-- rights: end -->\n";
 
-    /// With `UPDATE=1` it writes the table instead.
+    /// With `UPDATE=1` it writes the tables instead.
     #[test]
-    fn the_documentation_has_the_table() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/security.md");
-        let text = std::fs::read_to_string(path).unwrap();
-        let (before, rest) = text.split_once(BEGIN).expect("docs/security.md has the begin");
-        let (written, after) = rest.split_once(END).expect("docs/security.md has the end");
-        let table = format!("\n{}\n", rights_as_markdown());
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-            return;
+    fn the_documentation_has_the_tables() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+        let pages = [("security.md", rights_as_markdown()), ("relay.md", relays_as_markdown())];
+        for (page, table) in pages {
+            let path = root.join(page);
+            let text = std::fs::read_to_string(&path).unwrap();
+            let (before, rest) = text.split_once(BEGIN).expect("the page has the begin");
+            let (written, after) = rest.split_once(END).expect("the page has the end");
+            let table = format!("\n{table}\n");
+            if std::env::var_os("UPDATE").is_some() {
+                std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+                continue;
+            }
+            assert_eq!(written, table, "{page}: run the test with UPDATE=1");
         }
-        assert_eq!(written, table, "run the test with UPDATE=1");
+    }
+
+    #[test]
+    fn a_relay_changes_nothing() {
+        for row in TABLE.iter().filter(|row| row.class == Class::Report) {
+            assert_eq!(row.relay, AtRelay::Refuses, "{}", row.name);
+        }
     }
 
     #[test]

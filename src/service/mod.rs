@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
 use crate::aggregator::Aggregator;
+use crate::domain::time::Timestamp;
 use crate::proto;
 use crate::security::Protection;
 use crate::security::tls::Tls;
@@ -41,6 +42,7 @@ pub mod offload;
 pub mod ops;
 mod options;
 mod protobuf;
+pub mod relay;
 mod scalars;
 pub mod web;
 
@@ -71,8 +73,21 @@ pub struct Parts {
     pub protection: Arc<Protection>,
     /// Describes the server.
     pub about: About,
+    /// The copy that a relay serves; `None` in a server.
+    pub relay: Option<Arc<relay::Relay>>,
     /// Cancelled when the server starts to shut down.
     pub draining: CancellationToken,
+}
+
+impl Parts {
+    /// Returns as of when the answers are current, if that is not now: the store or the upstream
+    /// is away.
+    fn stale_since(&self) -> Option<Timestamp> {
+        match &self.relay {
+            Some(relay) => relay.stale_since(),
+            None => self.aggregator.away_since(),
+        }
+    }
 }
 
 /// Interval of pings on a silent connection, and time to answer a ping: the server notices a peer
@@ -156,6 +171,7 @@ pub fn server(
         methods,
         descriptors,
         protection: parts.protection.clone(),
+        within: parts.relay.as_ref().and_then(|relay| relay.within()),
         limits: options.account,
         answers,
         intake: intake.clone(),

@@ -103,6 +103,18 @@ labels! {
         Rights "rights";
     }
 
+    /// Why the copy of a relay starts over.
+    ResyncCause "cause" {
+        /// The digest of the upstream is not that of the copy.
+        Digest "digest";
+        /// The upstream sent what this version cannot read.
+        Malformed "malformed";
+        /// The upstream cannot continue from the last proof.
+        Token "token";
+        /// The upstream is behind the copy.
+        Behind "behind";
+    }
+
     /// Where the server panicked.
     PanicPlace "place" {
         /// In the handler of a call.

@@ -18,10 +18,11 @@ use super::instrument::{
     Ages, Counter, CounterBy, HeldCount, Instrument, Readout, Refusals, Supplied, UpDown,
 };
 use super::label::{
-    CommitResult, ConnectionEnd, OffloadedWork, PanicPlace, ReportResult, SecurityRefusal,
-    UntakenEnd,
+    CommitResult, ConnectionEnd, OffloadedWork, PanicPlace, ReportResult, ResyncCause,
+    SecurityRefusal, UntakenEnd,
 };
 use super::process;
+use super::relay::{RelayGauges, RelayState};
 use super::rpc::{RpcInstruments, RpcMethod};
 use super::space::SpaceGauges;
 use crate::domain::classify::finding::Class;
@@ -35,6 +36,7 @@ struct Instruments {
     commits: CommitInstruments,
     space: SpaceGauges,
     blockers: BlockerGauges,
+    relay: RelayGauges,
     fleet: Readout<FleetCounts>,
     rpc: RpcInstruments,
 }
@@ -122,6 +124,10 @@ table! {
         "bellwether.security.refusals",
         "Calls that were refused: the caller is not known, or may not do it.";
 
+    /// Counts a copy of a relay that starts over.
+    relay_resync(cause: ResyncCause): CounterBy<ResyncCause> => count,
+        "bellwether.relay.resyncs", "Of a relay: times that its copy started over, by cause.";
+
     /// Counts a panic that was caught.
     panic(place: PanicPlace): CounterBy<PanicPlace> => count,
         "bellwether.panics",
@@ -164,6 +170,7 @@ impl Metrics {
             commits: CommitInstruments::new(meter),
             space: SpaceGauges::new(meter),
             blockers: BlockerGauges::new(meter),
+            relay: RelayGauges::new(meter),
             fleet: fleet::register(meter),
             rpc: RpcInstruments::new(meter, exemplars),
         }))
@@ -195,6 +202,11 @@ impl Metrics {
     /// Sets the number of first causes of each state; `None`: not known.
     pub fn blockers(&self, counts: Option<[u64; 6]>) {
         self.0.blockers.set(counts);
+    }
+
+    /// Sets how the copy of a relay is.
+    pub fn relay(&self, state: RelayState) {
+        self.0.relay.set(state);
     }
 
     /// Records how long it took to follow the needs of all applications.

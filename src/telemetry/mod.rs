@@ -30,6 +30,7 @@ mod otlp;
 mod process;
 mod prometheus;
 mod provider;
+mod relay;
 mod rpc;
 mod space;
 
@@ -50,14 +51,15 @@ pub use error::{Error, ShutdownError};
 pub use fleet::FleetCounts;
 pub use instrument::HeldCount;
 pub use label::{
-    CommitResult, ConnectionEnd, OffloadedWork, PanicPlace, ReportResult, SecurityRefusal,
-    UntakenEnd,
+    CommitResult, ConnectionEnd, OffloadedWork, PanicPlace, ReportResult, ResyncCause,
+    SecurityRefusal, UntakenEnd,
 };
 pub use link::{CallSpan, Callers, STREAM_SPAN};
 pub use metrics::Metrics;
 pub use openmetrics::{OPEN_METRICS, prefers_open_metrics};
 pub use options::Options;
 pub use prometheus::{CONTENT_TYPE, Prometheus};
+pub use relay::RelayState;
 pub use rpc::{OTHER_METHOD, RpcMethod, code_name};
 
 use otlp::Exports;

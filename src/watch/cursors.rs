@@ -74,6 +74,28 @@ impl Cursors {
         entry.position <= self.of(entry.bucket)
     }
 
+    /// Returns cursors that both reach, with the older masters.
+    pub fn lowest(one: &Cursors, other: &Cursors) -> Cursors {
+        Cursors::merged(one, other, |a, b| a.min(b), |a, b| a.min(b))
+    }
+
+    /// Returns cursors that reach both.
+    pub fn highest(one: &Cursors, other: &Cursors) -> Cursors {
+        Cursors::merged(one, other, |a, b| a.max(b), |a, b| a.max(b))
+    }
+
+    fn merged(
+        one: &Cursors,
+        other: &Cursors,
+        position: impl Fn(Position, Position) -> Position,
+        floor: impl Fn(u64, u64) -> u64,
+    ) -> Cursors {
+        let positions = one.iter().map(|(bucket, own)| position(own, other.of(bucket)));
+        let floors = one.floors.iter().zip(other.floors.iter());
+        let floors: Vec<u64> = floors.map(|(own, other)| floor(*own, *other)).collect();
+        positions.collect::<Cursors>().with_floors(floors.into())
+    }
+
     /// Returns whether this is at or after the other in every bucket from `first` on.
     pub(super) fn reach(&self, other: &Cursors, first: Bucket) -> bool {
         let mut rest = other.iter().skip(usize::from(first.0));

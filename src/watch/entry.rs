@@ -31,6 +31,8 @@ pub struct Entry {
     /// The start of its level, by the clock of this process.
     pub(super) level_from: Instant,
     encoded: OnceLock<Bytes>,
+    /// In a relay: whether `encoded` is from the upstream, which may say more than the head.
+    is_copied: bool,
 }
 
 impl Entry {
@@ -59,7 +61,25 @@ impl Entry {
             mark: digest::mark(&change.app, change.head.revision, summary.level),
             level_from,
             encoded: OnceLock::new(),
+            is_copied: false,
         }
+    }
+
+    /// Sets the encoded form that an upstream sent.
+    #[must_use]
+    pub(super) fn with_image(self, image: Option<Bytes>) -> Entry {
+        let is_copied = image.is_some();
+        Entry { encoded: image.map_or_else(OnceLock::new, OnceLock::from), is_copied, ..self }
+    }
+
+    /// Returns the encoded form that an upstream sent; `None` in a server, which has the head.
+    pub fn copied(&self) -> Option<&Bytes> {
+        self.encoded.get().filter(|_| self.is_copied)
+    }
+
+    /// Returns its share in digests.
+    pub fn mark(&self) -> u64 {
+        self.mark
     }
 
     /// Returns the encoded form. `encode` runs at the first call only: all watchers share the

@@ -88,9 +88,14 @@ impl Group {
 
     /// Adds a change that is in scope.
     pub(super) fn changed(&self, entry: &Arc<Entry>, now: Instant) {
-        if self.locked().changed(&self.filter, entry, now) {
+        if self.add(entry, now) {
             self.notifier.notify();
         }
+    }
+
+    /// Adds a change that is in scope. Returns whether the watchers must be notified.
+    pub(super) fn add(&self, entry: &Arc<Entry>, now: Instant) -> bool {
+        self.locked().changed(&self.filter, entry, now)
     }
 
     /// Prunes the tombstone of an application in scope.

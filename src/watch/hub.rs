@@ -4,14 +4,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::cursors::Cursors;
 use super::entry::{Entry, StoreClock};
 use super::group::Group;
 use super::groups::Groups;
+use super::landmarks::Landmarks;
 use super::limits::Limits;
 use super::masters::{Continuity, Masters};
 use super::notifier::{Listener, Listeners};
@@ -34,7 +37,11 @@ pub struct Hub {
     pub(super) limits: Limits,
     /// Whether other replicas use the store.
     is_shared: bool,
-    clock: StoreClock,
+    pub(super) clock: StoreClock,
+    /// In a relay: its proved states.
+    pub(super) landmarks: Option<RwLock<Landmarks>>,
+    /// In a relay: twice the number of batches taken over, and one more during a batch.
+    pub(super) batches: AtomicU64,
     /// The cursors up to which all changes have reached the groups. Each woken watcher reads them,
     /// so they have a lock of their own: lists hold the lock of `state`.
     reached: RwLock<Reached>,
@@ -59,14 +66,14 @@ pub(super) struct State {
     pub(super) entries: BTreeMap<AppName, Arc<Entry>>,
     /// The same in the order of the store.
     pub(super) order: BTreeMap<(Bucket, Position), AppName>,
-    tombstones: BTreeMap<(Bucket, Position), AppName>,
+    pub(super) tombstones: BTreeMap<(Bucket, Position), AppName>,
     /// The last change received in each bucket.
-    last: Cursors,
+    pub(super) last: Cursors,
     fleet: FleetCounts,
     pub(super) namespaces: Namespaces,
     pub(super) groups: Groups,
     /// The value of [`Hub::groups_visited`].
-    groups_visited: u64,
+    pub(super) groups_visited: u64,
     pub(super) waits: Waits,
 }
 
@@ -83,6 +90,8 @@ impl Hub {
             limits,
             is_shared,
             clock: StoreClock::default(),
+            landmarks: None,
+            batches: AtomicU64::new(0),
             reached: RwLock::new(reached),
             arrived: Arc::default(),
             state: Mutex::new(State { last, ..State::default() }),
@@ -183,6 +192,9 @@ impl Hub {
 
     /// Judges a token by what this replica knows now.
     pub(super) fn judge(&self, token: &Token) -> Verdict {
+        if let Some(landmarks) = &self.landmarks {
+            return landmarks.read().expect("nothing panics while it is held").judge(token);
+        }
         let Reached { epoch, cursors, masters, forgotten } = &*self.reached();
         let (epoch, is_shared) = (*epoch, self.is_shared);
         judge(token, Here { epoch, cursors, masters, forgotten, is_shared })
@@ -214,12 +226,12 @@ impl Hub {
         self.reached.read().expect("nothing panics while it is held")
     }
 
-    fn reached_mut(&self) -> RwLockWriteGuard<'_, Reached> {
+    pub(super) fn reached_mut(&self) -> RwLockWriteGuard<'_, Reached> {
         self.reached.write().expect("nothing panics while it is held")
     }
 
     /// Records that all changes of a bucket up to this position have reached the groups.
-    fn arrive(&self, bucket: Bucket, position: Position) {
+    pub(super) fn arrive(&self, bucket: Bucket, position: Position) {
         let mut reached = self.reached_mut();
         // Copied only if a watcher holds the present ones: eight bytes for each bucket.
         Arc::make_mut(&mut reached.cursors).advance(bucket, position);
@@ -236,7 +248,7 @@ impl Observer for Hub {
             return; // known: a store may repeat changes after an interruption
         }
         state.last.set(change.bucket, change.position);
-        let entry = state.put(change, self.clock, now);
+        let entry = state.put(change, None, self.clock, now);
         let concerned = state.groups.concerned(&entry.app);
         let visited = concerned.map(|group| group.changed(&entry, now)).count();
         state.groups_visited += visited as u64;
@@ -297,10 +309,16 @@ impl Hub {
 
 impl State {
     /// Takes the newest state of an application over, and returns it.
-    fn put(&mut self, change: &Change, clock: StoreClock, now: Instant) -> Arc<Entry> {
+    pub(super) fn put(
+        &mut self,
+        change: &Change,
+        image: Option<Bytes>,
+        clock: StoreClock,
+        now: Instant,
+    ) -> Arc<Entry> {
         let mut known = self.entries.get_mut(&change.app);
         let before = known.as_ref().map(|entry| &***entry);
-        let entry = Arc::new(Entry::after(before, change, clock, now));
+        let entry = Arc::new(Entry::after(before, change, clock, now).with_image(image));
         if let Some(known) = &mut known {
             let before = std::mem::replace(*known, entry.clone());
             let at = (before.bucket, before.position);

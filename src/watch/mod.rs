@@ -37,12 +37,17 @@
 //! differences as ordinary changes at greater positions. Older tokens are refused because their
 //! reader may know states that are gone.
 //!
+//! # In a relay
+//!
+//! `copied` feeds the hub of a relay in proved batches; `landmarks` translates tokens.
+//!
 //! Locks: first the hub's, then a group's or the cursors'. Each is held for one change, one batch
 //! or one page, never while waiting. The first watcher of a filter holds the hub's while it indexes
 //! the scope.
 
 mod backlog;
 pub mod blockers;
+mod copied;
 mod cursors;
 mod debounce;
 mod digest;
@@ -54,6 +59,7 @@ mod group;
 mod groups;
 mod hub;
 mod index;
+mod landmarks;
 mod limits;
 mod masters;
 mod namespaces;
@@ -70,16 +76,18 @@ mod watcher;
 #[cfg(test)]
 mod tests;
 
+pub use copied::Copied;
 pub use cursors::Cursors;
 pub use digest::{Digest, mark};
 pub use entry::Entry;
 pub use error::{ResumeError, WatchError};
 pub use filter::{Filter, Scope};
 pub use hub::Hub;
+pub use landmarks::Proved;
 pub use limits::Limits;
 pub use namespaces::Summary;
 pub use seen::Coverage;
 pub use serving::Serving;
 pub use token::Token;
 pub use waits::WaitError;
-pub use watcher::{Event, Item, Standing, Start, Watcher};
+pub use watcher::{Event, Item, Standing, StandingGroup, Start, Watcher};

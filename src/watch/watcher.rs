@@ -9,6 +9,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::task::coop;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -70,6 +71,9 @@ pub enum Event {
     },
 }
 
+/// When a reader looks again that was current amid a batch of a relay: most take less.
+const BATCH_TIME: Duration = Duration::from_millis(1);
+
 /// A watch with one filter. Ends when dropped.
 #[derive(Debug)]
 pub struct Watcher {
@@ -83,6 +87,10 @@ pub struct Watcher {
     /// All changes up to here were returned: the point at which the reader was last current.
     resume_at: Arc<Cursors>,
     bookmark_due: Instant,
+    /// How soon a bookmark follows a change; `None`: bookmarks have their period alone.
+    bookmark_after: Option<Duration>,
+    /// The time of the last bookmark.
+    bookmarked: Option<Instant>,
     /// The time of the next read without a notification.
     look_at: Instant,
     /// Wakes at that time. Kept, because it seldom changes and its setup costs more than a read.
@@ -98,13 +106,17 @@ pub struct Standing {
     group: usize,
     /// Fingerprint of the group's filter.
     fingerprint: u64,
+    bookmark_after: Option<Duration>,
     offset: Offset,
 }
 
+/// A key of a filter, and of how often its reader gets a bookmark.
+pub type StandingGroup = (usize, u64, Option<Duration>);
+
 impl Standing {
-    /// Returns a key of the filter that the reader watches with.
-    pub fn group(self) -> (usize, u64) {
-        (self.group, self.fingerprint)
+    /// Returns a key of what the reader watches.
+    pub fn group(self) -> StandingGroup {
+        (self.group, self.fingerprint, self.bookmark_after)
     }
 }
 
@@ -146,11 +158,19 @@ impl Watcher {
             resume_at,
             // The first bookmark follows as soon as the reader is current.
             bookmark_due: now,
+            bookmark_after: None,
+            bookmarked: None,
             look_at: now,
             alarm: None,
             is_idle: false,
             seat,
         }
+    }
+
+    /// Lets a bookmark follow a change as soon as the reader is current, at most one in this time.
+    #[must_use]
+    pub fn with_bookmarks_after(self, bookmark_after: Option<Duration>) -> Watcher {
+        Watcher { bookmark_after, ..self }
     }
 
     /// Waits for the next item. Nothing is lost if the future is dropped.
@@ -202,7 +222,8 @@ impl Watcher {
         let is_current = matches!(self.stage, Stage::Following) && self.ahead.is_empty();
         let group = Arc::as_ptr(&self.seat.group).addr();
         let fingerprint = self.seat.fingerprint;
-        is_current.then_some(Standing { group, fingerprint, offset: self.offset })
+        let (bookmark_after, offset) = (self.bookmark_after, self.offset);
+        is_current.then_some(Standing { group, fingerprint, bookmark_after, offset })
     }
 
     /// Returns the next item if there is one now: fills a message without waiting.
@@ -220,8 +241,11 @@ impl Watcher {
     /// Returns the token for all items that were returned. A resume from it may repeat some of
     /// them. `None` before the snapshot is complete.
     pub fn token(&self) -> Option<String> {
-        let complete = !matches!(self.stage, Stage::Snapshot { .. });
-        complete.then(|| self.token_at(&self.resume_at))
+        match &self.stage {
+            Stage::Snapshot { .. } => None,
+            Stage::WaitingForReplica { token, .. } => Some(token.encode()),
+            Stage::Resuming(_) | Stage::Following => Some(self.token_at(&self.resume_at)),
+        }
     }
 
     /// Reads ahead. Returns an event if there is nothing to read and an event is due.
@@ -231,7 +255,8 @@ impl Watcher {
             match &mut self.stage {
                 Stage::WaitingForReplica { token, until } => {
                     let (verdict, until) = (self.seat.hub.judge(token), *until);
-                    if !self.arrive(verdict, until)? {
+                    let start = self.seat.hub.start_of(token);
+                    if !self.arrive(verdict, start, until)? {
                         return Ok(None);
                     }
                 }
@@ -263,10 +288,16 @@ impl Watcher {
     }
 
     /// Starts to read the backlog if this replica has reached the token. Returns whether it has.
-    fn arrive(&mut self, verdict: Verdict, until: Instant) -> Result<bool, ResumeError> {
+    fn arrive(
+        &mut self,
+        verdict: Verdict,
+        start: Option<Arc<Cursors>>,
+        until: Instant,
+    ) -> Result<bool, ResumeError> {
         let now = Instant::now();
         match verdict {
             Verdict::Continue => {
+                self.resume_at = start.ok_or(ResumeError::Pruned)?;
                 let group = &self.seat.group;
                 self.listener = group.notifier.listen();
                 self.offset = group.resume(&self.resume_at, now);
@@ -285,6 +316,7 @@ impl Watcher {
     fn follow(&mut self, count: usize) -> Result<Option<Event>, ResumeError> {
         let now = Instant::now();
         let Seat { hub, group, .. } = &self.seat;
+        let batch = hub.batch();
         // Before the group is locked: all changes up to these cursors have reached it by then.
         let cursors = hub.cursors();
         match group.read(self.offset, cursors, count, now)? {
@@ -292,13 +324,18 @@ impl Watcher {
                 self.ahead = sent;
                 Ok(None)
             }
-            Found::Current(current) => Ok(self.current(current, now)),
+            Found::Current(current) if hub.is_whole_since(batch) => Ok(self.current(current, now)),
+            Found::Current(_) => {
+                self.look_at = now + BATCH_TIME;
+                Ok(None)
+            }
         }
     }
 
     fn complete(&mut self, application_count: usize) -> Event {
         self.stage = Stage::Following;
-        self.bookmark_due = Instant::now() + self.seat.hub.limits.bookmark_period;
+        let period = self.seat.hub.limits.bookmark_period;
+        self.bookmark_due = Instant::now() + self.bookmark_after.map_or(period, |_| Duration::ZERO);
         Event::SnapshotComplete { application_count, token: self.token_at(&self.resume_at) }
     }
 
@@ -307,6 +344,7 @@ impl Watcher {
         self.resume_at = current.resume_at;
         let due = self.bookmark_due <= now;
         if due {
+            self.bookmarked = Some(now);
             self.bookmark_due = now + self.seat.hub.limits.bookmark_period;
         }
         let settles = current.due.unwrap_or(self.bookmark_due);
@@ -321,6 +359,11 @@ impl Watcher {
     fn hand_out(&mut self, offset: Offset, sent: SentState) -> Item {
         let passed = offset.0.saturating_sub(self.offset.0);
         self.offset = offset;
+        if let Some(after) = self.bookmark_after {
+            // The last one may be so old that this is due at once.
+            let due = self.bookmarked.map_or(self.bookmark_due, |last| last + after);
+            self.bookmark_due = self.bookmark_due.min(due);
+        }
         Item {
             event: match sent {
                 SentState::Upserted(entry) => Event::Upserted(entry),
@@ -330,11 +373,9 @@ impl Watcher {
         }
     }
 
-    /// Uses the present epoch: changes caused by a data loss follow these cursors like any other.
     fn token_at(&self, cursors: &Arc<Cursors>) -> String {
         let Seat { hub, fingerprint, .. } = &self.seat;
-        let token = Token { epoch: hub.epoch(), cursors: cursors.clone(), filter: *fingerprint };
-        token.encode()
+        hub.token_of(cursors, *fingerprint).encode()
     }
 }
 

@@ -22,7 +22,7 @@ use bellwether::service::call::{CallParts, Calls};
 use bellwether::service::caller::outgoing::{self, StreamExecutor, Untaken};
 use bellwether::service::caller::{self, Class};
 use bellwether::service::edge::{self, Gate, Times};
-use bellwether::service::method::{AnswerSize, Method, RequestSize};
+use bellwether::service::method::{AnswerSize, AtRelay, Method, RequestSize};
 use bellwether::service::offload::Offload;
 use bellwether::service::web::{self, Origins, Web};
 use bellwether::store::Epoch;
@@ -133,6 +133,7 @@ const fn row(name: &'static str) -> Method {
         class: Class::Read,
         request: RequestSize::Large,
         answer: AnswerSize::Short,
+        relay: AtRelay::Serves,
         note: "",
     }
 }
@@ -179,6 +180,7 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
         methods: METHODS,
         descriptors: &sets,
         protection: Arc::default(),
+        within: None,
         limits: caller::Limits::default(),
         answers: outgoing::Limits::default(),
         intake: intake.clone(),

@@ -100,6 +100,8 @@ mod ops;
 mod packaging;
 mod pictures;
 mod quorum;
+mod relay;
+mod relay_forged;
 mod reloads;
 mod replaced;
 mod replicas;

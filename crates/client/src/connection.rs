@@ -18,7 +18,7 @@ use crate::proto::v1::operation_service_client::OperationServiceClient;
 use crate::proto::v1::report_service_client::ReportServiceClient;
 use crate::proto::v1::server_service_client::ServerServiceClient;
 use crate::proto::v1::worker_service_client::WorkerServiceClient;
-use crate::security::{Bearer, Security};
+use crate::security::{Bearer, Security, is_hidden};
 
 /// The port of the calls, where `bellwether serve` listens.
 const DEFAULT_PORT: u16 = 50051;
@@ -115,7 +115,7 @@ impl Client {
 
     /// Returns a client of the same server over a new connection, made at the first call. It uses
     /// certificates that were replaced in the meantime; if they are invalid, the previous ones.
-    pub(crate) fn reconnected(&self) -> Client {
+    pub fn reconnected(&self) -> Client {
         let renewed = endpoint(&self.url).and_then(|it| self.security.apply(&self.url, it));
         let renewed = renewed.map(|endpoint| endpoint.connect_timeout(CONNECT_TIMEOUT));
         let endpoint = renewed.unwrap_or_else(|_| self.endpoint.clone());
@@ -123,8 +123,15 @@ impl Client {
         Client { endpoint, channel, ..self.clone() }
     }
 
-    fn transport(&self) -> Transport {
+    /// Returns the transport of the stubs, for calls of a method that has none.
+    pub fn transport(&self) -> Transport {
         InterceptedService::new(self.channel.clone(), self.bearer.clone())
+    }
+
+    /// Returns whether the network does not show a token of this connection: it is encrypted, or
+    /// stays on this machine.
+    pub fn hides_tokens(&self) -> bool {
+        is_hidden(&self.endpoint)
     }
 
     /// Returns a client whose server does not exist.

@@ -107,12 +107,12 @@ impl Error {
     }
 
     /// Returns whether a watch cannot continue from its resume token at this server.
-    pub(crate) fn is_expired_token(&self) -> bool {
+    pub fn is_expired_token(&self) -> bool {
         self.reason() == Some("RESUME_TOKEN_EXPIRED")
     }
 
     /// Returns whether that server has not received yet what the token covers.
-    pub(crate) fn is_behind(&self) -> bool {
+    pub fn is_behind(&self) -> bool {
         let Error::Refused(refusal) = self else { return false };
         self.is_expired_token() && refusal.metadata.get("cause").is_some_and(|it| it == "behind")
     }

@@ -76,6 +76,11 @@ impl Security {
     }
 }
 
+/// Returns whether the network between shows nothing of a call.
+pub(crate) fn is_hidden(endpoint: &Endpoint) -> bool {
+    endpoint.uri().scheme_str() == Some("https") || is_local(endpoint)
+}
+
 fn is_local(endpoint: &Endpoint) -> bool {
     let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())

@@ -4,6 +4,7 @@ pub mod backup;
 pub mod config;
 pub mod doctor;
 mod notify;
+pub mod relay;
 mod run;
 pub mod token;
 

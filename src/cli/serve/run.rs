@@ -51,7 +51,16 @@ const TELEMETRY_DEADLINE: Duration = Duration::from_secs(2);
 /// the environment.
 pub fn run(args: Args, warnings: &[String]) -> anyhow::Result<Exit> {
     let config = Config::load(args.flags);
-    let mut config = config.map_err(|error| UsageError(error.to_string()))?;
+    let config = config.map_err(|error| UsageError(error.to_string()))?;
+    start(config, args.print_addresses.is_some(), warnings)
+}
+
+/// Runs a server or a relay with this configuration.
+pub(super) fn start(
+    mut config: Config,
+    print_json: bool,
+    warnings: &[String],
+) -> anyhow::Result<Exit> {
     let telemetry = telemetry::init(telemetry::Options::from_env(VERSION))?;
     if config::shows_password(std::env::args_os()) {
         tracing::warn!("{}", config::PASSWORD_SHOWN);
@@ -61,7 +70,6 @@ pub fn run(args: Args, warnings: &[String]) -> anyhow::Result<Exit> {
     }
     fit_connections(&mut config, raise_file_limit());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let print_json = args.print_addresses.is_some();
     let drained = runtime.block_on(serve(config, &telemetry, print_json));
     // A client that never answers must not delay the exit.
     runtime.shutdown_background();
@@ -87,7 +95,8 @@ async fn serve(
     print_json: bool,
 ) -> anyhow::Result<Option<Drained>> {
     let (stop, stop_now) = stop_signals().context("listen for signals")?;
-    let store = config.store.clone();
+    let (store, upstream) = (config.store.clone(), config.relay.as_ref());
+    let upstream = upstream.map(|relay| relay.upstream.clone());
     let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
     let schemes = schemes(&config);
     let is_open = !config.callers.are_known(config.tls.as_ref());
@@ -108,7 +117,10 @@ async fn serve(
         print(&format!("{}\n", serde_json::to_string(&addresses)?))?;
     } else if !manager.is_managed() {
         // The journal of a service manager has no reader who tries commands.
-        say_lines(&welcome(&program(), &addresses, &store, schemes));
+        say_lines(&match upstream {
+            Some(upstream) => welcome_at_relay(&program(), &addresses, &upstream, schemes),
+            None => welcome(&program(), &addresses, &store, schemes),
+        });
     }
     if is_open {
         log_open(&addresses);
@@ -266,6 +278,25 @@ fn welcome(
          \n  {program}{server} status\
          \n  {program}{server} why web\n",
         env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// Returns the first lines of a relay for a person.
+fn welcome_at_relay(
+    program: &str,
+    addresses: &Addresses,
+    upstream: &str,
+    [scheme, ops_scheme]: [&str; 2],
+) -> String {
+    let Addresses { grpc, ops } = addresses;
+    format!(
+        "bellwether {VERSION} is up as a relay\n\
+         \n  gRPC      {scheme}://{grpc}   (reads and watches)\
+         \n  page      {scheme}://{grpc}/   (in a browser; JSON by curl)\
+         \n  metrics   {ops_scheme}://{ops}/metrics   (/livez, /readyz)\
+         \n  upstream  {upstream}   (writes and workers go there)\n\
+         \nTry in another terminal:\n\
+         \n  {program} --server {scheme}://{grpc} status\n"
     )
 }
 

@@ -44,7 +44,7 @@ use tracing::Instrument;
 pub use body::CallBody;
 pub use deadline::Deadline;
 pub(super) use identify::Guarded;
-pub use identify::{Access, Reader};
+pub use identify::{Access, Reader, Within};
 
 use crate::security::Protection;
 use crate::service::caller::{self, outgoing};
@@ -80,6 +80,8 @@ pub struct CallParts<'a> {
     pub descriptors: &'a [FileDescriptorSet],
     /// Who may call.
     pub protection: Arc<Protection>,
+    /// The part of a store that is served; `None`: all.
+    pub within: Option<Arc<Within>>,
     /// What one caller may use.
     pub limits: caller::Limits,
     /// Bytes of answers under way.
@@ -96,11 +98,11 @@ impl<S> Calls<S> {
     /// # Panics
     /// If a method of the descriptors has no row, so that such a server does not start.
     pub fn new(parts: CallParts<'_>, services: S) -> Calls<S> {
-        let CallParts { methods, descriptors, protection, limits, answers, intake, metrics } =
-            parts;
+        let CallParts { methods, descriptors, protection, within, .. } = parts;
+        let CallParts { limits, answers, intake, metrics, .. } = parts;
         let checks = Checks {
             methods: Methods::new(methods, descriptors, &intake, &metrics),
-            guard: Arc::new(Guard::new(protection, metrics)),
+            guard: Arc::new(Guard::new(protection, within, metrics)),
             counts: Counts::new(limits, answers),
             intake,
         };

@@ -107,6 +107,10 @@ reasons! {
     ResumeTokenExpired = OutOfRange "RESUME_TOKEN_EXPIRED";
     /// The store is unreachable.
     StoreUnavailable = Unavailable "STORE_UNAVAILABLE";
+    /// A relay does not serve the call; `upstream` has the address that does.
+    RelayReadOnly = FailedPrecondition "RELAY_READ_ONLY";
+    /// The upstream of a relay does not answer.
+    UpstreamUnavailable = Unavailable "UPSTREAM_UNAVAILABLE";
     /// The server is stopping.
     Draining = Unavailable "DRAINING";
     /// Concurrent commits won every attempt.

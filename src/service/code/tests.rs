@@ -99,11 +99,10 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         | Reason::OperationState => sample_of_operation(reason),
         Reason::ResumeTokenExpired => (WatchError::Refused(ResumeError::Pruned).into(), "cause"),
         Reason::Draining => (ApiError::draining(), "retry_after_ms"),
-        Reason::Contention => {
-            (ApiError::of(&app, aggregator::Error::Contention { attempts: 3 }), "attempts")
-        }
         Reason::Internal => (ApiError::of(&app, aggregator::Error::Failed), "application"),
-        Reason::StoreUnavailable | Reason::RecordCorrupt => sample_of_store(reason),
+        Reason::StoreUnavailable | Reason::RecordCorrupt | Reason::Contention => {
+            sample_of_store(reason)
+        }
         Reason::MalformedRequest
         | Reason::WrongMessageCount
         | Reason::RequestTooLarge
@@ -117,6 +116,8 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         | Reason::ScopeDenied
         | Reason::RightsChanged
         | Reason::RevisionNotReached
+        | Reason::RelayReadOnly
+        | Reason::UpstreamUnavailable
         | Reason::RequestIncomplete => unreachable!("{reason:?} is made by a layer: not in ALL"),
         Reason::HeartbeatMissed => (ApiError::silent(Duration::from_secs(30)), "silent_seconds"),
     }
@@ -127,6 +128,10 @@ fn sample_of_store(reason: Reason) -> (ApiError, &'static str) {
     if reason == Reason::StoreUnavailable {
         let error = ReadError::Unavailable { reason: "away".into() };
         return (error.into(), "retry_after_ms");
+    }
+    if reason == Reason::Contention {
+        let app = AppName::new("prod", "web").unwrap();
+        return (ApiError::of(&app, aggregator::Error::Contention { attempts: 3 }), "attempts");
     }
     let (record, reason) = ("head".into(), "crc".into());
     (ReadError::Corrupt { record, reason }.into(), "record")

@@ -16,6 +16,18 @@ const WATCHED_NAMES_MAX: usize = 1000;
 /// Longest `stable_for`.
 const STABLE_FOR_MAX: Duration = Duration::from_secs(3600);
 
+/// Shortest and longest `bookmark_interval`.
+const BOOKMARK_INTERVAL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(5));
+
+/// Reads how soon a bookmark follows a change.
+pub fn bookmark_interval(
+    request: &v1::WatchApplicationsRequest,
+) -> Result<Option<Duration>, ApiError> {
+    let (mut fields, (min, max)) = (Fields::default(), BOOKMARK_INTERVAL);
+    let read = fields.duration("bookmark_interval", request.bookmark_interval, min, max);
+    fields.finish(Some(read))
+}
+
 /// Reads the filter of a `WatchApplications`. The caller needs the right for all of its scope.
 pub fn filter(
     access: &Access,

@@ -3,6 +3,7 @@
 
 pub mod age;
 mod configure;
+mod copied;
 mod damping;
 mod error;
 mod event;
@@ -29,12 +30,13 @@ mod value;
 
 pub use crate::service::protobuf::timestamp;
 pub use configure::{configure_application, remove_unit};
+pub use copied::{copied, copied_time, image, shown};
 pub use error::{
     class, fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict,
 };
 pub use event::event;
 pub use fields::Fields;
-pub use filter::filter;
+pub use filter::{bookmark_interval, filter};
 pub use identity::{
     OnOperation, Scoped, app, faults_of_many, list_applications, list_blockers, open, read,
     request_id, statuses_of_many, unit_order,

@@ -1,6 +1,6 @@
 //! Conversion of namespaces to the wire.
 
-use super::output::application;
+use super::copied::shown;
 use super::value::{count, level};
 use crate::domain::policy::Policy;
 use crate::proto::v1;
@@ -22,6 +22,6 @@ pub fn namespace(summary: &Summary) -> v1::Namespace {
         stale_applications: stale,
         lost_applications: lost,
         uncertain_applications: uncertain,
-        worst: Some(application(&summary.worst.app, &summary.worst.head)),
+        worst: Some(shown(&summary.worst)),
     }
 }

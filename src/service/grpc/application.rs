@@ -23,8 +23,11 @@ impl Handlers {
     /// Wraps the answer to a read. While the store is unreachable, the metadata has the time at
     /// which the outage began.
     fn as_of<T>(&self, message: T) -> Response<T> {
-        let mut response = Response::new(message);
-        let since = self.parts.aggregator.away_since().map(|at| convert::timestamp(at).to_string());
+        self.dated(Response::new(message))
+    }
+
+    fn dated<T>(&self, mut response: Response<T>) -> Response<T> {
+        let since = self.parts.stale_since().map(|at| convert::timestamp(at).to_string());
         if let Some(Ok(since)) = since.map(|since| since.parse()) {
             response.metadata_mut().insert(AS_OF, since);
         }
@@ -44,9 +47,7 @@ impl ApplicationService for Handlers {
     ) -> Result<Response<v1::GetApplicationResponse>, Status> {
         let (app, wire) = convert::app(request)?;
         let entry = self.reads.entry(&app, wire.min_revision).await?;
-        Ok(self.as_of(v1::GetApplicationResponse {
-            application: Some(convert::application(&app, &entry.head)),
-        }))
+        Ok(self.as_of(v1::GetApplicationResponse { application: Some(convert::shown(&entry)) }))
     }
 
     async fn list_applications(
@@ -59,7 +60,7 @@ impl ApplicationService for Handlers {
         let asked = [namespace.unwrap_or("-"), &format!("{levels:?}")];
         let page = Page::open("ListApplications", &asked, wire.page_size, &wire.page_token)?;
         let found = self.parts.hub.list(namespace, page.after.as_ref(), &levels, page.size + 1);
-        let found = found.iter().map(|e| (&e.app, convert::application(&e.app, &e.head)));
+        let found = found.iter().map(|e| (&e.app, convert::shown(e)));
         let (applications, next_page_token) = page.fill(found);
         Ok(self.as_of(v1::ListApplicationsResponse { applications, next_page_token }))
     }
@@ -115,7 +116,8 @@ impl ApplicationService for Handlers {
         &self,
         request: Request<v1::ListBlockersRequest>,
     ) -> Result<Response<v1::ListBlockersResponse>, Status> {
-        self.blockers.list(&self.parts, &self.offload, request).await
+        let answer = self.blockers.list(&self.parts, &self.offload, request).await?;
+        Ok(self.dated(answer))
     }
 
     async fn resolve_hold(

@@ -44,6 +44,7 @@ use crate::service::{Options, Parts};
 
 /// Returns every service.
 pub(super) fn routes(parts: Parts, options: &Options, offload: &Offload) -> Routes {
+    let relay = parts.relay.clone();
     let reads = read_path::Reads::new(parts.aggregator.clone(), parts.hub.clone());
     let watches = watch::Watches::new(&parts, reads.clone(), options.watches);
     let handlers = Arc::new(handlers::Handlers {
@@ -96,6 +97,10 @@ pub(super) fn routes(parts: Parts, options: &Options, offload: &Offload) -> Rout
     let router = route::add(routes.into_axum_router(), worker::CONNECT, connect);
     let router = route::add(router, watch::WATCH, watch);
     let router = route::add(router, watch::MULTIPLEX, multiplex);
+    let router = match relay {
+        Some(relay) => route::at_relay(router, relay),
+        None => router,
+    };
     // Otherwise axum copies the handler of each call with its state.
     Routes::from(router).prepare()
 }

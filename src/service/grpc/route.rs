@@ -3,11 +3,17 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::{Next, from_fn};
 use http::{Request, Response};
+use tonic::Status;
 use tonic::body::Body;
 use tower::service_fn;
+
+use crate::service::method::{self, AtRelay};
+use crate::service::relay::Relay;
 
 /// Adds the method of a path. A path of one method precedes that of its service.
 pub fn add<F>(
@@ -23,4 +29,24 @@ where
         async move { Ok::<_, Infallible>(answer.await) }
     });
     router.route_service(path, serve)
+}
+
+/// Lets a relay refuse calls, and pass them on, before their handlers.
+pub fn at_relay(router: Router, relay: Arc<Relay>) -> Router {
+    let rows = Arc::new(method::by_path(method::TABLE));
+    let choose = move |request: Request<axum::body::Body>, next: Next| {
+        let (relay, row) = (relay.clone(), rows.get(request.uri().path()).copied());
+        async move {
+            let Some(row) = row else { return next.run(request).await };
+            if let Some(problem) = relay.refusal(row) {
+                return Status::from(problem).into_http();
+            }
+            if row.relay != AtRelay::Passes {
+                return next.run(request).await;
+            }
+            let response = relay.pass_on(row, request.map(Body::new)).await;
+            response.map(axum::body::Body::new)
+        }
+    };
+    router.layer(from_fn(choose))
 }

@@ -15,7 +15,9 @@ impl Handlers {
     /// Returns the features in alphabetical order. A new name needs a line in the proto.
     fn features(&self) -> Vec<String> {
         let reflection = self.has_reflection.then_some("reflection");
-        let features = ["bounded_answers", "multiplex_watches"].into_iter().chain(reflection);
+        let relay = self.parts.relay.as_ref().map(|_| "relay");
+        let features = ["bounded_answers", "multiplex_watches"].into_iter();
+        let features = features.chain(reflection).chain(relay);
         features.map(str::to_string).collect()
     }
 }
@@ -34,7 +36,7 @@ impl ServerService for Handlers {
             limits: limits.collect(),
             time: Some(convert::timestamp(self.parts.store.now())),
             replica_id: format!("{:016x}", self.parts.store.replica().0),
-            store_epoch: self.parts.store.epoch().to_string(),
+            store_epoch: self.parts.hub.epoch().to_string(),
             features: self.features(),
         }))
     }

@@ -73,7 +73,7 @@ impl Feed {
     /// Returns what ListApplications has of a namespace.
     pub(super) fn list(&self, namespace: &str) -> Vec<v1::Application> {
         let found = self.hub.list(Some(namespace), None, &BTreeSet::new(), usize::MAX);
-        found.iter().map(|entry| convert::application(&entry.app, &entry.head)).collect()
+        found.iter().map(|entry| convert::shown(entry)).collect()
     }
 }
 

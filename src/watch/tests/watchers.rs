@@ -295,3 +295,28 @@ async fn a_cancelled_wait_loses_nothing() {
         assert_eq!(words(&item), format!("+web@{revision}=active"));
     }
 }
+
+/// A reader that passes on only what a bookmark has proved waits for it with each change.
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_follows_each_change_for_a_reader_that_asks_for_it() {
+    let mut feed = Feed::new();
+    feed.set("web", Level::Active);
+    let after = Some(Duration::from_millis(10));
+    let mut watcher = feed.watch(&all()).with_bookmarks_after(after);
+    assert_eq!(sent(&mut watcher), "+web@1=active complete:1 bookmark:1");
+    tokio::time::advance(Duration::from_millis(11)).await;
+    feed.set("web", Level::Blocked);
+    feed.set("db", Level::Active);
+    assert_eq!(sent(&mut watcher), "+web@2=blocked +db@1=active bookmark:2");
+    feed.set("db", Level::Blocked);
+    assert_eq!(sent(&mut watcher), "+db@2=blocked", "one bookmark in 10 ms");
+    assert_eq!(words(&watcher.next().await.unwrap()), "bookmark:2");
+    assert_eq!(sent(&mut watcher), "");
+    let usual = feed.watch(&all());
+    assert_ne!(
+        watcher.standing().unwrap().group(),
+        usual.standing().map_or_else(|| (0, 0, None), crate::watch::Standing::group,)
+    );
+    seconds(5).await;
+    assert_eq!(sent(&mut watcher), "bookmark:2");
+}

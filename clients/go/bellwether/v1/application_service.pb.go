@@ -1603,9 +1603,12 @@ type WatchApplicationsRequest struct {
 	ResumeToken string `protobuf:"bytes,6,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// Whether each upsert includes the application's units: the first 1,000, and at most 1 MiB of them.
 	// `units_rest_count` has the number of the others.
-	IncludeUnits  bool `protobuf:"varint,7,opt,name=include_units,json=includeUnits,proto3" json:"include_units,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IncludeUnits bool `protobuf:"varint,7,opt,name=include_units,json=includeUnits,proto3" json:"include_units,omitempty"`
+	// How soon a bookmark follows a change, once the reader is current: 1 ms to 5 s, at most one bookmark in this time.
+	// For readers that pass on only what a bookmark has proved. Absent: a bookmark at least every 5 s, whatever changes.
+	BookmarkInterval *durationpb.Duration `protobuf:"bytes,8,opt,name=bookmark_interval,json=bookmarkInterval,proto3" json:"bookmark_interval,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *WatchApplicationsRequest) Reset() {
@@ -1685,6 +1688,13 @@ func (x *WatchApplicationsRequest) GetIncludeUnits() bool {
 		return x.IncludeUnits
 	}
 	return false
+}
+
+func (x *WatchApplicationsRequest) GetBookmarkInterval() *durationpb.Duration {
+	if x != nil {
+		return x.BookmarkInterval
+	}
+	return nil
 }
 
 // One event of a watch.
@@ -2269,8 +2279,12 @@ type Bookmark struct {
 	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
 	// Number of applications in the watched set.
 	ApplicationCount int32 `protobuf:"varint,2,opt,name=application_count,json=applicationCount,proto3" json:"application_count,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Time, by the store's clock, as of which the watched set is current. A server without contact with its store, and a
+	// relay without contact with its upstream, keep sending bookmarks; this time then stands still. Absent from older
+	// servers.
+	AsOfTime      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Bookmark) Reset() {
@@ -2315,6 +2329,13 @@ func (x *Bookmark) GetApplicationCount() int32 {
 		return x.ApplicationCount
 	}
 	return 0
+}
+
+func (x *Bookmark) GetAsOfTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOfTime
+	}
+	return nil
 }
 
 // The server is about to end the stream.
@@ -5447,7 +5468,7 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\x05order\x18\x06 \x01(\x0e2\x18.bellwether.v1.UnitOrderR\x05order\"f\n" +
 	"\x11ListUnitsResponse\x12)\n" +
 	"\x05units\x18\x01 \x03(\v2\x13.bellwether.v1.UnitR\x05units\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbf\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x87\x03\n" +
 	"\x18WatchApplicationsRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\"\n" +
 	"\fapplications\x18\x02 \x03(\tR\fapplications\x121\n" +
@@ -5456,7 +5477,8 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\n" +
 	"stable_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\tstableFor\x12!\n" +
 	"\fresume_token\x18\x06 \x01(\tR\vresumeToken\x12#\n" +
-	"\rinclude_units\x18\a \x01(\bR\fincludeUnits\"\x94\x04\n" +
+	"\rinclude_units\x18\a \x01(\bR\fincludeUnits\x12F\n" +
+	"\x11bookmark_interval\x18\b \x01(\v2\x19.google.protobuf.DurationR\x10bookmarkInterval\"\x94\x04\n" +
 	"\x19WatchApplicationsResponse\x128\n" +
 	"\bupserted\x18\x01 \x01(\v2\x1a.bellwether.v1.ApplicationH\x00R\bupserted\x12=\n" +
 	"\aremoved\x18\x02 \x01(\v2!.bellwether.v1.ApplicationRemovedH\x00R\aremoved\x12N\n" +
@@ -5490,10 +5512,12 @@ const file_bellwether_v1_application_service_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"?\n" +
 	"\x10SnapshotComplete\x12+\n" +
-	"\x11application_count\x18\x01 \x01(\x05R\x10applicationCount\"O\n" +
+	"\x11application_count\x18\x01 \x01(\x05R\x10applicationCount\"\x89\x01\n" +
 	"\bBookmark\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12+\n" +
-	"\x11application_count\x18\x02 \x01(\x05R\x10applicationCount\"K\n" +
+	"\x11application_count\x18\x02 \x01(\x05R\x10applicationCount\x128\n" +
+	"\n" +
+	"as_of_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\"K\n" +
 	"\x05Drain\x12B\n" +
 	"\x0freconnect_after\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0ereconnectAfter\"\xe1\x01\n" +
 	"\x19CollectApplicationRequest\x12\x1c\n" +
@@ -5931,117 +5955,119 @@ var file_bellwether_v1_application_service_proto_depIdxs = []int32{
 	67,  // 29: bellwether.v1.WatchApplicationsRequest.min_level:type_name -> bellwether.v1.Level
 	67,  // 30: bellwether.v1.WatchApplicationsRequest.levels:type_name -> bellwether.v1.Level
 	79,  // 31: bellwether.v1.WatchApplicationsRequest.stable_for:type_name -> google.protobuf.Duration
-	66,  // 32: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
-	24,  // 33: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
-	25,  // 34: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
-	26,  // 35: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
-	27,  // 36: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
-	78,  // 37: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
-	21,  // 38: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
-	22,  // 39: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
-	18,  // 40: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
-	19,  // 41: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
-	80,  // 42: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
-	79,  // 43: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	79,  // 44: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
-	78,  // 45: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
-	79,  // 46: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
-	77,  // 47: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
-	29,  // 48: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
-	70,  // 49: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
-	81,  // 50: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
-	70,  // 51: bellwether.v1.GetUptimeRequest.start:type_name -> google.protobuf.Timestamp
-	70,  // 52: bellwether.v1.GetUptimeRequest.end:type_name -> google.protobuf.Timestamp
-	70,  // 53: bellwether.v1.GetUptimeResponse.start:type_name -> google.protobuf.Timestamp
-	70,  // 54: bellwether.v1.GetUptimeResponse.end:type_name -> google.protobuf.Timestamp
-	79,  // 55: bellwether.v1.GetUptimeResponse.well:type_name -> google.protobuf.Duration
-	79,  // 56: bellwether.v1.GetUptimeResponse.not_well:type_name -> google.protobuf.Duration
-	79,  // 57: bellwether.v1.GetUptimeResponse.planned:type_name -> google.protobuf.Duration
-	79,  // 58: bellwether.v1.GetUptimeResponse.unknown:type_name -> google.protobuf.Duration
-	79,  // 59: bellwether.v1.GetUptimeResponse.silent:type_name -> google.protobuf.Duration
-	79,  // 60: bellwether.v1.GetUptimeResponse.longest_episode:type_name -> google.protobuf.Duration
-	35,  // 61: bellwether.v1.GetUptimeResponse.levels:type_name -> bellwether.v1.LevelDuration
-	67,  // 62: bellwether.v1.LevelDuration.level:type_name -> bellwether.v1.Level
-	79,  // 63: bellwether.v1.LevelDuration.duration:type_name -> google.protobuf.Duration
-	70,  // 64: bellwether.v1.ListPastRequest.start_time:type_name -> google.protobuf.Timestamp
-	79,  // 65: bellwether.v1.ListPastRequest.slot:type_name -> google.protobuf.Duration
-	37,  // 66: bellwether.v1.ListPastResponse.applications:type_name -> bellwether.v1.Past
-	82,  // 67: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
-	83,  // 68: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
-	82,  // 69: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
-	67,  // 70: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
-	84,  // 71: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
-	79,  // 72: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
-	70,  // 73: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
-	85,  // 74: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
-	72,  // 75: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
-	53,  // 76: bellwether.v1.ListFaultsResponse.targets:type_name -> bellwether.v1.FaultTarget
-	86,  // 77: bellwether.v1.FaultTarget.classes:type_name -> bellwether.v1.ErrorClass
-	70,  // 78: bellwether.v1.FaultTarget.first_time:type_name -> google.protobuf.Timestamp
-	70,  // 79: bellwether.v1.FaultTarget.last_time:type_name -> google.protobuf.Timestamp
-	2,   // 80: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
-	75,  // 81: bellwether.v1.SetMarkRequest.mark:type_name -> bellwether.v1.Mark
-	79,  // 82: bellwether.v1.SetMarkRequest.during:type_name -> google.protobuf.Duration
-	75,  // 83: bellwether.v1.SetMarkResponse.mark:type_name -> bellwether.v1.Mark
-	75,  // 84: bellwether.v1.ListMarksResponse.marks:type_name -> bellwether.v1.Mark
-	0,   // 85: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
-	76,  // 86: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
-	67,  // 87: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
-	70,  // 88: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
-	63,  // 89: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
-	3,   // 90: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
-	5,   // 91: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
-	7,   // 92: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
-	10,  // 93: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
-	14,  // 94: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
-	16,  // 95: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
-	51,  // 96: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
-	62,  // 97: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
-	54,  // 98: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
-	56,  // 99: bellwether.v1.ApplicationService.SetMark:input_type -> bellwether.v1.SetMarkRequest
-	58,  // 100: bellwether.v1.ApplicationService.RemoveMark:input_type -> bellwether.v1.RemoveMarkRequest
-	60,  // 101: bellwether.v1.ApplicationService.ListMarks:input_type -> bellwether.v1.ListMarksRequest
-	18,  // 102: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
-	20,  // 103: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
-	28,  // 104: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
-	31,  // 105: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
-	33,  // 106: bellwether.v1.ApplicationService.GetUptime:input_type -> bellwether.v1.GetUptimeRequest
-	36,  // 107: bellwether.v1.ApplicationService.ListPast:input_type -> bellwether.v1.ListPastRequest
-	39,  // 108: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
-	41,  // 109: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
-	43,  // 110: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
-	45,  // 111: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
-	47,  // 112: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
-	49,  // 113: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
-	4,   // 114: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
-	6,   // 115: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
-	9,   // 116: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
-	12,  // 117: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
-	15,  // 118: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
-	17,  // 119: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
-	52,  // 120: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
-	64,  // 121: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
-	55,  // 122: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
-	57,  // 123: bellwether.v1.ApplicationService.SetMark:output_type -> bellwether.v1.SetMarkResponse
-	59,  // 124: bellwether.v1.ApplicationService.RemoveMark:output_type -> bellwether.v1.RemoveMarkResponse
-	61,  // 125: bellwether.v1.ApplicationService.ListMarks:output_type -> bellwether.v1.ListMarksResponse
-	19,  // 126: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
-	23,  // 127: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
-	30,  // 128: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
-	32,  // 129: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
-	34,  // 130: bellwether.v1.ApplicationService.GetUptime:output_type -> bellwether.v1.GetUptimeResponse
-	38,  // 131: bellwether.v1.ApplicationService.ListPast:output_type -> bellwether.v1.ListPastResponse
-	40,  // 132: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
-	42,  // 133: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
-	44,  // 134: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
-	46,  // 135: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
-	48,  // 136: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
-	50,  // 137: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
-	114, // [114:138] is the sub-list for method output_type
-	90,  // [90:114] is the sub-list for method input_type
-	90,  // [90:90] is the sub-list for extension type_name
-	90,  // [90:90] is the sub-list for extension extendee
-	0,   // [0:90] is the sub-list for field type_name
+	79,  // 32: bellwether.v1.WatchApplicationsRequest.bookmark_interval:type_name -> google.protobuf.Duration
+	66,  // 33: bellwether.v1.WatchApplicationsResponse.upserted:type_name -> bellwether.v1.Application
+	24,  // 34: bellwether.v1.WatchApplicationsResponse.removed:type_name -> bellwether.v1.ApplicationRemoved
+	25,  // 35: bellwether.v1.WatchApplicationsResponse.snapshot_complete:type_name -> bellwether.v1.SnapshotComplete
+	26,  // 36: bellwether.v1.WatchApplicationsResponse.bookmark:type_name -> bellwether.v1.Bookmark
+	27,  // 37: bellwether.v1.WatchApplicationsResponse.drain:type_name -> bellwether.v1.Drain
+	78,  // 38: bellwether.v1.WatchApplicationsResponse.units:type_name -> bellwether.v1.Unit
+	21,  // 39: bellwether.v1.MultiplexWatchesRequest.create:type_name -> bellwether.v1.CreateWatch
+	22,  // 40: bellwether.v1.MultiplexWatchesRequest.cancel:type_name -> bellwether.v1.CancelWatch
+	18,  // 41: bellwether.v1.CreateWatch.watch:type_name -> bellwether.v1.WatchApplicationsRequest
+	19,  // 42: bellwether.v1.MultiplexWatchesResponse.event:type_name -> bellwether.v1.WatchApplicationsResponse
+	80,  // 43: bellwether.v1.MultiplexWatchesResponse.ended:type_name -> google.rpc.Status
+	70,  // 44: bellwether.v1.Bookmark.as_of_time:type_name -> google.protobuf.Timestamp
+	79,  // 45: bellwether.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	79,  // 46: bellwether.v1.CollectApplicationRequest.deadline:type_name -> google.protobuf.Duration
+	78,  // 47: bellwether.v1.UnitAnswer.unit:type_name -> bellwether.v1.Unit
+	79,  // 48: bellwether.v1.UnitAnswer.age:type_name -> google.protobuf.Duration
+	77,  // 49: bellwether.v1.UnitAnswer.statuses:type_name -> bellwether.v1.StatusRecord
+	29,  // 50: bellwether.v1.CollectApplicationResponse.answers:type_name -> bellwether.v1.UnitAnswer
+	70,  // 51: bellwether.v1.ListStatusEventsRequest.after_time:type_name -> google.protobuf.Timestamp
+	81,  // 52: bellwether.v1.ListStatusEventsResponse.events:type_name -> bellwether.v1.StatusEvent
+	70,  // 53: bellwether.v1.GetUptimeRequest.start:type_name -> google.protobuf.Timestamp
+	70,  // 54: bellwether.v1.GetUptimeRequest.end:type_name -> google.protobuf.Timestamp
+	70,  // 55: bellwether.v1.GetUptimeResponse.start:type_name -> google.protobuf.Timestamp
+	70,  // 56: bellwether.v1.GetUptimeResponse.end:type_name -> google.protobuf.Timestamp
+	79,  // 57: bellwether.v1.GetUptimeResponse.well:type_name -> google.protobuf.Duration
+	79,  // 58: bellwether.v1.GetUptimeResponse.not_well:type_name -> google.protobuf.Duration
+	79,  // 59: bellwether.v1.GetUptimeResponse.planned:type_name -> google.protobuf.Duration
+	79,  // 60: bellwether.v1.GetUptimeResponse.unknown:type_name -> google.protobuf.Duration
+	79,  // 61: bellwether.v1.GetUptimeResponse.silent:type_name -> google.protobuf.Duration
+	79,  // 62: bellwether.v1.GetUptimeResponse.longest_episode:type_name -> google.protobuf.Duration
+	35,  // 63: bellwether.v1.GetUptimeResponse.levels:type_name -> bellwether.v1.LevelDuration
+	67,  // 64: bellwether.v1.LevelDuration.level:type_name -> bellwether.v1.Level
+	79,  // 65: bellwether.v1.LevelDuration.duration:type_name -> google.protobuf.Duration
+	70,  // 66: bellwether.v1.ListPastRequest.start_time:type_name -> google.protobuf.Timestamp
+	79,  // 67: bellwether.v1.ListPastRequest.slot:type_name -> google.protobuf.Duration
+	37,  // 68: bellwether.v1.ListPastResponse.applications:type_name -> bellwether.v1.Past
+	82,  // 69: bellwether.v1.ConfigureApplicationRequest.config:type_name -> bellwether.v1.ApplicationConfig
+	83,  // 70: bellwether.v1.ConfigureApplicationRequest.update_mask:type_name -> google.protobuf.FieldMask
+	82,  // 71: bellwether.v1.ConfigureApplicationResponse.config:type_name -> bellwether.v1.ApplicationConfig
+	67,  // 72: bellwether.v1.SetApplicationStatusRequest.level:type_name -> bellwether.v1.Level
+	84,  // 73: bellwether.v1.SetApplicationStatusRequest.mode:type_name -> bellwether.v1.ApplicationStatusMode
+	79,  // 74: bellwether.v1.SetApplicationStatusRequest.ttl:type_name -> google.protobuf.Duration
+	70,  // 75: bellwether.v1.SetApplicationStatusRequest.observe_time:type_name -> google.protobuf.Timestamp
+	85,  // 76: bellwether.v1.ReplaceApplicationStatusesRequest.statuses:type_name -> bellwether.v1.StatusReport
+	72,  // 77: bellwether.v1.ListFaultsResponse.faults:type_name -> bellwether.v1.Fault
+	53,  // 78: bellwether.v1.ListFaultsResponse.targets:type_name -> bellwether.v1.FaultTarget
+	86,  // 79: bellwether.v1.FaultTarget.classes:type_name -> bellwether.v1.ErrorClass
+	70,  // 80: bellwether.v1.FaultTarget.first_time:type_name -> google.protobuf.Timestamp
+	70,  // 81: bellwether.v1.FaultTarget.last_time:type_name -> google.protobuf.Timestamp
+	2,   // 82: bellwether.v1.ResolveHoldRequest.resolution:type_name -> bellwether.v1.HoldResolution
+	75,  // 83: bellwether.v1.SetMarkRequest.mark:type_name -> bellwether.v1.Mark
+	79,  // 84: bellwether.v1.SetMarkRequest.during:type_name -> google.protobuf.Duration
+	75,  // 85: bellwether.v1.SetMarkResponse.mark:type_name -> bellwether.v1.Mark
+	75,  // 86: bellwether.v1.ListMarksResponse.marks:type_name -> bellwether.v1.Mark
+	0,   // 87: bellwether.v1.Blocker.state:type_name -> bellwether.v1.CauseState
+	76,  // 88: bellwether.v1.Blocker.objects:type_name -> bellwether.v1.Need
+	67,  // 89: bellwether.v1.Blocker.level:type_name -> bellwether.v1.Level
+	70,  // 90: bellwether.v1.Blocker.since_time:type_name -> google.protobuf.Timestamp
+	63,  // 91: bellwether.v1.ListBlockersResponse.blockers:type_name -> bellwether.v1.Blocker
+	3,   // 92: bellwether.v1.ApplicationService.GetApplication:input_type -> bellwether.v1.GetApplicationRequest
+	5,   // 93: bellwether.v1.ApplicationService.ListApplications:input_type -> bellwether.v1.ListApplicationsRequest
+	7,   // 94: bellwether.v1.ApplicationService.ListNamespaces:input_type -> bellwether.v1.ListNamespacesRequest
+	10,  // 95: bellwether.v1.ApplicationService.ExplainApplication:input_type -> bellwether.v1.ExplainApplicationRequest
+	14,  // 96: bellwether.v1.ApplicationService.ListStatuses:input_type -> bellwether.v1.ListStatusesRequest
+	16,  // 97: bellwether.v1.ApplicationService.ListUnits:input_type -> bellwether.v1.ListUnitsRequest
+	51,  // 98: bellwether.v1.ApplicationService.ListFaults:input_type -> bellwether.v1.ListFaultsRequest
+	62,  // 99: bellwether.v1.ApplicationService.ListBlockers:input_type -> bellwether.v1.ListBlockersRequest
+	54,  // 100: bellwether.v1.ApplicationService.ResolveHold:input_type -> bellwether.v1.ResolveHoldRequest
+	56,  // 101: bellwether.v1.ApplicationService.SetMark:input_type -> bellwether.v1.SetMarkRequest
+	58,  // 102: bellwether.v1.ApplicationService.RemoveMark:input_type -> bellwether.v1.RemoveMarkRequest
+	60,  // 103: bellwether.v1.ApplicationService.ListMarks:input_type -> bellwether.v1.ListMarksRequest
+	18,  // 104: bellwether.v1.ApplicationService.WatchApplications:input_type -> bellwether.v1.WatchApplicationsRequest
+	20,  // 105: bellwether.v1.ApplicationService.MultiplexWatches:input_type -> bellwether.v1.MultiplexWatchesRequest
+	28,  // 106: bellwether.v1.ApplicationService.CollectApplication:input_type -> bellwether.v1.CollectApplicationRequest
+	31,  // 107: bellwether.v1.ApplicationService.ListStatusEvents:input_type -> bellwether.v1.ListStatusEventsRequest
+	33,  // 108: bellwether.v1.ApplicationService.GetUptime:input_type -> bellwether.v1.GetUptimeRequest
+	36,  // 109: bellwether.v1.ApplicationService.ListPast:input_type -> bellwether.v1.ListPastRequest
+	39,  // 110: bellwether.v1.ApplicationService.ConfigureApplication:input_type -> bellwether.v1.ConfigureApplicationRequest
+	41,  // 111: bellwether.v1.ApplicationService.SetApplicationStatus:input_type -> bellwether.v1.SetApplicationStatusRequest
+	43,  // 112: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:input_type -> bellwether.v1.ReplaceApplicationStatusesRequest
+	45,  // 113: bellwether.v1.ApplicationService.ClearApplicationStatus:input_type -> bellwether.v1.ClearApplicationStatusRequest
+	47,  // 114: bellwether.v1.ApplicationService.RemoveUnit:input_type -> bellwether.v1.RemoveUnitRequest
+	49,  // 115: bellwether.v1.ApplicationService.DeleteApplication:input_type -> bellwether.v1.DeleteApplicationRequest
+	4,   // 116: bellwether.v1.ApplicationService.GetApplication:output_type -> bellwether.v1.GetApplicationResponse
+	6,   // 117: bellwether.v1.ApplicationService.ListApplications:output_type -> bellwether.v1.ListApplicationsResponse
+	9,   // 118: bellwether.v1.ApplicationService.ListNamespaces:output_type -> bellwether.v1.ListNamespacesResponse
+	12,  // 119: bellwether.v1.ApplicationService.ExplainApplication:output_type -> bellwether.v1.ExplainApplicationResponse
+	15,  // 120: bellwether.v1.ApplicationService.ListStatuses:output_type -> bellwether.v1.ListStatusesResponse
+	17,  // 121: bellwether.v1.ApplicationService.ListUnits:output_type -> bellwether.v1.ListUnitsResponse
+	52,  // 122: bellwether.v1.ApplicationService.ListFaults:output_type -> bellwether.v1.ListFaultsResponse
+	64,  // 123: bellwether.v1.ApplicationService.ListBlockers:output_type -> bellwether.v1.ListBlockersResponse
+	55,  // 124: bellwether.v1.ApplicationService.ResolveHold:output_type -> bellwether.v1.ResolveHoldResponse
+	57,  // 125: bellwether.v1.ApplicationService.SetMark:output_type -> bellwether.v1.SetMarkResponse
+	59,  // 126: bellwether.v1.ApplicationService.RemoveMark:output_type -> bellwether.v1.RemoveMarkResponse
+	61,  // 127: bellwether.v1.ApplicationService.ListMarks:output_type -> bellwether.v1.ListMarksResponse
+	19,  // 128: bellwether.v1.ApplicationService.WatchApplications:output_type -> bellwether.v1.WatchApplicationsResponse
+	23,  // 129: bellwether.v1.ApplicationService.MultiplexWatches:output_type -> bellwether.v1.MultiplexWatchesResponse
+	30,  // 130: bellwether.v1.ApplicationService.CollectApplication:output_type -> bellwether.v1.CollectApplicationResponse
+	32,  // 131: bellwether.v1.ApplicationService.ListStatusEvents:output_type -> bellwether.v1.ListStatusEventsResponse
+	34,  // 132: bellwether.v1.ApplicationService.GetUptime:output_type -> bellwether.v1.GetUptimeResponse
+	38,  // 133: bellwether.v1.ApplicationService.ListPast:output_type -> bellwether.v1.ListPastResponse
+	40,  // 134: bellwether.v1.ApplicationService.ConfigureApplication:output_type -> bellwether.v1.ConfigureApplicationResponse
+	42,  // 135: bellwether.v1.ApplicationService.SetApplicationStatus:output_type -> bellwether.v1.SetApplicationStatusResponse
+	44,  // 136: bellwether.v1.ApplicationService.ReplaceApplicationStatuses:output_type -> bellwether.v1.ReplaceApplicationStatusesResponse
+	46,  // 137: bellwether.v1.ApplicationService.ClearApplicationStatus:output_type -> bellwether.v1.ClearApplicationStatusResponse
+	48,  // 138: bellwether.v1.ApplicationService.RemoveUnit:output_type -> bellwether.v1.RemoveUnitResponse
+	50,  // 139: bellwether.v1.ApplicationService.DeleteApplication:output_type -> bellwether.v1.DeleteApplicationResponse
+	116, // [116:140] is the sub-list for method output_type
+	92,  // [92:116] is the sub-list for method input_type
+	92,  // [92:92] is the sub-list for extension type_name
+	92,  // [92:92] is the sub-list for extension extendee
+	0,   // [0:92] is the sub-list for field type_name
 }
 
 func init() { file_bellwether_v1_application_service_proto_init() }

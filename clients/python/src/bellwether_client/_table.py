@@ -381,7 +381,7 @@ MESSAGES = {
     ),
     "WatchApplicationsRequest": (
         "namespace:s applications:*s min_level:e=LEVEL_UNSPECIFIED levels:*e=LEVEL_UNSPECIFIED "
-        "stable_for:d resume_token:s include_units:b"
+        "stable_for:d resume_token:s include_units:b bookmark_interval:d"
     ),
     "WatchApplicationsResponse": (
         "upserted:m=Application removed:m=ApplicationRemoved "
@@ -395,7 +395,7 @@ MESSAGES = {
         "application_count:i"
     ),
     "Bookmark": (
-        "digest:s application_count:i"
+        "digest:s application_count:i as_of_time:t"
     ),
     "Drain": (
         "reconnect_after:d"

@@ -502,6 +502,7 @@ class Bookmark(TypedDict):
 
     digest: str
     application_count: int
+    as_of_time: Optional[datetime]
 
 
 class Drain(TypedDict):

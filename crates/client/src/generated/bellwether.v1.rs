@@ -2038,6 +2038,10 @@ pub struct WatchApplicationsRequest {
     /// `units_rest_count` has the number of the others.
     #[prost(bool, tag = "7")]
     pub include_units: bool,
+    /// How soon a bookmark follows a change, once the reader is current: 1 ms to 5 s, at most one bookmark in this time.
+    /// For readers that pass on only what a bookmark has proved. Absent: a bookmark at least every 5 s, whatever changes.
+    #[prost(message, optional, tag = "8")]
+    pub bookmark_interval: ::core::option::Option<::prost_types::Duration>,
 }
 /// One event of a watch.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2176,6 +2180,11 @@ pub struct Bookmark {
     /// Number of applications in the watched set.
     #[prost(int32, tag = "2")]
     pub application_count: i32,
+    /// Time, by the store's clock, as of which the watched set is current. A server without contact with its store, and a
+    /// relay without contact with its upstream, keep sending bookmarks; this time then stands still. Absent from older
+    /// servers.
+    #[prost(message, optional, tag = "3")]
+    pub as_of_time: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// The server is about to end the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

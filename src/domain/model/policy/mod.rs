@@ -296,7 +296,7 @@ pub struct ConfigPatch {
 impl Config {
     /// Returns the configuration to share. Most applications have the default, and share it with
     /// each other.
-    pub(in crate::domain) fn shared(self) -> Arc<Config> {
+    pub fn shared(self) -> Arc<Config> {
         match self == **DEFAULT {
             true => DEFAULT.clone(),
             false => Arc::new(self),

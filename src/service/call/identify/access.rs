@@ -20,7 +20,32 @@ use crate::watch::Scope;
 
 /// The caller of a call: an extension of every request. Cheap to clone.
 #[derive(Clone)]
-pub struct Access(pub(super) State);
+pub struct Access {
+    pub(super) state: State,
+    /// The part of a store that is served; `None`: all.
+    pub(super) within: Option<Arc<Within>>,
+}
+
+/// The namespaces that a relay serves.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Within {
+    /// Their names.
+    pub namespaces: Vec<Arc<str>>,
+    /// The address that serves all.
+    pub upstream: String,
+}
+
+impl Within {
+    /// Checks that a namespace is served; `None`: all of them.
+    fn check(&self, namespace: Option<&str>) -> Result<(), ApiError> {
+        if namespace.is_some_and(|wanted| self.namespaces.iter().any(|own| **own == *wanted)) {
+            return Ok(());
+        }
+        let (names, upstream) = (self.namespaces.join(", "), &self.upstream);
+        let text = format!("this relay serves {names} only; call {upstream} for others");
+        Err(ApiError::new(Reason::RelayReadOnly, text).with("upstream", upstream))
+    }
+}
 
 #[derive(Clone)]
 pub(super) enum State {
@@ -79,17 +104,20 @@ impl Access {
 
     /// Returns the access of a call. A call that did not pass the guard may do nothing.
     pub fn of(extensions: &Extensions) -> Access {
-        extensions.get::<Access>().cloned().unwrap_or(Access(State::Unknown))
+        extensions
+            .get::<Access>()
+            .cloned()
+            .unwrap_or(Access { state: State::Unknown, within: None })
     }
 
     /// Returns the access of any caller of a server without protection.
     pub fn unprotected() -> Access {
-        Access(State::Unprotected)
+        Access { state: State::Unprotected, within: None }
     }
 
     /// Returns the caller, if it is known.
     pub(in crate::service) fn principal(&self) -> Option<&Principal> {
-        match &self.0 {
+        match &self.state {
             State::Known(caller) => Some(&caller.identity.principal),
             State::Unprotected | State::Unknown => None,
         }
@@ -103,8 +131,9 @@ impl Access {
         unit: &str,
         operates: bool,
     ) -> Result<(), ApiError> {
-        let State::Known(caller) = &self.0 else { return self.unless_known() };
         let (namespace, application) = (app.namespace(), app.application());
+        self.within.as_ref().map_or(Ok(()), |within| within.check(Some(namespace)))?;
+        let State::Known(caller) = &self.state else { return self.unless_known() };
         let operate = Need::Operate(namespace, application);
         let need = match caller.row.right {
             _ if operates => operate,
@@ -121,7 +150,8 @@ impl Access {
 
     /// Checks the right to read all applications of a namespace; `None`: of all namespaces.
     pub(in crate::service) fn check_list(&self, namespace: Option<&str>) -> Result<(), ApiError> {
-        match &self.0 {
+        self.within.as_ref().map_or(Ok(()), |within| within.check(namespace))?;
+        match &self.state {
             State::Known(caller) => caller.check(Need::List(namespace)),
             _ => self.unless_known(),
         }
@@ -137,7 +167,7 @@ impl Access {
     }
 
     fn unless_known(&self) -> Result<(), ApiError> {
-        match &self.0 {
+        match &self.state {
             State::Unknown => Err(super::refusal::missing()),
             State::Unprotected | State::Known(_) => Ok(()),
         }
@@ -145,7 +175,7 @@ impl Access {
 
     /// Returns what the caller may read now. A session or a watch ends when it loses a right.
     pub(in crate::service) fn reader(&self) -> Reader {
-        match &self.0 {
+        match &self.state {
             State::Unprotected => Reader::Everything,
             State::Known(caller) => Reader::Granted(caller.grants.clone()),
             State::Unknown => Reader::Granted(Grants::default()),
@@ -154,13 +184,13 @@ impl Access {
 
     /// Returns whether the access may end before the call does.
     pub(in crate::service::call) fn may_end(&self) -> bool {
-        matches!(self.0, State::Known(_))
+        matches!(self.state, State::Known(_))
     }
 
     /// Returns why an answer must not reach the caller any more: its proof has ended, or it has
     /// lost a right since the call was admitted.
     pub(in crate::service::call) fn problem(&self) -> Option<ApiError> {
-        match &self.0 {
+        match &self.state {
             State::Known(caller) => caller.is_due().then(|| caller.problem()).flatten(),
             State::Unprotected | State::Unknown => None,
         }
@@ -168,7 +198,7 @@ impl Access {
 
     /// Resolves when the caller is not known any more, or has lost a right, with the reason.
     pub(in crate::service::call) async fn ended(&self) -> ApiError {
-        match &self.0 {
+        match &self.state {
             State::Known(caller) => caller.ended().await,
             State::Unprotected | State::Unknown => std::future::pending().await,
         }

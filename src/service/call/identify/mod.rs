@@ -17,7 +17,7 @@ use std::sync::Arc;
 use http::Request;
 use tonic::body::Body;
 
-pub use access::{Access, Reader};
+pub use access::{Access, Reader, Within};
 pub(in crate::service) use body::Guarded;
 
 use crate::security::Protection;
@@ -33,12 +33,17 @@ use refusal::{Refusals, invalid, missing};
 /// Admits callers.
 pub(super) struct Guard {
     protection: Arc<Protection>,
+    within: Option<Arc<Within>>,
     refusals: Refusals,
 }
 
 impl Guard {
-    pub(super) fn new(protection: Arc<Protection>, metrics: Metrics) -> Guard {
-        Guard { protection, refusals: Refusals::new(metrics) }
+    pub(super) fn new(
+        protection: Arc<Protection>,
+        within: Option<Arc<Within>>,
+        metrics: Metrics,
+    ) -> Guard {
+        Guard { protection, within, refusals: Refusals::new(metrics) }
     }
 
     /// Identifies the caller of a request, and checks that it has a role for the method at all.
@@ -48,7 +53,7 @@ impl Guard {
         row: &'static Method,
     ) -> Result<Access, ApiError> {
         if !self.protection.is_on() {
-            return Ok(Access::unprotected());
+            return Ok(self.access(State::Unprotected));
         }
         let unknown = Presented::default();
         let presented = request.extensions().get::<Presented>().unwrap_or(&unknown);
@@ -57,7 +62,7 @@ impl Guard {
         let identity = match presented.identify(&self.protection, &credentials) {
             Ok(identity) => identity,
             Err(Refusal::Nothing) if row.right == Right::Anyone => {
-                return Ok(Access(State::Unknown));
+                return Ok(self.access(State::Unknown));
             }
             Err(why) => {
                 let peer = request.extensions().get::<Caller>().map(Caller::address);
@@ -74,6 +79,10 @@ impl Guard {
         }
         let guard = self.clone();
         let caller = CallerState { guard, version, credentials, identity, grants, row };
-        Ok(Access(State::Known(Arc::new(caller))))
+        Ok(self.access(State::Known(Arc::new(caller))))
+    }
+
+    fn access(&self, state: State) -> Access {
+        Access { state, within: self.within.clone() }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 use futures_util::future::OptionFuture;
 use futures_util::stream::{self, BoxStream};
 use prost_types::ServiceDescriptorProto;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
@@ -25,6 +26,7 @@ use crate::service::code::{ApiError, Reason, quoted};
 use crate::service::descriptor;
 use crate::service::grpc::handlers::Handlers;
 use crate::service::grpc::watch::{StreamPlace, past_deadline};
+use crate::service::relay::Relay;
 use crate::watch::{
     Entry, Event, Filter, Hub, ResumeError, Scope, Serving, Start, WatchError, Watcher,
 };
@@ -51,7 +53,14 @@ type StatusStream = BoxStream<'static, Result<HealthCheckResponse, Status>>;
 impl Handlers {
     /// Returns the health of the server, which is healthy until it drains.
     fn own_health(&self) -> ServingStatus {
-        serving_if(!self.parts.draining.is_cancelled())
+        let has_copy = self.parts.relay.as_ref().is_none_or(|relay| relay.is_ready());
+        serving_if(has_copy && !self.parts.draining.is_cancelled())
+    }
+
+    /// Returns whether the copy of a relay says nothing of now.
+    fn is_blind(&self) -> bool {
+        let stale = |relay: &Arc<Relay>| !relay.is_ready() || relay.stale_since().is_some();
+        self.parts.relay.as_ref().is_some_and(stale)
     }
 }
 
@@ -142,6 +151,9 @@ impl Health for Handlers {
         let hub = &self.parts.hub;
         let status = match Subject::read(&access, &service)? {
             Subject::Server => Some(self.own_health()),
+            Subject::Application(_) | Subject::Namespace(_) if self.is_blind() => {
+                Some(ServingStatus::Unknown)
+            }
             Subject::Application(app) => hub.get(&app).map(|entry| serving(&entry.head)),
             Subject::Namespace(name) => hub.serving(&name).map(serving_of),
             Subject::Nothing => None,
@@ -161,7 +173,10 @@ impl Health for Handlers {
             let text = format!("there are more than {LIST_MAX} applications; ask for one by name");
             return Err(list_refused(text, "health_list_max", LIST_MAX));
         }
-        let all = statuses(&entries);
+        let mut all = statuses(&entries);
+        if self.is_blind() {
+            all.values_mut().for_each(|status| *status = ServingStatus::Unknown);
+        }
         let bytes: usize = all.keys().map(|name| name.len() + ENTRY_BYTES).sum();
         if LIST_BYTES_MAX < bytes {
             let text = format!(
@@ -200,9 +215,18 @@ impl Health for Handlers {
             }
         };
         let draining = self.parts.draining.clone();
-        let reader = Reader { follow, sent: None, draining, deadline, _place: place };
+        let staleness = self.parts.relay.as_ref().map(|relay| relay.staleness());
+        let (found, sent) = (None, None);
+        let reader = Reader { follow, found, sent, staleness, draining, deadline, _place: place };
         let next = async |mut reader: Reader| Ok(Some((reader.next().await?, reader)));
         Ok(Response::new(Box::pin(stream::try_unfold(reader, next))))
+    }
+}
+
+/// Resolves at the next change; never if there is none any more.
+async fn changed(staleness: &mut watch::Receiver<bool>) {
+    if staleness.changed().await.is_err() {
+        std::future::pending().await
     }
 }
 
@@ -223,7 +247,11 @@ enum Follow {
 /// One reader, and the status that it received last.
 struct Reader {
     follow: Follow,
+    /// The last status of the subject.
+    found: Option<ServingStatus>,
     sent: Option<ServingStatus>,
+    /// In a relay: whether its copy is stale, so that the status is not known.
+    staleness: Option<watch::Receiver<bool>>,
     draining: CancellationToken,
     deadline: Option<Deadline>,
     _place: StreamPlace,
@@ -246,10 +274,19 @@ impl Reader {
                     ServingStatus::NotServing
                 }
                 Some(()) = OptionFuture::from(deadline) => return Err(past_deadline()),
-                status = self.follow.step(self.sent) => {
+                Some(()) = OptionFuture::from(self.staleness.as_mut().map(changed)) => {
+                    match self.found {
+                        Some(found) => found,
+                        None => continue,
+                    }
+                }
+                status = self.follow.step(self.found) => {
                     status.map_err(|expired| ApiError::from(WatchError::from(expired)))?
                 }
             };
+            self.found = Some(status);
+            let is_stale = self.staleness.as_ref().is_some_and(|is_stale| *is_stale.borrow());
+            let status = if is_stale && !is_server { ServingStatus::Unknown } else { status };
             if self.sent != Some(status) {
                 self.sent = Some(status);
                 return Ok(response(status));

@@ -18,6 +18,7 @@ use super::track::Track;
 use crate::proto::v1;
 use crate::service::call::Access;
 use crate::service::code::ApiError;
+use crate::watch::StandingGroup;
 
 /// All cohorts of one stream.
 pub struct Cohorts {
@@ -29,7 +30,7 @@ pub struct Cohorts {
     /// The cohort of each watch, and its permit.
     by_watch: HashMap<u64, (u64, OwnedSemaphorePermit)>,
     /// The cohort that others join, by filter.
-    by_group: HashMap<((usize, u64), bool), u64>,
+    by_group: HashMap<(StandingGroup, bool), u64>,
     /// Cohorts that have not sent a message yet, with their requests: a watch with an equal request
     /// joins directly.
     begun: Vec<(v1::WatchApplicationsRequest, u64)>,

@@ -29,13 +29,16 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::aggregator::Aggregator;
+use crate::domain::time::Timestamp;
 use crate::proto::v1;
 use crate::service::call::Access;
 use crate::service::caller::{Caller, Full, Kind, STREAM_SHARE, Share, WatchLimits};
 use crate::service::code::ApiError;
 use crate::service::grpc::read_path::Reads;
+use crate::service::relay::Relay;
 use crate::service::{Parts, convert};
-use crate::store::Epoch;
+use crate::store::{Epoch, Store};
 use crate::sync::lock;
 use crate::telemetry::{HeldCount, Metrics};
 use crate::watch::{Hub, Start, Token};
@@ -65,6 +68,9 @@ pub struct Watches(Arc<Inner>);
 /// State that all streams share.
 struct Inner {
     hub: Arc<Hub>,
+    store: Arc<dyn Store>,
+    aggregator: Aggregator,
+    relay: Option<Arc<Relay>>,
     reads: Reads,
     limits: WatchLimits,
     streams: Arc<Semaphore>,
@@ -84,6 +90,9 @@ impl Watches {
         let until = parts.draining.clone();
         let watches = Watches(Arc::new(Inner {
             hub: parts.hub.clone(),
+            store: parts.store.clone(),
+            aggregator: parts.aggregator.clone(),
+            relay: parts.relay.clone(),
             reads,
             limits,
             streams: Arc::new(Semaphore::new(limits.streams_max)),
@@ -164,12 +173,26 @@ impl Watches {
         peer: Option<IpAddr>,
     ) -> Result<Track, ApiError> {
         let filter = convert::filter(access, wire)?;
+        if let Some(relay) = self.0.relay.as_ref().filter(|_| wire.include_units) {
+            return Err(relay.without_units());
+        }
         let start = match wire.resume_token.as_str() {
             "" => Start::Snapshot,
             token => Start::Resume(Token::decode(token)?),
         };
+        let bookmark_after = convert::bookmark_interval(wire)?;
         let watcher = self.0.hub.watch_from(peer, filter, start)?;
+        let watcher = watcher.with_bookmarks_after(bookmark_after);
         Ok(Track::new(self.clone(), watcher, wire.include_units))
+    }
+
+    /// Returns the time as of which the hub is current: that of the last contact with the store, or
+    /// of the last proof of the upstream.
+    fn as_of(&self) -> Timestamp {
+        if let Some(as_of) = self.0.relay.as_ref().and_then(|relay| relay.as_of()) {
+            return as_of;
+        }
+        self.0.aggregator.away_since().unwrap_or_else(|| self.0.store.now())
     }
 
     /// Returns whether the server drains. Readers are woken when this changes.

@@ -81,7 +81,7 @@ pub fn epoch(epoch: Epoch) -> Bytes {
 }
 
 fn application(entry: &Entry) -> Bytes {
-    let application = convert::application(&entry.app, &entry.head);
+    let application = convert::shown(entry);
     let event = Some(wire::Event::Upserted(application));
     v1::WatchApplicationsResponse { event, ..Default::default() }.encode_to_vec().into()
 }

@@ -124,6 +124,7 @@ impl Track {
                 Some(wire::Event::Bookmark(v1::Bookmark {
                     digest: format!("{digest:016x}"),
                     application_count: application_count as i32,
+                    as_of_time: Some(convert::timestamp(self.watches.as_of())),
                 }))
             }
         };

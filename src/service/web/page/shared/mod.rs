@@ -246,8 +246,7 @@ fn select(hub: &Hub, view: &PageView) -> Selected {
     let is_cut = APPLICATIONS_MAX < found.len();
     let shown = || found.iter().take(APPLICATIONS_MAX);
     let has_marks = shown().any(|entry| entry.head.marks.is_some());
-    let mut apps: Vec<v1::Application> =
-        shown().map(|entry| convert::application(&entry.app, &entry.head)).collect();
+    let mut apps: Vec<v1::Application> = shown().map(|entry| convert::shown(entry)).collect();
     view.sort(&mut apps);
     Selected { seen, begun, apps, is_cut, has_marks }
 }
