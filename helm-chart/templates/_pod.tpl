@@ -130,36 +130,9 @@ exec:
 {{- end }}
 
 {{- define "bellwether.arguments" -}}
-{{- $address := ternary .Values.listenAddress "127.0.0.1" (eq (include "bellwether.exposed" .) "true") }}
 {{- $redis := .Values.redis }}
 - serve
-- --config=/etc/bellwether/config/bellwether.toml
-- --grpc-listen={{ $address }}:50051
-- --ops-listen={{ $address }}:9090
-{{- if .Values.insecure }}
-- --insecure
-{{- end }}
-{{- if include "bellwether.tls" . }}
-- --tls-certificate=/etc/bellwether/tls/tls.crt
-- --tls-key=/etc/bellwether/tls/tls.key
-{{- if .Values.tls.ops }}
-- --ops-tls
-{{- end }}
-{{- end }}
-{{- if include "bellwether.clientCA" . }}
-- --tls-client-ca=/etc/bellwether/client-ca/{{ .Values.tls.clientCA.key }}
-- --tls-client-certificates={{ .Values.tls.clientCertificates | default "required" }}
-{{- end }}
-{{- if .Values.trial.enabled }}
-- --tokens=/etc/bellwether/tls/tokens.toml
-{{- else if .Values.auth.tokens.secret }}
-- --tokens=/etc/bellwether/tokens/{{ .Values.auth.tokens.key }}
-{{- end }}
-{{- if include "bellwether.grants" . | fromJsonArray }}
-- --roles=/etc/bellwether/access/roles.toml
-{{- else if include "bellwether.roles" . }}
-- --roles=/etc/bellwether/roles/{{ .Values.auth.roles.key }}
-{{- end }}
+{{ include "bellwether.edgeArguments" . | trim }}
 {{- if not (include "bellwether.shared" .) }}
 - --store=embedded
 - --data-dir=/var/lib/bellwether
@@ -196,6 +169,47 @@ exec:
 {{- if .Values.settings.errorRules }}
 - --error-rules=/etc/bellwether/config/error-rules.toml
 {{- end }}
+{{- with include "bellwether.pageArguments" . | trim }}
+{{ . }}
+{{- end }}
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The ports, and who may call: the same for a server and a relay. */}}
+{{- define "bellwether.edgeArguments" -}}
+{{- $address := ternary .Values.listenAddress "127.0.0.1" (eq (include "bellwether.exposed" .) "true") }}
+- --config=/etc/bellwether/config/bellwether.toml
+- --grpc-listen={{ $address }}:50051
+- --ops-listen={{ $address }}:9090
+{{- if .Values.insecure }}
+- --insecure
+{{- end }}
+{{- if include "bellwether.tls" . }}
+- --tls-certificate=/etc/bellwether/tls/tls.crt
+- --tls-key=/etc/bellwether/tls/tls.key
+{{- if .Values.tls.ops }}
+- --ops-tls
+{{- end }}
+{{- end }}
+{{- if include "bellwether.clientCA" . }}
+- --tls-client-ca=/etc/bellwether/client-ca/{{ .Values.tls.clientCA.key }}
+- --tls-client-certificates={{ .Values.tls.clientCertificates | default "required" }}
+{{- end }}
+{{- if .Values.trial.enabled }}
+- --tokens=/etc/bellwether/tls/tokens.toml
+{{- else if .Values.auth.tokens.secret }}
+- --tokens=/etc/bellwether/tokens/{{ .Values.auth.tokens.key }}
+{{- end }}
+{{- if include "bellwether.grants" . | fromJsonArray }}
+- --roles=/etc/bellwether/access/roles.toml
+{{- else if include "bellwether.roles" . }}
+- --roles=/etc/bellwether/roles/{{ .Values.auth.roles.key }}
+{{- end }}
+{{- end }}
+
+{{- define "bellwether.pageArguments" -}}
 {{- if not .Values.settings.reflection }}
 - --no-reflection
 {{- end }}
@@ -204,9 +218,6 @@ exec:
 {{- end }}
 {{- with .Values.settings.pageName }}
 - {{ printf "--page-name=%s" . | quote }}
-{{- end }}
-{{- with .Values.extraArgs }}
-{{ toYaml . }}
 {{- end }}
 {{- end }}
 

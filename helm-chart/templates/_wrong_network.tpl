@@ -8,7 +8,7 @@
 {{- $needs := list }}
 {{- if include "bellwether.several" . }}{{ $needs = append $needs "several pods" }}{{ end }}
 {{- if ne $service.type "ClusterIP" }}{{ $needs = append $needs (printf "service.type=%s" $service.type) }}{{ end }}
-{{- range $name, $part := dict "ingress.http" .Values.ingress.http "ingress.grpc" .Values.ingress.grpc "gateway.grpcRoute" $gateway.grpcRoute "gateway.httpRoute" $gateway.httpRoute "serviceMonitor" .Values.serviceMonitor "podMonitor" .Values.podMonitor }}
+{{- range $name, $part := dict "ingress.http" .Values.ingress.http "ingress.grpc" .Values.ingress.grpc "gateway.grpcRoute" $gateway.grpcRoute "gateway.httpRoute" $gateway.httpRoute "serviceMonitor" .Values.serviceMonitor "podMonitor" .Values.podMonitor "relay" .Values.relay }}
 {{- if $part.enabled }}{{ $needs = append $needs (printf "%s.enabled" $name) }}{{ end }}
 {{- end }}
 {{- if and $needs (not (include "bellwether.exposed" .)) }}

@@ -96,9 +96,9 @@ def one(objects, kind, suffix=""):
 
 
 def workload(objects):
-    """What makes the pods of the server; the trial Valkey and the notifiers are not meant."""
+    """What makes the pods of the server; the trial Valkey, notifiers and relays are not meant."""
     kinds = ("StatefulSet", "Deployment")
-    others = ("-valkey", "-notify")
+    others = ("-valkey", "-notify", "-relay")
     (found,) = (made for made in objects if made["kind"] in kinds and not made["metadata"]["name"].endswith(others))
     return found
 

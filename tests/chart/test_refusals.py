@@ -384,6 +384,7 @@ class Schema(unittest.TestCase):
         "autoscaling.behavior.scaleDown", "otlp.resourceAttributes", "serviceMonitor.labels", "podMonitor.labels",
         "scrape.tlsConfig", "prometheusRule.labels", "prometheusRule.alertLabels", "prometheusRule.alerts",
         "dashboard.labels", "dashboard.annotations", "notify.resources.requests", "notify.resources.limits",
+        "relay.resources.requests", "relay.resources.limits",
     }  # fmt: skip
     # Keys that have no default: choices of Kubernetes, settings of the server, and old names.
     ABSENT = re.compile(

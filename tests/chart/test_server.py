@@ -136,4 +136,4 @@ class Programs(unittest.TestCase):
     def test_every_container_of_the_chart_is_known(self):
         names = {container["name"] for values in SCENARIOS for _, pod in workloads(render("helm4", "--values", values))
                  for container in pod["containers"]}  # fmt: skip
-        self.assertEqual(names, {"bellwether", "valkey", "delete", "proxy", "notify"})
+        self.assertEqual(names, {"bellwether", "valkey", "delete", "proxy", "notify", "relay"})

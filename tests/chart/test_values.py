@@ -26,6 +26,7 @@ CLUSTER_KEYS = {**SECURED, "auth__serviceAccounts__enabled": True}
 GRANT = {"role": "reader", "to": ["token:a"], "namespace": "*", "application": "*"}
 SECURE_SCRAPE = {**SECURED, "serviceMonitor__enabled": True, "scrape__tokenSecret__name": "t"}
 TESTED = {**SECURED, "helmTest__tokenSecret": "t"}
+RELAYING = {**SECURED, "relay__enabled": True, "relay__tokenSecret": "t"}
 NOTIFYING = {**SECURED, "notify__enabled": True, "notify__tokenSecret": "t"}
 
 # What each value is changed to, and what must be set beside it. No entry may be missing.
@@ -147,7 +148,10 @@ CHANGES = {
     "helmTest.caSecret": ("a", TESTED), "notify.enabled": (True, {}), "notify.config": ("a = 1", NOTIFYING),
     "notify.replicas": (3, NOTIFYING), "notify.receiversSecret": ("a", NOTIFYING),
     "notify.tokenSecret": ("a", NOTIFYING), "notify.tokenKey": ("b", NOTIFYING), "notify.caSecret": ("a", NOTIFYING),
-    "notify.resources": ({"limits": {"cpu": "9"}}, NOTIFYING),
+    "notify.resources": ({"limits": {"cpu": "9"}}, NOTIFYING), "relay.enabled": (True, OPEN),
+    "relay.replicas": (3, RELAYING), "relay.namespaces": (["prod"], RELAYING), "relay.tokenSecret": ("a", RELAYING),
+    "relay.tokenKey": ("b", RELAYING), "relay.caSecret": ("a", RELAYING),
+    "relay.resources": ({"limits": {"cpu": "9"}}, RELAYING),
 }  # fmt: skip
 # Values that work only together with others, or with a cluster; other tests have them.
 ELSEWHERE = {path for path, (_, beside) in CHANGES.items() if beside is None}

@@ -41,6 +41,7 @@ fn the_services_start_commands_that_exist() {
         include_str!("../../packaging/bellwether.service"),
         include_str!("../../packaging/bellwether-resume@.service"),
         include_str!("../../packaging/bellwether-notify.service"),
+        include_str!("../../packaging/bellwether-relay.service"),
     ] {
         let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
         let arguments: Vec<&str> = start.split(' ').collect();

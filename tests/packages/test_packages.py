@@ -183,7 +183,7 @@ class Packages(unittest.TestCase):
         self.assertEqual(run("dpkg-query", f"--admindir={root}/var/lib/dpkg", "--show", "bellwether").split()[1], VERSION)
         self.assertIn("bellwether.toml", (root / "var/lib/dpkg/info/bellwether.conffiles").read_text())
         self.assertTrue((root / "usr/share/man/man1/bellwether.1.gz").exists())
-        for unit in ("bellwether-resume@.service", "bellwether-notify.service"):
+        for unit in ("bellwether-resume@.service", "bellwether-notify.service", "bellwether-relay.service"):
             self.assertTrue((root / "usr/lib/systemd/system" / unit).exists())
         user = next(line for line in (root / "etc/passwd").read_text().splitlines() if line.startswith("bellwether:"))
         uid, gid = map(int, user.split(":")[2:4])
