@@ -58,6 +58,7 @@ pub mod pending;
 pub mod pipelined;
 pub mod process;
 pub mod redis;
+pub mod relay;
 pub mod repeats;
 pub mod replicas;
 pub mod report;
@@ -113,6 +114,8 @@ pub enum BenchCommand {
     Replicas(replicas::Replicas),
     /// Cost of a change to Redis and to each of several replicas over it
     Following(following::Following),
+    /// Delay from a report to its watcher behind relays, and the cost of a relay
+    Relay(relay::Relay),
     /// Delay from a report to the watcher of its application, with many of both, beside etcd
     Watchers(watchers::Watchers),
     /// Bytes that reach the disk for each change, beside etcd
@@ -247,6 +250,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Secured(secured) => secured::run(secured).await,
             BenchCommand::Replicas(replicas) => replicas::run(replicas).await,
             BenchCommand::Following(following) => following::run(following).await,
+            BenchCommand::Relay(relay) => relay::run(relay).await,
             BenchCommand::Watchers(watchers) => watchers::run(watchers).await,
             BenchCommand::Written(written) => written::run(written).await,
             BenchCommand::Blockers(blockers) => blockers::run(blockers).await,

@@ -65,6 +65,18 @@ impl Server {
         Server::reached(Process::start(command, directory)?).await.context("start our server")
     }
 
+    /// Starts a relay of a server.
+    pub async fn start_relay(upstream: &Server, site: &Site) -> anyhow::Result<Server> {
+        let directory = process::directory(&site.directory)?;
+        let path = directory.path().join(CONFIGURATION);
+        std::fs::write(&path, with_raised_shares("")).context("write a configuration file")?;
+        let mut command = command(&site.bellwether);
+        command.args(["relay", "--upstream", &format!("http://{}", upstream.grpc)]);
+        command.args(["--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
+        command.args(["--print-addresses", "json", "--config"]).arg(path);
+        Server::reached(Process::start(command, directory)?).await.context("start a relay")
+    }
+
     /// Returns the size of its log, in bytes.
     pub fn log_bytes(&self) -> u64 {
         self.process.log_bytes()

@@ -98,6 +98,7 @@ pub(super) fn calls() -> Served {
         error_rules: ErrorRules::new(Rules::default(), metrics.clone()),
         protection: Arc::new(Protection::default()),
         about: About { store_kind: StoreKind::Memory, limits: Default::default() },
+        relay: None,
         draining: CancellationToken::new(),
         metrics: metrics.clone(),
     };

@@ -89,3 +89,17 @@ fn a_crowd_that_cannot_be_shared_out_is_refused() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("a multiple of 100"), "{said}");
 }
+
+#[test]
+fn watchers_behind_relays() {
+    let line = ["relay", "--watchers", "20", "--relays", "2"];
+    let report = measure(&line);
+    for work in ["at the server", "at one relay", "at two levels of relays"] {
+        let row = row(&report, work);
+        assert!(positive(&row["ours"]["p99_seconds"]), "{row}");
+    }
+    for work in ["without relays", "with 2 relays", "of a relay for a change"] {
+        let row = row(&report, work);
+        assert!(row["ours"]["value"].is_number(), "{row}");
+    }
+}
