@@ -186,10 +186,9 @@ impl Model {
         }
         let (moved, _) = self.told(reporter, &[], |_| false, None, now, limits)?;
         let callbacks = &mut self.unit_mut(name).callbacks;
-        let moves = callback.is_some() || is_there;
-        match callback {
-            Some(callback) => callbacks.insert(topic.clone(), callback),
-            None => callbacks.remove(topic),
+        let moves = match callback {
+            Some(callback) => callbacks.insert(topic.clone(), callback.clone()) != Some(callback),
+            None => callbacks.remove(topic).is_some(),
         };
         Ok((moved || moves, 0))
     }

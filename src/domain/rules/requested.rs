@@ -26,10 +26,14 @@ pub fn request_callback(
         Some(unit) => has_place(name, unit, topic)?,
         None => check_unit_quota(draft)?,
     }
-    note_contact(draft, reporter);
+    let is_contact = note_contact(draft, reporter);
     let request = Some(CallbackRequest { time: draft.now, reason: reason.into() });
     let at = draft.now.after(after);
     let callback = Callback { at, operation_id: "".into(), due: false, request };
+    // The same request in the same millisecond changes nothing.
+    if draft.unit(name).is_some_and(|unit| unit.callbacks.get(topic) == Some(&callback)) {
+        return Ok(Outcome { changed: is_contact, ..Outcome::default() });
+    }
     put_callback(draft, name, topic, Some(callback));
     Ok(Outcome { changed: true, ..Outcome::default() })
 }
