@@ -94,7 +94,7 @@ fn a_crowd_that_cannot_be_shared_out_is_refused() {
 fn watchers_behind_relays() {
     let line = ["relay", "--watchers", "20", "--relays", "2"];
     let report = measure(&line);
-    for work in ["at the server", "at one relay", "at two levels of relays"] {
+    for work in ["watchers at the server", "watchers at one relay", "watchers at two levels"] {
         let row = row(&report, work);
         assert!(positive(&row["ours"]["p99_seconds"]), "{row}");
     }
