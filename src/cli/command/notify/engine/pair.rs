@@ -21,6 +21,10 @@ use crate::domain::time::Timestamp;
 /// Of one application, changes are sent so often at most.
 const CHANGE_PAUSE: Duration = Duration::from_secs(60);
 
+/// The winner of what a receiver has if two attempts at one message differed: no state has it, so a
+/// change follows.
+const AMBIGUOUS: u32 = 0;
+
 /// What a receiver has of an open problem: the stored part of a pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
@@ -239,9 +243,13 @@ impl Pair {
         let Some(told) = self.told.as_mut().filter(|_| kind != Kind::Repeat) else { return false };
         // No later message has a lower revision, whether or not this one arrives.
         let revision = fact.map_or(told.revision, |fact| fact.revision.max(told.revision));
-        let before = (told.attempted, told.revision);
+        let before = (told.attempted, told.revision, told.face);
         (told.attempted, told.revision) = (Some(kind), revision);
-        before != (told.attempted, told.revision)
+        // The receiver may have the first attempt or this one, which have the same id.
+        if kind == Kind::Problem && fact.is_some_and(|fact| fact.face() != told.face) {
+            told.face.winner = AMBIGUOUS;
+        }
+        before != (told.attempted, told.revision, told.face)
     }
 
     /// Takes that the receiver has a message about `fact`. Returns whether the stored part has
@@ -260,8 +268,7 @@ impl Pair {
         }
         told.attempted = None;
         match kind {
-            // The face stays that of the first attempt: the receiver may have that one alone, and
-            // then a newer one is a change.
+            // The face stays that of the first attempt, ambiguous if another one differed.
             Kind::Problem | Kind::Repeat => told.message = String::new(),
             Kind::Changed(change) => {
                 self.changed_at = Some(now);
@@ -278,5 +285,30 @@ impl Pair {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::command::notify::engine::tests::{mk_fact, mk_route};
+    use crate::proto::v1::Level;
+
+    /// The first attempt has not arrived, the second one has, and the first state is back.
+    #[test]
+    fn attempts_that_differ_are_followed_by_a_change() {
+        let (route, now) = (mk_route("all"), Timestamp::new(90_000));
+        let [blocked, error] = [Level::Blocked, Level::Error].map(|it| mk_fact("web", 1, it));
+        for (second, next) in
+            [(&blocked, Next::Nothing), (&error, Next::Owed(Kind::Changed(ChangeKind::State)))]
+        {
+            let mut pair = Pair::new(None, Verdict::Problem, Timestamp::new(0), now);
+            pair.open(&blocked, now);
+            pair.attempt(Kind::Problem, Some(&blocked));
+            let changed = pair.attempt(Kind::Problem, Some(second));
+            assert_eq!(changed, second.level == Level::Error, "it has to be stored");
+            pair.confirmed(Kind::Problem, Some(second), &route, now);
+            assert_eq!(pair.next(&route, Some(&blocked), now), next);
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::*;
 use crate::proto::v1::StatusRef;
 
 /// Returns a route about all applications at `waiting` and worse, with the defaults.
-fn mk_route(name: &str) -> Route {
+pub(super) fn mk_route(name: &str) -> Route {
     Route {
         name: name.to_string(),
         to: format!("to-{name}"),
@@ -35,7 +35,7 @@ fn mk_route(name: &str) -> Route {
 use crate::proto::v1::Level;
 
 /// Returns a state of an application of the namespace `prod`.
-fn mk_fact(application: &str, revision: u64, level: Level) -> Fact {
+pub(super) fn mk_fact(application: &str, revision: u64, level: Level) -> Fact {
     let ill = !matches!(level, Level::Active | Level::Terminated);
     let unit = if ill { format!("{application}/0") } else { String::new() };
     Fact {

@@ -74,6 +74,7 @@ impl Mailbox {
 }
 
 struct Fleet {
+    seed: u64,
     dice: Dice,
     routes: Vec<Route>,
     engine: Engine,
@@ -97,6 +98,7 @@ impl Fleet {
         let each = Route { each: true, delivery, sends_marked: true, ..plain.clone() };
         let routes = vec![plain, Route { name: "b".into(), to: "to-b".into(), ..each }];
         Fleet {
+            seed,
             dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             engine: Engine::new(routes.clone(), Vec::new(), PAIRS_MAX, Timestamp::new(0)),
             routes,
@@ -248,7 +250,7 @@ impl Fleet {
                 match route.judge(Some(fact)) {
                     Verdict::Problem if is_open => {
                         let level = self.mailboxes.get(&key).and_then(|mailbox| mailbox.level);
-                        assert_eq!(level, Some(fact.level), "{key:?}");
+                        assert_eq!(level, Some(fact.level), "{key:?}, seed {}", self.seed);
                     }
                     Verdict::Problem => assert!(may_be_listed, "{key:?} {fact:?}"),
                     Verdict::Below | Verdict::Planned => assert!(!is_open, "{key:?} {fact:?}"),
