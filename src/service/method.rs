@@ -281,6 +281,29 @@ mod tests {
     use super::*;
     use crate::service::descriptor;
 
+    /// A relay reads these two fields of a call that it passes on, to check the caller's rights.
+    #[test]
+    fn a_passed_call_names_its_application_in_its_first_two_fields() {
+        let files = || descriptor::served().iter().flat_map(|set| &set.file);
+        let types = || descriptor::methods(descriptor::served());
+        let is_passed =
+            |path: &str| TABLE.iter().any(|row| row.relay == AtRelay::Passes && row.path() == path);
+        let mut count = 0;
+        for (path, method) in types().filter(|(path, _)| is_passed(path)) {
+            let input = method.input_type().rsplit('.').next().unwrap();
+            let mut messages = files().flat_map(|file| &file.message_type);
+            let request = messages.find(|message| message.name() == input).unwrap();
+            let name = |number| {
+                let mut fields = request.field.iter();
+                fields.find(|field| field.number() == number).map_or("", |field| field.name())
+            };
+            assert_eq!(name(1), "namespace", "{path}");
+            assert!(["application", "applications"].contains(&name(2)), "{path}");
+            count += 1;
+        }
+        assert!(5 < count);
+    }
+
     /// Lines around the table in the documentation.
     const BEGIN: &str = "<!-- rights: begin -->\n";
     const END: &str = "<!-- rights: end -->\n";
