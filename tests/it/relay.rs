@@ -324,6 +324,13 @@ async fn a_relay_that_is_cut_off_serves_on_and_says_as_of_when() {
     .await;
     let (is_ready, parts) = ready(&relay);
     assert!(is_ready && parts.contains("stale since"), "{parts}");
+    // Its own upstream answers; that one's does not.
+    assert!(parts.contains("it proves nothing newer"), "{parts}");
+    let explain = v1::ExplainApplicationRequest { application: "web".into(), ..Default::default() };
+    let mut explain = tonic::Request::new(explain);
+    explain.set_timeout(Duration::from_secs(2));
+    let refused = relay.applications().await.explain_application(explain).await.unwrap_err();
+    assert_eq!(reason(&refused), "UPSTREAM_UNAVAILABLE", "{refused}");
     let page = web::get(&relay, Version::Http1, "/").await.text();
     assert!(
         page.contains("data-as-of") && page.contains("no contact with its store since"),

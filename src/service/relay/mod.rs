@@ -36,6 +36,10 @@ use feed::Feed;
 /// How long the upstream may prove nothing before answers say as of when they are.
 const STALE_AFTER: Duration = Duration::from_secs(15);
 
+/// Characters of the reason why the upstream was lost. That of another relay has its own reason in
+/// it, and in a circle of relays each has all of them.
+const PROBLEM_MAX: usize = 300;
+
 /// What a relay follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayOptions {
@@ -155,7 +159,11 @@ impl Relay {
         match (&state.as_of, stale) {
             (None, _) => Err(format!("no proved copy of {url} yet: {}", state.problem)),
             (Some(_), Some(since)) => {
-                Ok(format!("stale since {}: {url}: {}", since.to_utc(), state.problem))
+                let why = match state.problem.as_str() {
+                    "" => "it proves nothing newer; if it is a relay, its upstream is lost",
+                    problem => problem,
+                };
+                Ok(format!("stale since {}: {url}: {why}", since.to_utc()))
             }
             (Some(_), None) => Ok(format!("copy of {url}")),
         }
@@ -172,6 +180,9 @@ impl Relay {
         let mut state = lock(&self.state);
         if let Some(part) = state.parts.get_mut(part) {
             *part = Part { is_connected: true, proved: Some((own.clone(), as_of)) };
+        }
+        if state.parts.iter().all(|part| part.is_connected) {
+            state.problem.clear();
         }
         let others = state.parts.iter().filter_map(|part| part.proved.as_ref());
         let proved = others.filter(|(other, _)| other.epoch == epoch).fold(own, joined);
@@ -193,7 +204,7 @@ impl Relay {
     }
 
     fn lost(&self, problem: &str) {
-        lock(&self.state).problem = problem.to_string();
+        lock(&self.state).problem = problem.chars().take(PROBLEM_MAX).collect();
     }
 
     fn measure(&self) {

@@ -104,7 +104,8 @@ impl Relay {
                 .map_err(|_| Status::internal("a method has a path that is none"))?,
             message,
             authorization: self.authorization(&metadata.into_headers()),
-            timeout: left.map_or(CALL_MAX, |left| left.min(CALL_MAX)),
+            // The caller has a tenth of its time left to learn that the upstream is away.
+            timeout: left.map_or(CALL_MAX, |left| left.mul_f64(0.9).min(CALL_MAX)),
         };
         match row.name {
             "ExplainApplication" => self.explain(call).await,
