@@ -117,8 +117,10 @@ pub fn message(
     let fact = delivery.fact.as_deref();
     // A repeat is the message that was sent, with the newest texts.
     let newest = fact.filter(|_| *kind != Kind::Repeat);
-    let level = fact.map_or("", |fact| level::word(fact.level.into()));
     let told_level = level::word(told.face.level.into());
+    // A problem that is over when it is sent again says what it said at first.
+    let at_first = if *kind == Kind::Problem { told_level } else { "" };
+    let level = fact.map_or(at_first, |fact| level::word(fact.level.into()));
     let before = if *kind == Kind::Problem { "" } else { told_level };
     let since = match kind {
         Kind::Resolved(_) => told.since,

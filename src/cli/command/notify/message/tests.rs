@@ -107,6 +107,8 @@ fn each_kind_has_its_first_line() {
     let gone = Delivery { fact: None, ..mk_delivery(Kind::Resolved(Ending::Deleted)) };
     assert_eq!(text(&gone), "prod/postgresql is deleted; it was error for 3h");
     let over = Delivery { fact: None, ..mk_delivery(Kind::Problem) };
+    let sent = message(&over, &mk_route(), None, None, Timestamp::new(9_000_000));
+    assert_eq!((&*sent.level, &*sent.message), ("error", "was said"));
     assert!(text(&over).starts_with("prod/postgresql is error (3h): was said"), "{}", text(&over));
 }
 

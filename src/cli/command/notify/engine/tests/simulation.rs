@@ -52,7 +52,9 @@ impl Mailbox {
             return;
         }
         if delivery.kind != Kind::Repeat {
-            self.level = fact.map(|fact| fact.level);
+            // A problem that is over when it is sent again says what it said at first.
+            let at_first = (delivery.kind == Kind::Problem).then_some(delivery.told.face.level);
+            self.level = fact.map(|fact| fact.level).or(at_first);
         }
         match delivery.kind {
             Kind::Problem | Kind::Repeat => {
