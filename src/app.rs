@@ -99,7 +99,7 @@ impl App {
         let store = open_store(&config).await?;
         let limits = Limits { waits_max: config.service.waiting_reads_max, ..Limits::default() };
         let hub = match &config.relay {
-            Some(_) => Hub::of_relay(limits),
+            Some(relay) => Hub::of_relay(limits, relay.upstreams.len() as u16),
             None => Hub::new(store.epoch(), store.buckets(), store.is_shared(), limits),
         };
         let hub = Arc::new(hub.with_time(store.now()));
@@ -344,10 +344,14 @@ fn readiness(
     Arc::new(move || {
         let serving = if draining.is_cancelled() { Err("stopping".to_string()) } else { Ok(()) };
         let parts = Readiness::default();
-        let parts = match relay.as_ref().map(|relay| relay.health()) {
+        let parts = match &relay {
             None => parts.with("store", store.health()),
-            Some(Ok(note)) => parts.with_note("upstream", note),
-            Some(Err(problem)) => parts.with("upstream", Err(problem)),
+            Some(relay) => {
+                relay.health().into_iter().fold(parts, |parts, upstream| match upstream {
+                    Ok(note) => parts.with_note("upstream", note),
+                    Err(problem) => parts.with("upstream", Err(problem)),
+                })
+            }
         };
         let parts = parts.with("serving", serving);
         // A full server is ready: it replaces idle connections, so sending clients elsewhere does

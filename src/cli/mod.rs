@@ -296,15 +296,22 @@ fn run_client(
         }
     };
     let result = runtime.block_on(running.with_context(trace));
-    if let Some(since) = context.client.get().and_then(Client::as_of) {
-        say(&format!(
-            "the server has had no contact with its store since {since}, a relay with its \
-             upstream: the answer is from its memory"
-        ));
+    if let Some(text) = context.client.get().and_then(age_of) {
+        say(&text);
     }
     // A read of stdin cannot be cancelled; it must not delay the exit.
     runtime.shutdown_background();
     result
+}
+
+/// Returns why the last answer may be old, if it is from memory.
+fn age_of(client: &Client) -> Option<String> {
+    let since = client.as_of()?;
+    let whom = match client.as_of_upstream() {
+        Some(upstream) => format!("the relay has had no contact with {upstream}"),
+        None => "the server has had no contact with its store".to_string(),
+    };
+    Some(format!("{whom} since {since}: the answer is from its memory"))
 }
 
 /// Runs a command. The name that a misspelt one may mean follows the error.

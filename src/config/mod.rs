@@ -234,6 +234,15 @@ pub enum Error {
     /// More namespaces than a relay may name.
     #[error("{0} namespaces are named; name at most {1}, or none for all")]
     TooManyNamespaces(usize, usize),
+    /// An address of an upstream that is given again.
+    #[error("upstream {0} is given twice; give --upstream URL,URL with each address once")]
+    UpstreamTwice(String),
+    /// An address of an upstream without any text.
+    #[error("an address of --upstream is empty; give --upstream URL or URL,URL")]
+    EmptyUpstream,
+    /// More upstreams than a relay may have.
+    #[error("{0} upstreams are named; name at most {1}, or relays of some of them")]
+    TooManyUpstreams(usize, usize),
     /// A limit of 0, with which the server could serve nothing.
     #[error("limit {0} is 0, so nothing could be served; give 1 or more")]
     ZeroLimit(String),

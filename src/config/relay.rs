@@ -8,7 +8,7 @@ use bellwether_client::Security;
 use super::page_name::PageName;
 use super::{CallerFlags, Config, Error, Flags, StoreFlags, TlsFlags};
 use crate::domain::name::namespace_name;
-use crate::service::relay::RelayOptions;
+use crate::service::relay::{RelayOptions, UPSTREAMS_MAX};
 
 /// Namespaces that one relay may name: it follows each of them by a watch of its own.
 const NAMESPACES_MAX: usize = 64;
@@ -16,9 +16,17 @@ const NAMESPACES_MAX: usize = 64;
 /// Flags of `bellwether relay`, each also a variable.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct RelayFlags {
-    /// Address of the server, or of the relay, to follow: http://HOST:PORT or https://HOST:PORT
-    #[arg(long, env = "BELLWETHER_UPSTREAM", value_name = "URL", required = true)]
-    pub upstream: String,
+    /// Addresses of the servers, or of the relays, to follow: http://HOST:PORT or
+    /// https://HOST:PORT. Several must have different namespaces; for the servers of one store give
+    /// one address
+    #[arg(
+        long,
+        env = "BELLWETHER_UPSTREAM",
+        value_name = "URL",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub upstream: Vec<String>,
     /// Namespaces to serve, without it all
     #[arg(long, env = "BELLWETHER_NAMESPACES", value_name = "NAMESPACE", value_delimiter = ',')]
     pub namespaces: Vec<String>,
@@ -65,6 +73,7 @@ impl Config {
         if NAMESPACES_MAX < namespaces.len() {
             return Err(Error::TooManyNamespaces(namespaces.len(), NAMESPACES_MAX));
         }
+        let upstreams = upstreams(flags.upstream)?;
         let store = StoreFlags {
             store: Some("memory".into()),
             config: flags.config,
@@ -82,7 +91,44 @@ impl Config {
             insecure: flags.insecure,
             ..Flags::default()
         })?;
-        let relay = Some(RelayOptions { upstream: flags.upstream, namespaces, security });
+        let relay = Some(RelayOptions { upstreams, namespaces, security });
         Ok(Config { relay, ..config })
+    }
+}
+
+/// Checks the addresses of upstreams: each once, and not too many.
+fn upstreams(given: Vec<String>) -> Result<Vec<String>, Error> {
+    let mut upstreams: Vec<String> = Vec::new();
+    for url in given {
+        let url = url.trim().trim_end_matches('/').to_string();
+        if url.is_empty() {
+            return Err(Error::EmptyUpstream);
+        }
+        if upstreams.contains(&url) {
+            return Err(Error::UpstreamTwice(url));
+        }
+        upstreams.push(url);
+    }
+    match upstreams.len() {
+        count if UPSTREAMS_MAX < count => Err(Error::TooManyUpstreams(count, UPSTREAMS_MAX)),
+        _ => Ok(upstreams),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_upstream_is_named_once() {
+        let given = |urls: &[&str]| upstreams(urls.iter().map(ToString::to_string).collect());
+        assert_eq!(given(&["http://a:1/", " http://b:1"]).unwrap(), ["http://a:1", "http://b:1"]);
+        let refused = given(&["http://a:1", "http://a:1/"]).unwrap_err().to_string();
+        assert!(refused.contains("http://a:1 is given twice"), "{refused}");
+        let refused = given(&["http://a:1", ""]).unwrap_err().to_string();
+        assert!(refused.contains("is empty"), "{refused}");
+        let many: Vec<String> = (0..17).map(|n| format!("http://a:{n}")).collect();
+        let refused = upstreams(many).unwrap_err().to_string();
+        assert!(refused.contains("17 upstreams") && refused.contains("at most 16"), "{refused}");
     }
 }

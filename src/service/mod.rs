@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
 use crate::aggregator::Aggregator;
-use crate::domain::time::Timestamp;
 use crate::proto;
 use crate::security::Protection;
 use crate::security::tls::Tls;
@@ -80,12 +79,15 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Returns as of when the answers are current, if that is not now: the store or the upstream
-    /// is away.
-    fn stale_since(&self) -> Option<Timestamp> {
+    /// Returns since when the answers about a namespace are not current, if they are not: the store
+    /// is away, or an upstream of a relay; `None`: about all namespaces.
+    fn stale(&self, namespace: Option<&str>) -> Option<relay::Stale> {
         match &self.relay {
-            Some(relay) => relay.stale_since(),
-            None => self.aggregator.away_since(),
+            Some(relay) => relay.stale(namespace),
+            None => {
+                let since = self.aggregator.away_since()?;
+                Some(relay::Stale { since, upstreams: String::new() })
+            }
         }
     }
 }
@@ -171,7 +173,7 @@ pub fn server(
         methods,
         descriptors,
         protection: parts.protection.clone(),
-        within: parts.relay.as_ref().and_then(|relay| relay.within()),
+        extent: parts.relay.as_ref().and_then(relay::Relay::extent),
         limits: options.account,
         answers,
         intake: intake.clone(),

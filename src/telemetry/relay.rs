@@ -15,6 +15,8 @@ pub struct RelayState {
     pub is_connected: bool,
     /// Time since the copy was last proved to be current; `None` before the first proof.
     pub age: Option<Duration>,
+    /// Number of namespaces that two upstreams have.
+    pub overlaps: u64,
 }
 
 #[derive(Clone)]
@@ -32,6 +34,11 @@ impl RelayGauges {
         let description = "Of a relay: time since the upstream last proved its copy.";
         gauge::register(meter, "bellwether.relay.age", "s", description, move || {
             lock(&read.0).and_then(|state| state.age).map(|age| age.as_secs())
+        });
+        let read = gauges.clone();
+        let description = "Of a relay: namespaces that two of its upstreams have: not served.";
+        gauge::register(meter, "bellwether.relay.overlaps", "", description, move || {
+            lock(&read.0).map(|state| state.overlaps)
         });
         gauges
     }

@@ -3,8 +3,9 @@
 //! Changes arrive in batches. A batch is taken over whole after the digest of the upstream has
 //! proved it, so between two batches the hub equals a state of the upstream, and a bookmark is sent
 //! only then. Everything else is the same as over a store: filters, groups, tokens, slow readers.
+//! Each upstream of a relay is a bucket.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
 
@@ -14,21 +15,21 @@ use tokio::time::Instant;
 use super::cursors::Cursors;
 use super::group::Group;
 use super::hub::Hub;
-use super::landmarks::{Landmarks, Proved};
+use super::landmarks::Proved;
 use super::limits::Limits;
+use super::origins::UpstreamLandmarks;
 use super::token::Token;
 use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::store::{Bucket, Change, Epoch, Observer, Position};
 
-/// The only bucket of such a hub.
-const BUCKET: Bucket = Bucket(0);
-
 /// Changes between two releases of the hub's lock.
 const CHUNK: usize = 256;
 
-/// Tombstones that are kept for readers that resume.
+/// Tombstones that are kept for readers that resume. Above that, the upstream with the most loses
+/// its oldest ones, this many at a time.
 const TOMBSTONES_MAX: usize = 10_000;
+const PRUNED_AT_ONCE: usize = 500;
 
 /// A change that an upstream sent.
 #[derive(Debug, Clone)]
@@ -42,38 +43,44 @@ pub struct Copied {
 }
 
 impl Hub {
-    /// Creates the hub of a relay, to be fed by [`Hub::take_over`].
-    pub fn of_relay(limits: Limits) -> Hub {
+    /// Creates the hub of a relay with this number of upstreams, to be fed by [`Hub::take_over`].
+    pub fn of_relay(limits: Limits, upstreams: u16) -> Hub {
         let unknown = Epoch { store_id: 0, losses: 0 };
-        let mut hub = Hub::new(unknown, 1, true, limits);
-        hub.landmarks = Some(RwLock::new(Landmarks::default()));
+        let mut hub = Hub::new(unknown, upstreams, true, limits);
+        hub.origins = Some(RwLock::new(UpstreamLandmarks::new(upstreams)));
         hub
     }
 
-    /// Takes over a batch that makes this hub equal to a state of the upstream.
-    pub fn take_over(&self, batch: Vec<Copied>, proved: Proved) {
-        let before = std::mem::replace(&mut self.reached_mut().epoch, proved.epoch);
-        if batch.is_empty() {
-            let at = self.locked().last.of(BUCKET);
-            self.settle(at, proved);
-            return;
+    /// Takes over a batch that makes the part of an upstream equal to a state of it; `None`: a
+    /// state that is no landmark, because some of the upstream is missing.
+    pub fn take_over(&self, upstream: Bucket, batch: Vec<Copied>, proved: Option<Proved>) {
+        let epoch_with = |proved| self.read_origins(|all| all.epoch_with(upstream, proved));
+        let epoch = proved.as_ref().and_then(epoch_with);
+        let before = self.epoch();
+        if let Some(epoch) = epoch.filter(|epoch| *epoch != before) {
+            self.reached_mut().epoch = epoch;
+            if before.store_id != 0 {
+                tracing::info!(%epoch, "an upstream has another history");
+            }
         }
-        if before != proved.epoch {
-            tracing::info!(epoch = %proved.epoch, "the upstream has another history");
+        if batch.is_empty() {
+            let at = self.locked().last.of(upstream);
+            self.settle(upstream, at, proved);
+            return;
         }
         self.batches.fetch_add(1, Ordering::AcqRel);
         let mut woken: HashMap<usize, Arc<Group>> = HashMap::new();
         for chunk in batch.chunks(CHUNK) {
-            self.take_chunk(chunk, &mut woken);
+            self.take_chunk(upstream, chunk, &mut woken);
         }
-        let at = self.locked().last.of(BUCKET);
-        self.settle(at, proved);
+        let at = self.locked().last.of(upstream);
+        self.settle(upstream, at, proved);
         self.batches.fetch_add(1, Ordering::AcqRel);
         woken.into_values().for_each(|group| group.notifier.notify());
         self.prune_copied();
     }
 
-    fn take_chunk(&self, chunk: &[Copied], woken: &mut HashMap<usize, Arc<Group>>) {
+    fn take_chunk(&self, bucket: Bucket, chunk: &[Copied], woken: &mut HashMap<usize, Arc<Group>>) {
         let now = Instant::now();
         let mut state = self.locked();
         for Copied { app, head, image } in chunk {
@@ -83,11 +90,10 @@ impl Hub {
                 (None, Some(revision)) => Arc::new(Head::empty(revision.next())),
                 (None, None) => continue,
             };
-            let position = Position(state.last.of(BUCKET).0 + 1);
-            state.last.set(BUCKET, position);
+            let position = Position(state.last.of(bucket).0 + 1);
+            state.last.set(bucket, position);
             let revision = head.revision;
-            let change =
-                Change { app: app.clone(), bucket: BUCKET, position, head, transition: None };
+            let change = Change { app: app.clone(), bucket, position, head, transition: None };
             let image = (!image.is_empty()).then(|| image.clone());
             let entry = state.put(&change, image, self.clock, now);
             let mut visited = 0;
@@ -103,20 +109,30 @@ impl Hub {
     }
 
     /// Makes the changes up to `at` a landmark.
-    fn settle(&self, at: Position, proved: Proved) {
-        if let Some(landmarks) = &self.landmarks {
-            let mut landmarks = landmarks.write().expect("nothing panics while it is held");
-            landmarks.add(at, proved, Instant::now());
+    fn settle(&self, upstream: Bucket, at: Position, proved: Option<Proved>) {
+        if let Some((origins, proved)) = self.origins.as_ref().zip(proved) {
+            let mut origins = origins.write().expect("nothing panics while it is held");
+            origins.add(upstream, at, proved, Instant::now());
         }
-        self.arrive(BUCKET, at);
+        self.arrive(upstream, at);
     }
 
     fn prune_copied(&self) {
         let state = self.locked();
-        let Some(over) = state.tombstones.len().checked_sub(TOMBSTONES_MAX) else { return };
-        let last = state.tombstones.keys().nth(over.wrapping_sub(1)).copied();
+        if state.tombstones.len() <= TOMBSTONES_MAX {
+            return;
+        }
+        let mut counts: BTreeMap<Bucket, usize> = BTreeMap::new();
+        for (bucket, _) in state.tombstones.keys() {
+            *counts.entry(*bucket).or_default() += 1;
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(bucket, _)| bucket);
+        let last = most.and_then(|bucket| {
+            let mut of_bucket = state.tombstones.range((bucket, Position::default())..);
+            of_bucket.nth(PRUNED_AT_ONCE - 1).map(|(at, _)| *at)
+        });
         drop(state);
-        if let Some((bucket, position)) = last.filter(|_| 0 < over) {
+        if let Some((bucket, position)) = last {
             self.on_prune(bucket, position);
         }
     }
@@ -131,22 +147,32 @@ impl Hub {
         batch.is_multiple_of(2) && self.batch() == batch
     }
 
-    /// Returns the cursors of this hub from which a reader with this token continues.
-    pub(super) fn start_of(&self, token: &Token) -> Option<Arc<Cursors>> {
-        let Some(landmarks) = &self.landmarks else { return Some(token.cursors.clone()) };
-        let landmarks = landmarks.read().expect("nothing panics while it is held");
-        let at = landmarks.start_of(token)?;
-        Some(Arc::new(Cursors::from_iter([at])))
+    /// Returns whether an upstream was in the histories that a token names.
+    pub fn is_of(&self, upstream: Bucket, token: &Token) -> bool {
+        self.read_origins(|origins| origins.is_of(upstream, token)) == Some(true)
     }
 
-    /// Returns the token of a reader that has received everything up to these cursors of this hub.
-    /// Uses the present epoch: changes caused by a data loss follow these cursors like any other.
-    pub(super) fn token_of(&self, cursors: &Arc<Cursors>, filter: u64) -> Token {
-        let issued = self.landmarks.as_ref().and_then(|landmarks| {
-            let landmarks = landmarks.read().expect("nothing panics while it is held");
-            landmarks.issue(cursors.of(BUCKET))
-        });
-        let (epoch, cursors) = issued.unwrap_or_else(|| (self.epoch(), cursors.clone()));
-        Token { epoch, cursors, filter }
+    /// Returns the cursors of this hub from which a reader with this token continues.
+    pub(super) fn start_of(&self, token: &Token) -> Option<Arc<Cursors>> {
+        match self.read_origins(|origins| origins.start_of(token)) {
+            Some(start) => start,
+            None => token.only().map(|store| store.cursors.clone()),
+        }
+    }
+
+    /// Returns the token of a reader that has received everything up to these cursors of this hub;
+    /// `None` if a relay does not know them any more. Uses the present epoch: changes caused by a
+    /// data loss follow these cursors like any other.
+    pub(super) fn token_of(&self, cursors: &Arc<Cursors>, filter: u64) -> Option<Token> {
+        match self.read_origins(|origins| origins.issue(cursors, filter)) {
+            Some(issued) => issued,
+            None => Some(Token::of(self.epoch(), cursors.clone(), filter)),
+        }
+    }
+
+    /// Reads the landmarks; `None` in a server.
+    pub(super) fn read_origins<T>(&self, read: impl FnOnce(&UpstreamLandmarks) -> T) -> Option<T> {
+        let origins = self.origins.as_ref()?;
+        Some(read(&origins.read().expect("nothing panics while it is held")))
     }
 }

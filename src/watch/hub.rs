@@ -14,10 +14,10 @@ use super::cursors::Cursors;
 use super::entry::{Entry, StoreClock};
 use super::group::Group;
 use super::groups::Groups;
-use super::landmarks::Landmarks;
 use super::limits::Limits;
 use super::masters::{Continuity, Masters};
 use super::notifier::{Listener, Listeners};
+use super::origins::UpstreamLandmarks;
 use super::resume::{Here, Verdict, judge};
 use super::serving::Namespaces;
 use super::token::Token;
@@ -38,8 +38,8 @@ pub struct Hub {
     /// Whether other replicas use the store.
     is_shared: bool,
     pub(super) clock: StoreClock,
-    /// In a relay: its proved states.
-    pub(super) landmarks: Option<RwLock<Landmarks>>,
+    /// In a relay: the proved states of its upstreams.
+    pub(super) origins: Option<RwLock<UpstreamLandmarks>>,
     /// In a relay: twice the number of batches taken over, and one more during a batch.
     pub(super) batches: AtomicU64,
     /// The cursors up to which all changes have reached the groups. Each woken watcher reads them,
@@ -90,7 +90,7 @@ impl Hub {
             limits,
             is_shared,
             clock: StoreClock::default(),
-            landmarks: None,
+            origins: None,
             batches: AtomicU64::new(0),
             reached: RwLock::new(reached),
             arrived: Arc::default(),
@@ -192,8 +192,8 @@ impl Hub {
 
     /// Judges a token by what this replica knows now.
     pub(super) fn judge(&self, token: &Token) -> Verdict {
-        if let Some(landmarks) = &self.landmarks {
-            return landmarks.read().expect("nothing panics while it is held").judge(token);
+        if let Some(verdict) = self.read_origins(|origins| origins.judge(token)) {
+            return verdict;
         }
         let Reached { epoch, cursors, masters, forgotten } = &*self.reached();
         let (epoch, is_shared) = (*epoch, self.is_shared);

@@ -39,7 +39,8 @@
 //!
 //! # In a relay
 //!
-//! `copied` feeds the hub of a relay in proved batches; `landmarks` translates tokens.
+//! `copied` feeds the hub of a relay in proved batches; `landmarks` translates tokens, and
+//! `origins` those of several upstreams.
 //!
 //! Locks: first the hub's, then a group's or the cursors'. Each is held for one change, one batch
 //! or one page, never while waiting. The first watcher of a filter holds the hub's while it indexes
@@ -65,6 +66,7 @@ mod masters;
 mod namespaces;
 mod notifier;
 mod open;
+mod origins;
 mod resume;
 mod seen;
 mod serving;
@@ -88,6 +90,6 @@ pub use limits::Limits;
 pub use namespaces::Summary;
 pub use seen::Coverage;
 pub use serving::Serving;
-pub use token::Token;
+pub use token::{StorePoint, Token};
 pub use waits::WaitError;
 pub use watcher::{Event, Item, Standing, StandingGroup, Start, Watcher};

@@ -9,7 +9,7 @@
 use super::cursors::Cursors;
 use super::error::ResumeError;
 use super::masters::{Continuity, Masters};
-use super::token::Token;
+use super::token::{StorePoint, Token};
 use crate::store::{Bucket, Epoch};
 
 /// What this replica knows.
@@ -41,11 +41,12 @@ pub(super) enum Verdict {
 /// Judges a token. Later it may be judged otherwise, because this replica has received more.
 pub(super) fn judge(token: &Token, here: Here<'_>) -> Verdict {
     let Here { epoch, cursors, masters, forgotten, is_shared } = here;
-    let is_of_this_store =
-        token.epoch.store_id == epoch.store_id && token.cursors.buckets() == cursors.buckets();
-    if !is_of_this_store {
+    let is_of_this_store = |point: &&StorePoint| {
+        point.epoch.store_id == epoch.store_id && point.cursors.buckets() == cursors.buckets()
+    };
+    let Some(token) = token.only().filter(is_of_this_store) else {
         return Verdict::Refuse(ResumeError::OtherStore);
-    }
+    };
     if token.epoch.losses < epoch.losses {
         return Verdict::Refuse(ResumeError::DataLoss);
     }
@@ -84,7 +85,7 @@ mod tests {
     fn mk_token((store_id, losses): (u64, u32), positions: &[u64], floor: u64) -> Token {
         let floors = positions.iter().map(|_| floor).collect();
         let cursors = mk_cursors(positions).with_floors(floors);
-        Token { epoch: Epoch { store_id, losses }, cursors: Arc::new(cursors), filter: 1 }
+        Token::of(Epoch { store_id, losses }, Arc::new(cursors), 1)
     }
 
     /// Two buckets at position 20, after one data loss, with the masters 0 and 50; the second one

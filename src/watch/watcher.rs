@@ -18,6 +18,7 @@ use super::backlog::Backlog;
 use super::cursors::Cursors;
 use super::entry::Entry;
 use super::error::ResumeError;
+use super::filter::Scope;
 use super::group::{Current, Found, Group};
 use super::hub::Hub;
 use super::index::{Offset, SentState};
@@ -147,7 +148,7 @@ impl Watcher {
             Start::Resume(token) => {
                 listener = seat.hub.listen();
                 let until = now + seat.hub.limits.catch_up_max;
-                (Stage::WaitingForReplica { token: token.clone(), until }, token.cursors)
+                (Stage::WaitingForReplica { token, until }, known)
             }
         };
         Watcher {
@@ -239,13 +240,21 @@ impl Watcher {
     }
 
     /// Returns the token for all items that were returned. A resume from it may repeat some of
-    /// them. `None` before the snapshot is complete.
+    /// them. `None` before the snapshot is complete, and if a relay does not know the position any
+    /// more.
     pub fn token(&self) -> Option<String> {
         match &self.stage {
             Stage::Snapshot { .. } => None,
             Stage::WaitingForReplica { token, .. } => Some(token.encode()),
-            Stage::Resuming(_) | Stage::Following => Some(self.token_at(&self.resume_at)),
+            Stage::Resuming(_) | Stage::Following => {
+                Some(self.token_at(&self.resume_at)).filter(|token| !token.is_empty())
+            }
         }
+    }
+
+    /// Returns the applications that it watches.
+    pub fn scope(&self) -> &Scope {
+        &self.seat.group.filter.scope
     }
 
     /// Reads ahead. Returns an event if there is nothing to read and an event is due.
@@ -375,7 +384,7 @@ impl Watcher {
 
     fn token_at(&self, cursors: &Arc<Cursors>) -> String {
         let Seat { hub, fingerprint, .. } = &self.seat;
-        hub.token_of(cursors, *fingerprint).encode()
+        hub.token_of(cursors, *fingerprint).map_or_else(String::new, |token| token.encode())
     }
 }
 

@@ -102,6 +102,8 @@ mod pictures;
 mod quorum;
 mod relay;
 mod relay_forged;
+mod relay_union;
+mod relay_union_faults;
 mod reloads;
 mod replaced;
 mod replicas;

@@ -40,9 +40,18 @@ const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 
 /// Metadata of a read that the server answers from memory because its store is unreachable.
 const AS_OF: &str = "bellwether-as-of";
+/// Metadata of the same in a relay: the upstreams that are away.
+const AS_OF_UPSTREAM: &str = "bellwether-as-of-upstream";
 
 /// The transport of the stubs: a connection, and the token of each call.
 pub type Transport = InterceptedService<Channel, Bearer>;
+
+/// What an answer from memory says of its age.
+#[derive(Debug, Clone)]
+struct AsOf {
+    since: String,
+    upstream: Option<String>,
+}
 
 /// A connection to a server. Cheap to clone: clones share the connection.
 #[derive(Debug, Clone)]
@@ -53,7 +62,7 @@ pub struct Client {
     security: Security,
     bearer: Bearer,
     deadline: Duration,
-    as_of: Arc<Mutex<Option<String>>>,
+    as_of: Arc<Mutex<Option<AsOf>>>,
 }
 
 impl Client {
@@ -219,18 +228,25 @@ impl Client {
     /// The error of the server or the transport.
     pub fn answer<T>(&self, result: Result<tonic::Response<T>, tonic::Status>) -> Result<T, Error> {
         let response = result.map_err(|status| self.error(status))?;
-        let as_of = response.metadata().get(AS_OF).and_then(|value| value.to_str().ok());
-        *self.lock_as_of() = as_of.map(str::to_string);
+        let metadata = response.metadata();
+        let text = |name| metadata.get(name).and_then(|value| value.to_str().ok());
+        let upstream = text(AS_OF_UPSTREAM).map(str::to_string);
+        *self.lock_as_of() = text(AS_OF).map(|since| AsOf { since: since.to_string(), upstream });
         Ok(response.into_inner())
     }
 
     /// Returns the time (RFC 3339) since when the server has had no contact with its store, if the
     /// last answer on this connection was from memory.
     pub fn as_of(&self) -> Option<String> {
-        self.lock_as_of().clone()
+        self.lock_as_of().as_ref().map(|as_of| as_of.since.clone())
     }
 
-    fn lock_as_of(&self) -> MutexGuard<'_, Option<String>> {
+    /// Returns the addresses of the upstreams with which a relay has had no contact since then.
+    pub fn as_of_upstream(&self) -> Option<String> {
+        self.lock_as_of().as_ref().and_then(|as_of| as_of.upstream.clone())
+    }
+
+    fn lock_as_of(&self) -> MutexGuard<'_, Option<AsOf>> {
         self.as_of.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! `bellwether relay`: serves a copy of a server until a signal stops it.
+//! `bellwether relay`: serves a copy of one or several servers until a signal stops it.
 
 use bellwether_client::Security;
 
@@ -12,7 +12,8 @@ use crate::config::{Config, RelayFlags};
 /// readers. Before it shows a change, the digest of the upstream must equal that of its copy. It
 /// passes explanations, units and histories on with the token of their reader, and refuses whatever
 /// changes something, with the address of the upstream. --ca, --token-file, --cert and --cert-key
-/// are its own credentials for the upstream.
+/// are its own credentials for the upstream. Several upstreams with different namespaces are served
+/// as one.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

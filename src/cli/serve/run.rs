@@ -96,7 +96,7 @@ async fn serve(
 ) -> anyhow::Result<Option<Drained>> {
     let (stop, stop_now) = stop_signals().context("listen for signals")?;
     let (store, upstream) = (config.store.clone(), config.relay.as_ref());
-    let upstream = upstream.map(|relay| relay.upstream.clone());
+    let upstream = upstream.map(|relay| relay.upstreams.join(", "));
     let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
     let schemes = schemes(&config);
     let is_open = !config.callers.are_known(config.tls.as_ref());

@@ -44,7 +44,7 @@ use tracing::Instrument;
 pub use body::CallBody;
 pub use deadline::Deadline;
 pub(super) use identify::Guarded;
-pub use identify::{Access, Reader, Within};
+pub use identify::{Access, Extent, Reader};
 
 use crate::security::Protection;
 use crate::service::caller::{self, outgoing};
@@ -81,7 +81,7 @@ pub struct CallParts<'a> {
     /// Who may call.
     pub protection: Arc<Protection>,
     /// The part of a store that is served; `None`: all.
-    pub within: Option<Arc<Within>>,
+    pub extent: Option<Arc<dyn Extent>>,
     /// What one caller may use.
     pub limits: caller::Limits,
     /// Bytes of answers under way.
@@ -98,11 +98,11 @@ impl<S> Calls<S> {
     /// # Panics
     /// If a method of the descriptors has no row, so that such a server does not start.
     pub fn new(parts: CallParts<'_>, services: S) -> Calls<S> {
-        let CallParts { methods, descriptors, protection, within, .. } = parts;
+        let CallParts { methods, descriptors, protection, extent, .. } = parts;
         let CallParts { limits, answers, intake, metrics, .. } = parts;
         let checks = Checks {
             methods: Methods::new(methods, descriptors, &intake, &metrics),
-            guard: Arc::new(Guard::new(protection, within, metrics)),
+            guard: Arc::new(Guard::new(protection, extent, metrics)),
             counts: Counts::new(limits, answers),
             intake,
         };

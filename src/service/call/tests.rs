@@ -84,7 +84,7 @@ struct Fixture {
 
 fn parts(metrics: &Metrics) -> CallParts<'static> {
     CallParts {
-        within: None,
+        extent: None,
         methods: TABLE,
         descriptors: descriptor::served(),
         protection: Arc::default(),

@@ -111,6 +111,10 @@ reasons! {
     RelayReadOnly = FailedPrecondition "RELAY_READ_ONLY";
     /// The upstream of a relay does not answer.
     UpstreamUnavailable = Unavailable "UPSTREAM_UNAVAILABLE";
+    /// None of the upstreams of a relay can answer a call alone.
+    UpstreamUndetermined = FailedPrecondition "UPSTREAM_UNDETERMINED";
+    /// Two upstreams of a relay have one namespace.
+    NamespaceOverlap = Unavailable "NAMESPACE_OVERLAP";
     /// The server is stopping.
     Draining = Unavailable "DRAINING";
     /// Concurrent commits won every attempt.
@@ -218,6 +222,11 @@ impl ApiError {
     pub fn with(mut self, key: &'static str, value: impl ToString) -> ApiError {
         self.metadata.push((key, value.to_string()));
         self
+    }
+
+    /// Returns the sentence.
+    pub fn text(&self) -> &str {
+        &self.message
     }
 
     /// Sets the time to wait before a retry.

@@ -68,15 +68,13 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
             (rejected(IdReused { id, method }), "request_id")
         }
         Reason::ValueTooLarge => {
-            let what = "all keys and values".into();
-            (rejected(ValueTooLarge { what, bytes: 2, max: 1 }), "max")
+            (rejected(ValueTooLarge { what: "all values".into(), bytes: 2, max: 1 }), "max")
         }
         Reason::ApplicationNotFound => (rejected(ApplicationNotFound), "application"),
         Reason::UnitNotFound => (rejected(UnitNotFound { unit }), "unit"),
         Reason::MarkNotFound => (rejected(MarkNotFound { id: "m".into() }), "mark_id"),
         Reason::LimitExceeded => {
-            let (limit, what) = ("units_max", String::new());
-            (rejected(LimitExceeded { limit, max: 1, what }), "limit")
+            (rejected(LimitExceeded { limit: "units_max", max: 1, what: String::new() }), "limit")
         }
         Reason::RateLimited => {
             let retry_after = Duration::from_secs(1);
@@ -118,6 +116,8 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         | Reason::RevisionNotReached
         | Reason::RelayReadOnly
         | Reason::UpstreamUnavailable
+        | Reason::UpstreamUndetermined
+        | Reason::NamespaceOverlap
         | Reason::RequestIncomplete => unreachable!("{reason:?} is made by a layer: not in ALL"),
         Reason::HeartbeatMissed => (ApiError::silent(Duration::from_secs(30)), "silent_seconds"),
     }

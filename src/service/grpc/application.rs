@@ -19,17 +19,33 @@ use crate::service::grpc::{collect, faults, marks, statuses, units};
 /// that time, as RFC 3339.
 const AS_OF: &str = "bellwether-as-of";
 
+/// Metadata of a read that a relay answers from its copy of upstreams that are away: their
+/// addresses.
+const AS_OF_UPSTREAM: &str = "bellwether-as-of-upstream";
+
 impl Handlers {
     /// Wraps the answer to a read. While the store is unreachable, the metadata has the time at
     /// which the outage began.
     fn as_of<T>(&self, message: T) -> Response<T> {
-        self.dated(Response::new(message))
+        self.dated(Response::new(message), None)
     }
 
-    fn dated<T>(&self, mut response: Response<T>) -> Response<T> {
-        let since = self.parts.stale_since().map(|at| convert::timestamp(at).to_string());
-        if let Some(Ok(since)) = since.map(|since| since.parse()) {
-            response.metadata_mut().insert(AS_OF, since);
+    /// Wraps the answer to a read about a namespace; `None`: about all of them. In a relay, only
+    /// the upstreams that it depends on count.
+    fn as_of_in<T>(&self, namespace: Option<&str>, message: T) -> Response<T> {
+        self.dated(Response::new(message), namespace)
+    }
+
+    fn dated<T>(&self, mut response: Response<T>, namespace: Option<&str>) -> Response<T> {
+        let Some(stale) = self.parts.stale(namespace) else { return response };
+        let metadata = response.metadata_mut();
+        if let Ok(since) = convert::timestamp(stale.since).to_string().parse() {
+            metadata.insert(AS_OF, since);
+        }
+        if let Some(upstreams) =
+            stale.upstreams.parse().ok().filter(|_| !stale.upstreams.is_empty())
+        {
+            metadata.insert(AS_OF_UPSTREAM, upstreams);
         }
         response
     }
@@ -47,7 +63,8 @@ impl ApplicationService for Handlers {
     ) -> Result<Response<v1::GetApplicationResponse>, Status> {
         let (app, wire) = convert::app(request)?;
         let entry = self.reads.entry(&app, wire.min_revision).await?;
-        Ok(self.as_of(v1::GetApplicationResponse { application: Some(convert::shown(&entry)) }))
+        let answer = v1::GetApplicationResponse { application: Some(convert::shown(&entry)) };
+        Ok(self.as_of_in(Some(app.namespace()), answer))
     }
 
     async fn list_applications(
@@ -62,7 +79,8 @@ impl ApplicationService for Handlers {
         let found = self.parts.hub.list(namespace, page.after.as_ref(), &levels, page.size + 1);
         let found = found.iter().map(|e| (&e.app, convert::shown(e)));
         let (applications, next_page_token) = page.fill(found);
-        Ok(self.as_of(v1::ListApplicationsResponse { applications, next_page_token }))
+        let answer = v1::ListApplicationsResponse { applications, next_page_token };
+        Ok(self.as_of_in(namespace, answer))
     }
 
     async fn list_namespaces(
@@ -117,7 +135,7 @@ impl ApplicationService for Handlers {
         request: Request<v1::ListBlockersRequest>,
     ) -> Result<Response<v1::ListBlockersResponse>, Status> {
         let answer = self.blockers.list(&self.parts, &self.offload, request).await?;
-        Ok(self.dated(answer))
+        Ok(self.dated(answer, None))
     }
 
     async fn resolve_hold(

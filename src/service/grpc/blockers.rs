@@ -136,6 +136,9 @@ impl Blockers {
     ) -> Result<Response<v1::ListBlockersResponse>, Status> {
         let (access, wire) = Access::open(request);
         let namespace = convert::list_blockers(&access, &wire)?;
+        // What an application needs may be in any namespace.
+        let reader = access.reader();
+        parts.relay.as_ref().map_or(Ok(()), |relay| relay.whole(&reader))?;
         let asked = [namespace.as_deref().unwrap_or("-")];
         let page = Page::<Place>::open("ListBlockers", &asked, wire.page_size, &wire.page_token)?;
         let reader = access.reader();

@@ -41,10 +41,14 @@ pub fn at_relay(router: Router, relay: Arc<Relay>) -> Router {
             if let Some(problem) = relay.refusal(row) {
                 return Status::from(problem).into_http();
             }
-            if row.relay != AtRelay::Passes {
+            if row.relay == AtRelay::Serves {
                 return next.run(request).await;
             }
-            let response = relay.pass_on(row, request.map(Body::new)).await;
+            let request = request.map(Body::new);
+            let response = match row.relay {
+                AtRelay::Refuses => relay.refuse(row, request).await,
+                AtRelay::Serves | AtRelay::Passes => relay.pass_on(row, request).await,
+            };
             response.map(axum::body::Body::new)
         }
     };

@@ -27,6 +27,7 @@ const AGE_MAX: Duration = Duration::from_secs(1);
 /// What was asked, and by whom: causes depend on the rights of the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ExplainKey {
+    upstream: usize,
     app: AppName,
     page_size: i32,
     authorization: Option<Vec<u8>>,
@@ -73,7 +74,12 @@ impl Relay {
             return self.send(call).await;
         };
         let authorization = call.authorization.as_ref().map(|value| value.as_bytes().to_vec());
-        let key = ExplainKey { app: app.clone(), page_size: wire.page_size, authorization };
+        let key = ExplainKey {
+            upstream: call.upstream,
+            app: app.clone(),
+            page_size: wire.page_size,
+            authorization,
+        };
         let slot = self.explanations.slot(key);
         let asked = tokio::time::timeout(call.timeout, slot.lock()).await;
         let Ok(mut kept) = asked else { return self.send(call).await };

@@ -1,15 +1,17 @@
 //! One watch of the upstream: opened, resumed, started over, for as long as the relay runs.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bellwether_client::{Client, Error};
 use tokio::time::timeout;
 
-use super::copy::{Copy, ProvedBatch, Taken};
-use super::{Relay, Silent};
+use super::copy::{Copy, ProvedBatch, Proven, Taken};
+use super::{Relay, bucket};
 use crate::proto::v1;
 use crate::service::convert;
+use crate::sync::lock;
 use crate::telemetry::ResyncCause;
 
 /// How soon the upstream sends a proof after a change. Until then the change waits.
@@ -38,12 +40,15 @@ enum Ended {
     Drained,
     /// The copy must start over.
     Wrong(ResyncCause),
+    /// What is proved cannot be served.
+    Refused(String),
 }
 
 /// One watch.
 pub(super) struct Feed {
     relay: Arc<Relay>,
-    part: usize,
+    /// The upstream, and the part of its copy.
+    place: (usize, usize),
     copy: Copy,
     client: Client,
     resume_token: String,
@@ -53,13 +58,13 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Creates the watch of a part of the copy.
-    pub(super) fn new(relay: Arc<Relay>, part: usize) -> Feed {
-        let namespace = relay.namespaces.get(part).cloned();
+    /// Creates the watch of a part of the copy of an upstream, with this client.
+    pub(super) fn new(relay: Arc<Relay>, place: (usize, usize), client: Client) -> Feed {
+        let namespace = relay.namespaces.get(place.1).cloned();
         Feed {
-            client: relay.client.clone(),
+            client,
             relay,
-            part,
+            place,
             copy: Copy::new(namespace),
             resume_token: String::new(),
             failures: 0,
@@ -71,14 +76,19 @@ impl Feed {
     /// Follows the upstream until the task is dropped.
     pub(super) async fn follow(mut self) {
         loop {
-            self.copy.begin(&self.relay.hub, !self.resume_token.is_empty());
+            let relay = self.relay.clone();
+            self.copy.begin(self.proven(&relay), !self.resume_token.is_empty());
             let ended = self.stream().await;
-            self.relay.disconnected(self.part);
+            lock(&relay.contacts).disconnected(self.place);
             let pause = self.after(ended);
             tokio::time::sleep(pause).await;
             // A vanished peer would cause another timeout on the old connection.
             self.client = self.client.reconnected();
         }
+    }
+
+    fn proven<'r>(&self, relay: &'r Relay) -> Proven<'r> {
+        Proven { hub: &relay.hub, claims: &relay.claims, upstream: bucket(self.place.0) }
     }
 
     /// Decides what follows the end of a stream; returns the pause.
@@ -93,6 +103,7 @@ impl Feed {
                 tracing::warn!(url, cause = cause.word(), "the copy starts over");
                 format!("the copy was wrong: {}", cause.word())
             }
+            Ended::Refused(why) => why,
             Ended::Lost(error) => {
                 if error.is_expired_token() && !self.waits_for(&error) {
                     self.relay.metrics.relay_resync(ResyncCause::Token);
@@ -104,7 +115,7 @@ impl Feed {
         if !std::mem::replace(&mut self.is_known_lost, true) {
             tracing::warn!(url, reason = text, "the upstream is lost; the last copy is served");
         }
-        self.relay.lost(&text);
+        lock(&self.relay.contacts).lost(self.place.0, &text);
         let full = PAUSE.0.saturating_mul(1 << self.failures.min(10)).min(PAUSE.1);
         self.failures = self.failures.saturating_add(1);
         full.mul_f64(0.5 + jitter() / 2.0)
@@ -118,7 +129,7 @@ impl Feed {
 
     /// Follows one stream to its end.
     async fn stream(&mut self) -> Ended {
-        let namespace = self.relay.namespaces.get(self.part);
+        let namespace = self.relay.namespaces.get(self.place.1);
         let request = v1::WatchApplicationsRequest {
             namespace: namespace.map_or_else(|| "-".to_string(), ToString::to_string),
             resume_token: self.resume_token.clone(),
@@ -134,6 +145,7 @@ impl Feed {
             Ok(stream) => stream,
             Err(error) => return Ended::Lost(error),
         };
+        let relay = self.relay.clone();
         loop {
             let message = match timeout(SILENCE_MAX, stream.message()).await {
                 Err(_elapsed) => return Ended::Silent,
@@ -141,13 +153,14 @@ impl Feed {
                 Ok(Ok(None)) => return Ended::Drained,
                 Ok(Ok(Some(message))) => message,
             };
-            match self.copy.take(message, &self.relay.hub) {
+            let proven = self.proven(&relay);
+            match self.copy.take(message, proven) {
                 Taken::Nothing => {}
                 Taken::Drain => return Ended::Drained,
                 Taken::Wrong(cause) => return Ended::Wrong(cause),
                 Taken::Proved(batch) => {
-                    if let Err(cause) = self.proved(batch) {
-                        return Ended::Wrong(cause);
+                    if let Err(ended) = self.proved(batch) {
+                        return ended;
                     }
                 }
             }
@@ -155,16 +168,17 @@ impl Feed {
     }
 
     /// Takes over what is proved.
-    fn proved(&mut self, batch: ProvedBatch) -> Result<(), ResyncCause> {
+    fn proved(&mut self, batch: ProvedBatch) -> Result<(), Ended> {
         if batch.goes_back {
             self.behind += 1;
             if self.behind <= BEHIND_MAX {
-                return Err(ResyncCause::Behind);
+                return Err(Ended::Wrong(ResyncCause::Behind));
             }
         }
+        let token_text = batch.token_text.clone();
+        self.relay.take_over(self.place, batch).map_err(Ended::Refused)?;
         (self.behind, self.failures) = (0, 0);
-        self.resume_token.clone_from(&batch.token_text);
-        self.relay.take_over(self.part, batch);
+        self.resume_token = token_text;
         if std::mem::take(&mut self.is_known_lost) {
             tracing::info!(url = self.client.url(), "the copy is current again");
         }
@@ -179,14 +193,13 @@ fn jitter() -> f64 {
     f64::from(random) / f64::from(u32::MAX)
 }
 
-/// Looks each second whether the copy is stale.
+/// Looks each second whether a copy is stale, and whether those that there are must do.
 pub(super) async fn watch_staleness(relay: Arc<Relay>) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     loop {
         ticks.tick().await;
-        let is_stale = relay.stale_since().is_some();
-        let silent: &Silent = &relay.is_stale;
-        silent.send_if_modified(|known| std::mem::replace(known, is_stale) != is_stale);
+        lock(&relay.contacts).open(relay.has_overlap.load(Ordering::Acquire));
+        relay.look();
         relay.measure();
     }
 }

@@ -52,12 +52,12 @@ async fn health<S: GrpcService>(
     match inner.dated::<v1::GetApplicationResponse>(GET, &request).await {
         Ok((v1::GetApplicationResponse { application: Some(application) }, as_of)) => {
             let (serves, text) = described(&application);
-            if as_of.is_empty() {
+            if as_of.since.is_empty() {
                 return Ok((serves, text));
             }
             let name = format!("{}/{}", application.namespace, application.name);
             let (is_known, _) = checked(inner, &name).await?;
-            Ok((serves && is_known, format!("{text} (as of {as_of})")))
+            Ok((serves && is_known, format!("{text} (as of {})", as_of.since)))
         }
         // The health is the same for callers that may not read the status.
         Err(status) if [Code::PermissionDenied, Code::Unauthenticated].contains(&status.code()) => {

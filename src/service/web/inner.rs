@@ -12,6 +12,17 @@ use super::{GrpcService, metadata};
 
 /// Metadata of an answer from memory while the store is away.
 const AS_OF: &str = "bellwether-as-of";
+/// Metadata of the same in a relay: the upstreams that are away.
+const AS_OF_UPSTREAM: &str = "bellwether-as-of-upstream";
+
+/// Since when an answer is from memory; both are empty if it is not.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryAge {
+    /// The time, as RFC 3339.
+    pub since: String,
+    /// Of a relay: the upstreams with which it has no contact.
+    pub upstream: String,
+}
 
 /// The gRPC services, called with the identity of one request.
 pub struct Inner<S> {
@@ -35,13 +46,12 @@ impl<S: GrpcService> Inner<S> {
         self.dated(path, message).await.map(|(answer, _)| answer)
     }
 
-    /// Calls a method of which an answer says how old it is. Returns since when the server has no
-    /// contact with its store, as RFC 3339; empty: it has.
+    /// Calls a method of which an answer says how old it is.
     pub async fn dated<T>(
         &self,
         path: &'static str,
         message: &impl Message,
-    ) -> Result<(T, String), Status>
+    ) -> Result<(T, MemoryAge), Status>
     where
         T: Message + Default,
     {
@@ -54,8 +64,9 @@ impl<S: GrpcService> Inner<S> {
         *request.extensions_mut() = self.extensions.clone();
         let response = super::call(self.service.clone(), request).await;
         let (parts, body) = response.into_parts();
-        let as_of = parts.headers.get(AS_OF).and_then(|since| since.to_str().ok());
-        let as_of = as_of.unwrap_or_default().to_string();
+        let text = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        let text = |name| text(name).unwrap_or_default().to_string();
+        let age = MemoryAge { since: text(AS_OF), upstream: text(AS_OF_UPSTREAM) };
         let mut answer = GrpcAnswer::new(&parts.headers, body);
         let mut decoded = Err(Status::internal("the answer has no message"));
         loop {
@@ -68,6 +79,6 @@ impl<S: GrpcService> Inner<S> {
         let decoded = decoded?;
         let decoded = decoded
             .map_err(|error| Status::internal(format!("the answer does not decode: {error}")));
-        Ok((decoded?, as_of))
+        Ok((decoded?, age))
     }
 }

@@ -236,7 +236,7 @@ async fn run(filter: &Filter, buckets: u16, batch_max: usize, steps: &[Step]) {
         assert_eq!(client.copy, shown(&feed, filter, client.away));
         assert_eq!(client.copy, shown(&feed, filter, false));
         let token = client.token.as_deref().map(Token::decode);
-        assert_eq!(token.unwrap().unwrap().epoch, feed.epoch);
+        assert_eq!(token.unwrap().unwrap().epoch(), feed.epoch);
     }
     drop(clients);
     assert_eq!(feed.counts(), (0, 0));

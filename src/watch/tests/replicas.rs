@@ -37,7 +37,10 @@ async fn a_resume_at_another_replica_sends_what_follows_each_cursor() {
     assert_eq!(sent.pop().unwrap(), "bookmark:4");
     sent.sort();
     assert_eq!(sent, ["+b@2=blocked", "+e@2=blocked", "-c"]);
-    assert_eq!(Token::decode(&resumed.token().unwrap()).unwrap().cursors, feed.hub.cursors());
+    assert_eq!(
+        Token::decode(&resumed.token().unwrap()).unwrap().stores[0].cursors,
+        feed.hub.cursors()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +98,7 @@ async fn watchers_go_on_through_a_loss_and_old_tokens_do_not() {
     assert_eq!(words(&items[0]), "+a@2=waiting");
     seconds(4).await;
     let after = last_token(&taken(&mut watcher)).unwrap();
-    assert_eq!(Token::decode(&after).unwrap().epoch.losses, 1);
+    assert_eq!(Token::decode(&after).unwrap().epoch().losses, 1);
     assert_eq!(feed.resume(&all(), &before).unwrap_err(), ResumeError::DataLoss.into());
     assert_eq!(sent(&mut feed.resume(&all(), &after).unwrap()), "bookmark:5");
     // The other replica does not know of the data loss yet.

@@ -104,15 +104,22 @@ async fn tokens_that_do_not_fit_are_refused() {
         let refused = feed.hub.watch(filter, Start::Resume(token));
         refused.unwrap_err()
     };
-    let other = |store_id, losses| Token { epoch: Epoch { store_id, losses }, ..token.clone() };
+    let (filter, cursors) = (token.filter, token.stores[0].cursors.clone());
+    let other = |store_id, losses| Token::of(Epoch { store_id, losses }, cursors.clone(), filter);
     assert_eq!(refused(all(), other(8, 0)), ResumeError::OtherStore.into());
     assert_eq!(refused(all(), other(7, 1)), ResumeError::Ahead.into(), "of the only replica");
     let blocked = at_levels(&[Level::Blocked]);
     assert_eq!(refused(blocked, token.clone()), WatchError::OtherFilters);
     let at = |positions: &[u64]| {
         let cursors = positions.iter().copied().map(Position).collect();
-        Token { cursors: Arc::new(cursors), ..token.clone() }
+        Token::of(token.epoch(), Arc::new(cursors), filter)
     };
+    let mut stores = token.stores.clone();
+    stores.push(
+        Token::of(Epoch { store_id: 8, losses: 0 }, cursors.clone(), filter).stores[0].clone(),
+    );
+    let of_union = Token { stores, filter };
+    assert_eq!(refused(all(), of_union), ResumeError::OtherStore.into(), "of two stores");
     assert_eq!(refused(all(), at(&[1, 1])), ResumeError::OtherStore.into());
     let future = at(&[2]);
     assert_eq!(refused(all(), future), ResumeError::Ahead.into());

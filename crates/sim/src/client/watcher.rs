@@ -124,7 +124,9 @@ impl Watcher {
                 match Token::decode(&token) {
                     Ok(decoded) => {
                         let bookmark = (digest, application_count);
-                        judge.on_bookmark(&self.copy, bookmark, &decoded.cursors);
+                        for store in &decoded.stores {
+                            judge.on_bookmark(&self.copy, bookmark, &store.cursors);
+                        }
                     }
                     Err(error) => judge.accuse(format!("a bookmark has no token: {error}")),
                 }

@@ -22,29 +22,14 @@ use crate::watch::Scope;
 #[derive(Clone)]
 pub struct Access {
     pub(super) state: State,
-    /// The part of a store that is served; `None`: all.
-    pub(super) within: Option<Arc<Within>>,
+    /// What is served; `None`: everything.
+    pub(super) extent: Option<Arc<dyn Extent>>,
 }
 
-/// The namespaces that a relay serves.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Within {
-    /// Their names.
-    pub namespaces: Vec<Arc<str>>,
-    /// The address that serves all.
-    pub upstream: String,
-}
-
-impl Within {
-    /// Checks that a namespace is served; `None`: all of them.
-    fn check(&self, namespace: Option<&str>) -> Result<(), ApiError> {
-        if namespace.is_some_and(|wanted| self.namespaces.iter().any(|own| **own == *wanted)) {
-            return Ok(());
-        }
-        let (names, upstream) = (self.namespaces.join(", "), &self.upstream);
-        let text = format!("this relay serves {names} only; call {upstream} for others");
-        Err(ApiError::new(Reason::RelayReadOnly, text).with("upstream", upstream))
-    }
+/// What a relay serves at a moment.
+pub trait Extent: Send + Sync {
+    /// Checks that a namespace is served; `None`: that all of them are.
+    fn check(&self, namespace: Option<&str>) -> Result<(), ApiError>;
 }
 
 #[derive(Clone)]
@@ -107,12 +92,12 @@ impl Access {
         extensions
             .get::<Access>()
             .cloned()
-            .unwrap_or(Access { state: State::Unknown, within: None })
+            .unwrap_or(Access { state: State::Unknown, extent: None })
     }
 
     /// Returns the access of any caller of a server without protection.
     pub fn unprotected() -> Access {
-        Access { state: State::Unprotected, within: None }
+        Access { state: State::Unprotected, extent: None }
     }
 
     /// Returns the caller, if it is known.
@@ -132,8 +117,9 @@ impl Access {
         operates: bool,
     ) -> Result<(), ApiError> {
         let (namespace, application) = (app.namespace(), app.application());
-        self.within.as_ref().map_or(Ok(()), |within| within.check(Some(namespace)))?;
-        let State::Known(caller) = &self.state else { return self.unless_known() };
+        let State::Known(caller) = &self.state else {
+            return self.unless_known().and_then(|()| self.check_extent(Some(namespace)));
+        };
         let operate = Need::Operate(namespace, application);
         let need = match caller.row.right {
             _ if operates => operate,
@@ -145,16 +131,17 @@ impl Access {
                 Need::Read(namespace, application)
             }
         };
-        caller.check(need)
+        // Last: only a caller with a right in a namespace may learn where it is.
+        caller.check(need).and_then(|()| self.check_extent(Some(namespace)))
     }
 
     /// Checks the right to read all applications of a namespace; `None`: of all namespaces.
     pub(in crate::service) fn check_list(&self, namespace: Option<&str>) -> Result<(), ApiError> {
-        self.within.as_ref().map_or(Ok(()), |within| within.check(namespace))?;
         match &self.state {
-            State::Known(caller) => caller.check(Need::List(namespace)),
-            _ => self.unless_known(),
+            State::Known(caller) => caller.check(Need::List(namespace))?,
+            _ => self.unless_known()?,
         }
+        self.check_extent(namespace)
     }
 
     /// Checks the right to watch all applications of a scope, whether they exist or not.
@@ -164,6 +151,11 @@ impl Access {
             Scope::Namespace(namespace) => self.check_list(Some(namespace)),
             Scope::Applications(apps) => apps.iter().try_for_each(|app| self.check(app, "", false)),
         }
+    }
+
+    /// Checks that a namespace is served; `None`: that all of them are.
+    pub(in crate::service) fn check_extent(&self, namespace: Option<&str>) -> Result<(), ApiError> {
+        self.extent.as_ref().map_or(Ok(()), |extent| extent.check(namespace))
     }
 
     fn unless_known(&self) -> Result<(), ApiError> {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use http::Request;
 use tonic::body::Body;
 
-pub use access::{Access, Reader, Within};
+pub use access::{Access, Extent, Reader};
 pub(in crate::service) use body::Guarded;
 
 use crate::security::Protection;
@@ -33,17 +33,17 @@ use refusal::{Refusals, invalid, missing};
 /// Admits callers.
 pub(super) struct Guard {
     protection: Arc<Protection>,
-    within: Option<Arc<Within>>,
+    extent: Option<Arc<dyn Extent>>,
     refusals: Refusals,
 }
 
 impl Guard {
     pub(super) fn new(
         protection: Arc<Protection>,
-        within: Option<Arc<Within>>,
+        extent: Option<Arc<dyn Extent>>,
         metrics: Metrics,
     ) -> Guard {
-        Guard { protection, within, refusals: Refusals::new(metrics) }
+        Guard { protection, extent, refusals: Refusals::new(metrics) }
     }
 
     /// Identifies the caller of a request, and checks that it has a role for the method at all.
@@ -83,6 +83,6 @@ impl Guard {
     }
 
     fn access(&self, state: State) -> Access {
-        Access { state, within: self.within.clone() }
+        Access { state, extent: self.extent.clone() }
     }
 }

@@ -26,7 +26,7 @@ use crate::service::code::{ApiError, Reason, quoted};
 use crate::service::descriptor;
 use crate::service::grpc::handlers::Handlers;
 use crate::service::grpc::watch::{StreamPlace, past_deadline};
-use crate::service::relay::Relay;
+use crate::service::relay::{Relay, UpstreamSet};
 use crate::watch::{
     Entry, Event, Filter, Hub, ResumeError, Scope, Serving, Start, WatchError, Watcher,
 };
@@ -57,10 +57,9 @@ impl Handlers {
         serving_if(has_copy && !self.parts.draining.is_cancelled())
     }
 
-    /// Returns whether the copy of a relay says nothing of now.
-    fn is_blind(&self) -> bool {
-        let stale = |relay: &Arc<Relay>| !relay.is_ready() || relay.stale_since().is_some();
-        self.parts.relay.as_ref().is_some_and(stale)
+    /// Returns whether the copy of a relay says nothing of how a namespace is now.
+    fn is_blind(&self, namespace: &str) -> bool {
+        self.parts.relay.as_ref().is_some_and(|relay| relay.is_unsure(Some(namespace)))
     }
 }
 
@@ -137,6 +136,15 @@ impl Subject {
         access.check(&app, "", false)?;
         Ok(Subject::Application(app))
     }
+
+    /// Returns the namespace of the applications.
+    fn namespace(&self) -> Option<Arc<str>> {
+        match self {
+            Subject::Application(app) => Some(Arc::from(app.namespace())),
+            Subject::Namespace(name) => Some(name.clone()),
+            Subject::Server | Subject::Nothing => None,
+        }
+    }
 }
 
 #[tonic::async_trait]
@@ -151,9 +159,10 @@ impl Health for Handlers {
         let hub = &self.parts.hub;
         let status = match Subject::read(&access, &service)? {
             Subject::Server => Some(self.own_health()),
-            Subject::Application(_) | Subject::Namespace(_) if self.is_blind() => {
+            Subject::Application(app) if self.is_blind(app.namespace()) => {
                 Some(ServingStatus::Unknown)
             }
+            Subject::Namespace(name) if self.is_blind(&name) => Some(ServingStatus::Unknown),
             Subject::Application(app) => hub.get(&app).map(|entry| serving(&entry.head)),
             Subject::Namespace(name) => hub.serving(&name).map(serving_of),
             Subject::Nothing => None,
@@ -174,8 +183,20 @@ impl Health for Handlers {
             return Err(list_refused(text, "health_list_max", LIST_MAX));
         }
         let mut all = statuses(&entries);
-        if self.is_blind() {
-            all.values_mut().for_each(|status| *status = ServingStatus::Unknown);
+        let relay = self.parts.relay.as_ref();
+        // Each namespace, and whether the copy says nothing of it.
+        let mut last: Option<(&str, bool)> = None;
+        for entry in entries.iter().filter(|_| relay.is_some()) {
+            let namespace = entry.app.namespace();
+            let is_blind = match last {
+                Some((known, is_blind)) if known == namespace => is_blind,
+                _ => self.is_blind(namespace),
+            };
+            last = Some((namespace, is_blind));
+            if is_blind {
+                all.insert(format!("{namespace}/"), ServingStatus::Unknown);
+                all.insert(entry.app.to_string(), ServingStatus::Unknown);
+            }
         }
         let bytes: usize = all.keys().map(|name| name.len() + ENTRY_BYTES).sum();
         if LIST_BYTES_MAX < bytes {
@@ -203,7 +224,9 @@ impl Health for Handlers {
             let watcher = hub.watch(Filter::of(scope), Start::Snapshot);
             watcher.map(Box::new).map_err(ApiError::from)
         };
-        let follow = match Subject::read(&access, &service)? {
+        let subject = Subject::read(&access, &service)?;
+        let namespace = subject.namespace();
+        let follow = match subject {
             Subject::Server => Follow::Server,
             Subject::Nothing => Follow::Nothing,
             Subject::Application(app) => {
@@ -215,16 +238,19 @@ impl Health for Handlers {
             }
         };
         let draining = self.parts.draining.clone();
-        let staleness = self.parts.relay.as_ref().map(|relay| relay.staleness());
+        let relay = self.parts.relay.clone();
+        let staleness = relay.as_ref().map(|relay| relay.staleness());
         let (found, sent) = (None, None);
-        let reader = Reader { follow, found, sent, staleness, draining, deadline, _place: place };
+        let relay = relay.zip(namespace);
+        let reader =
+            Reader { follow, found, sent, relay, staleness, draining, deadline, _place: place };
         let next = async |mut reader: Reader| Ok(Some((reader.next().await?, reader)));
         Ok(Response::new(Box::pin(stream::try_unfold(reader, next))))
     }
 }
 
 /// Resolves at the next change; never if there is none any more.
-async fn changed(staleness: &mut watch::Receiver<bool>) {
+async fn changed<T>(staleness: &mut watch::Receiver<T>) {
     if staleness.changed().await.is_err() {
         std::future::pending().await
     }
@@ -250,8 +276,10 @@ struct Reader {
     /// The last status of the subject.
     found: Option<ServingStatus>,
     sent: Option<ServingStatus>,
-    /// In a relay: whether its copy is stale, so that the status is not known.
-    staleness: Option<watch::Receiver<bool>>,
+    /// In a relay: what says whether its copy of the namespace is stale, so that the status is not
+    /// known.
+    relay: Option<(Arc<Relay>, Arc<str>)>,
+    staleness: Option<watch::Receiver<(UpstreamSet, usize)>>,
     draining: CancellationToken,
     deadline: Option<Deadline>,
     _place: StreamPlace,
@@ -285,8 +313,9 @@ impl Reader {
                 }
             };
             self.found = Some(status);
-            let is_stale = self.staleness.as_ref().is_some_and(|is_stale| *is_stale.borrow());
-            let status = if is_stale && !is_server { ServingStatus::Unknown } else { status };
+            let is_unsure = |(relay, name): &(Arc<Relay>, Arc<str>)| relay.is_unsure(Some(name));
+            let is_stale = self.relay.as_ref().is_some_and(is_unsure);
+            let status = if is_stale { ServingStatus::Unknown } else { status };
             if self.sent != Some(status) {
                 self.sent = Some(status);
                 return Ok(response(status));

@@ -16,6 +16,7 @@ impl Handlers {
     ) -> Result<v1::ListNamespacesResponse, Status> {
         let (access, wire) = Access::open(request);
         let reader = access.reader();
+        self.parts.relay.as_ref().map_or(Ok(()), |relay| relay.whole(&reader))?;
         let page = Page::<String>::open("ListNamespaces", &[], wire.page_size, &wire.page_token)?;
         let (hub, after, count_max) = (self.parts.hub.clone(), page.after.clone(), page.size + 1);
         // A page may count every application of the server.

@@ -41,7 +41,7 @@ use crate::service::{Parts, convert};
 use crate::store::{Epoch, Store};
 use crate::sync::lock;
 use crate::telemetry::{HeldCount, Metrics};
-use crate::watch::{Hub, Start, Token};
+use crate::watch::{Hub, Scope, Start, Token};
 
 use track::Track;
 
@@ -174,7 +174,7 @@ impl Watches {
     ) -> Result<Track, ApiError> {
         let filter = convert::filter(access, wire)?;
         if let Some(relay) = self.0.relay.as_ref().filter(|_| wire.include_units) {
-            return Err(relay.without_units());
+            return Err(relay.without_units(&filter.scope));
         }
         let start = match wire.resume_token.as_str() {
             "" => Start::Snapshot,
@@ -186,13 +186,18 @@ impl Watches {
         Ok(Track::new(self.clone(), watcher, wire.include_units))
     }
 
-    /// Returns the time as of which the hub is current: that of the last contact with the store, or
-    /// of the last proof of the upstream.
-    fn as_of(&self) -> Timestamp {
-        if let Some(as_of) = self.0.relay.as_ref().and_then(|relay| relay.as_of()) {
+    /// Returns the time as of which the hub is current for a watch: that of the last contact with
+    /// the store, or of the oldest proof of the upstreams that the watch covers.
+    fn as_of(&self, scope: &Scope) -> Timestamp {
+        if let Some(as_of) = self.0.relay.as_ref().and_then(|relay| relay.as_of(scope)) {
             return as_of;
         }
         self.0.aggregator.away_since().unwrap_or_else(|| self.0.store.now())
+    }
+
+    /// Returns why a relay must end a watch now.
+    fn conflict(&self, scope: &Scope) -> Option<ApiError> {
+        self.0.relay.as_ref().and_then(|relay| relay.overlap_in(scope))
     }
 
     /// Returns whether the server drains. Readers are woken when this changes.

@@ -56,6 +56,15 @@ impl Track {
     /// Returns the next message. If there is none, the task is woken when there may be one. After
     /// an error the reader can resume with its token.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Tracked, ApiError>> {
+        let polled = self.poll(context);
+        // After the read: what the hub withholds since then is not in a bookmark of before.
+        match self.watches.conflict(self.watcher.scope()) {
+            Some(problem) => Poll::Ready(Err(problem)),
+            None => polled,
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Tracked, ApiError>> {
         if self.asking.is_none() {
             let item = ready!(self.watcher.poll_next(context)).map_err(WatchError::from)?;
             match &item.event {
@@ -87,9 +96,15 @@ impl Track {
             event: Some(wire::Event::Drain(drain())),
             store_epoch: self.watches.0.hub.epoch().to_string(),
             // Before the end of the snapshot there is no token to resume from.
-            resume_token: self.watcher.token().unwrap_or_default(),
+            resume_token: self.token().unwrap_or_default(),
             ..v1::WatchApplicationsResponse::default()
         })
+    }
+
+    /// Returns the token of what the reader has; `None` while a relay withholds some of it.
+    fn token(&self) -> Option<String> {
+        let token = self.watcher.token()?;
+        self.watches.conflict(self.watcher.scope()).is_none().then_some(token)
     }
 
     fn sent(&mut self, item: Item, (units, units_rest_count): Units) -> Tracked {
@@ -124,7 +139,7 @@ impl Track {
                 Some(wire::Event::Bookmark(v1::Bookmark {
                     digest: format!("{digest:016x}"),
                     application_count: application_count as i32,
-                    as_of_time: Some(convert::timestamp(self.watches.as_of())),
+                    as_of_time: Some(convert::timestamp(self.watches.as_of(self.watcher.scope()))),
                 }))
             }
         };

@@ -35,6 +35,7 @@ mod view;
 mod whole;
 mod why;
 
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, REFERRER_POLICY};
@@ -45,7 +46,7 @@ use bytes::Bytes;
 
 use super::body::WebBody;
 use super::gzip::Encoded;
-use super::inner::Inner;
+use super::inner::{Inner, MemoryAge};
 use super::{GrpcService, WebAnswer, connect, gzip, typed};
 use crate::proto::v1;
 use crate::service::caller::outgoing::size;
@@ -326,9 +327,8 @@ fn scope(namespace: &str) -> &str {
 }
 
 /// Checks that the caller may list a namespace. Only what the filter asks for is read, because the
-/// caller may have the right to read nothing else. Returns since when the server has no contact
-/// with its store; empty: it has.
-async fn check<S: GrpcService>(inner: &Inner<S>, namespace: &str) -> Result<String, Status> {
+/// caller may have the right to read nothing else. Returns how old answers are.
+async fn check<S: GrpcService>(inner: &Inner<S>, namespace: &str) -> Result<MemoryAge, Status> {
     let request = v1::ListApplicationsRequest {
         namespace: scope(namespace).into(),
         page_size: 1,
@@ -346,14 +346,37 @@ async fn facts<S: GrpcService>(
     (rows, has_marks): (Vec<AppKey>, bool),
 ) -> Facts {
     let namespace = view.namespace.as_str();
-    let marks =
-        async { if has_marks { marks(inner, namespace).await } else { OperatorMarks::default() } };
+    let marks = async { if has_marks { marks(inner, namespace, &rows).await } else { Vec::new() } };
     let (marks, pasts) = tokio::join!(marks, lists.pasts().get(inner, namespace, &rows));
-    Facts { marks, pasts }
+    Facts { marks: OperatorMarks::new(marks), pasts }
 }
 
-/// Reads the marks of a namespace. Without them the rows have marks without author and end.
-async fn marks<S: GrpcService>(inner: &Inner<S>, namespace: &str) -> OperatorMarks {
+/// Reads the marks of a namespace, or of all. Without them the rows have marks without author and
+/// end.
+async fn marks<S: GrpcService>(
+    inner: &Inner<S>,
+    namespace: &str,
+    rows: &[AppKey],
+) -> Vec<v1::Mark> {
+    match marks_of(inner, namespace).await {
+        Ok(marks) => marks,
+        // A relay passes a call on to the upstream that has its namespace.
+        Err(status) if status.code() == Code::FailedPrecondition => {
+            let namespaces: BTreeSet<&str> = rows.iter().map(|(own, _)| own.as_str()).collect();
+            let mut all = Vec::new();
+            for namespace in namespaces.into_iter().take(past::NAMESPACES_MAX) {
+                all.extend(marks_of(inner, namespace).await.unwrap_or_default());
+            }
+            all
+        }
+        Err(_) => Vec::new(),
+    }
+}
+
+async fn marks_of<S: GrpcService>(
+    inner: &Inner<S>,
+    namespace: &str,
+) -> Result<Vec<v1::Mark>, Status> {
     let mut request = v1::ListMarksRequest {
         namespace: scope(namespace).into(),
         page_size: 1000,
@@ -361,14 +384,18 @@ async fn marks<S: GrpcService>(inner: &Inner<S>, namespace: &str) -> OperatorMar
     };
     let mut all = Vec::new();
     for _ in 0..MARK_PAGES_MAX {
-        let Ok(page) = inner.call::<v1::ListMarksResponse>(MARKS, &request).await else { break };
+        let page = match inner.call::<v1::ListMarksResponse>(MARKS, &request).await {
+            Ok(page) => page,
+            Err(status) if all.is_empty() => return Err(status),
+            Err(_) => break,
+        };
         all.extend(page.marks);
         request.page_token = page.next_page_token;
         if request.page_token.is_empty() {
             break;
         }
     }
-    OperatorMarks::new(all)
+    Ok(all)
 }
 
 /// Returns the seconds since 1970.

@@ -1,12 +1,13 @@
 //! How the applications of a list were in the last 24 hours: one byte for each slot, kept for a
 //! while, because a slot is half an hour.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use tonic::{Code, Status};
 
 use super::moment::DAY_SECONDS;
 use super::{now, scope};
@@ -24,6 +25,8 @@ const AGE_MAX: Duration = Duration::from_secs(60);
 const KEPT_MAX: usize = 20_000;
 /// Applications of one request.
 const REQUEST_MAX: usize = 1000;
+/// Namespaces that are asked for one by one.
+pub const NAMESPACES_MAX: usize = 16;
 
 /// A namespace and an application.
 pub type AppKey = (String, String);
@@ -43,6 +46,43 @@ fn asked(namespace: &str, (own, name): &AppKey) -> String {
     if namespace.is_empty() { format!("{own}/{name}") } else { name.clone() }
 }
 
+/// Reads the past of applications of a namespace, or of all.
+async fn read<S: GrpcService>(
+    inner: &Inner<S>,
+    namespace: &str,
+    names: &[AppKey],
+) -> Result<Vec<(AppKey, Bytes)>, Status> {
+    let slot = DAY_SECONDS / i64::from(SLOTS);
+    let request = v1::ListPastRequest {
+        namespace: scope(namespace).into(),
+        applications: names.iter().map(|name| asked(namespace, name)).collect(),
+        start_time: Some(prost_types::Timestamp { seconds: now() - DAY_SECONDS, nanos: 0 }),
+        slot: Some(prost_types::Duration { seconds: slot, nanos: 0 }),
+        slot_count: SLOTS,
+        page_size: REQUEST_MAX as i32,
+        ..v1::ListPastRequest::default()
+    };
+    let page = inner.call::<v1::ListPastResponse>(PAST, &request).await?;
+    let pasts = page.applications.into_iter();
+    Ok(pasts.map(|past| ((past.namespace, past.application), past.slots)).collect())
+}
+
+/// Reads the same with a call for each namespace, of a few.
+async fn read_by_namespace<S: GrpcService>(
+    inner: &Inner<S>,
+    names: &[AppKey],
+) -> Vec<(AppKey, Bytes)> {
+    let mut by_namespace: BTreeMap<&str, Vec<AppKey>> = BTreeMap::new();
+    for name in names {
+        by_namespace.entry(&name.0).or_default().push(name.clone());
+    }
+    let mut found = Vec::new();
+    for (namespace, names) in by_namespace.into_iter().take(NAMESPACES_MAX) {
+        found.extend(read(inner, namespace, &names).await.unwrap_or_default());
+    }
+    found
+}
+
 impl KeptPasts {
     /// Returns the past of applications that the caller may list. One that cannot be read is left
     /// out.
@@ -54,20 +94,14 @@ impl KeptPasts {
     ) -> Pasts {
         let (mut found, missing) = self.fresh(names);
         for names in missing.chunks(REQUEST_MAX) {
-            let slot = DAY_SECONDS / i64::from(SLOTS);
-            let request = v1::ListPastRequest {
-                namespace: scope(namespace).into(),
-                applications: names.iter().map(|name| asked(namespace, name)).collect(),
-                start_time: Some(prost_types::Timestamp { seconds: now() - DAY_SECONDS, nanos: 0 }),
-                slot: Some(prost_types::Duration { seconds: slot, nanos: 0 }),
-                slot_count: SLOTS,
-                page_size: REQUEST_MAX as i32,
-                ..v1::ListPastRequest::default()
+            let pasts = match read(inner, namespace, names).await {
+                Ok(pasts) => pasts,
+                // A relay passes a call on to the upstream that has its namespace.
+                Err(status) if status.code() == Code::FailedPrecondition => {
+                    read_by_namespace(inner, names).await
+                }
+                Err(_) => break,
             };
-            let Ok(page) = inner.call::<v1::ListPastResponse>(PAST, &request).await else { break };
-            let pasts = page.applications.into_iter();
-            let pasts: Vec<_> =
-                pasts.map(|past| ((past.namespace, past.application), past.slots)).collect();
             self.keep(&pasts);
             found.extend(pasts);
         }

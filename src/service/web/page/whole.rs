@@ -6,6 +6,7 @@ use super::needs::Needs;
 use super::shared::List;
 use super::view::PageView;
 use super::{Asked, empty, moment, now_millis, watched};
+use crate::service::web::inner::MemoryAge;
 
 /// A page of a list.
 pub struct Page<'a> {
@@ -15,8 +16,8 @@ pub struct Page<'a> {
     pub asked: &'a Asked,
     /// The list of the view.
     pub list: &'a List,
-    /// Since when the server has no contact with its store; empty: it has.
-    pub as_of: &'a str,
+    /// Since when the server has no contact with its store, or the relay with its upstream.
+    pub as_of: &'a MemoryAge,
     /// The title of the application whose reason is shown; empty: none is.
     pub title: &'a str,
 }
@@ -31,8 +32,11 @@ impl Page<'_> {
         let watch = watched(&view.namespace);
         main.fill(r#" data-watch="{}" data-digest="{}""#, &[&watch, &list.digest]);
         main.fill(r#" data-now="{}""#, &[&now_millis()]);
-        if !self.as_of.is_empty() {
-            main.fill(r#" data-as-of="{}""#, &[&self.as_of]);
+        if !self.as_of.since.is_empty() {
+            main.fill(r#" data-as-of="{}""#, &[&self.as_of.since]);
+        }
+        if !self.as_of.upstream.is_empty() {
+            main.fill(r#" data-upstream="{}""#, &[&self.as_of.upstream]);
         }
         main.raw(">");
         self.add_alarm(&mut main);
@@ -80,10 +84,13 @@ impl Page<'_> {
     /// Adds that the store is away, which is the only alert of a page without scripts.
     fn add_alarm(&self, main: &mut Html) {
         main.raw(r#"<div id="alarm">"#);
-        if let Ok(since) = self.as_of.parse::<jiff::Timestamp>() {
+        if let Ok(since) = self.as_of.since.parse::<jiff::Timestamp>() {
             let since = prost_types::Timestamp { seconds: since.as_second(), nanos: 0 };
-            let text = "The server has had no contact with its store since";
-            let markup = r#"<p class="alarm" role="alert">{} {}. <span>"#;
+            let text = match self.as_of.upstream.as_str() {
+                "" => "The server has had no contact with its store".to_string(),
+                upstream => format!("This relay has had no contact with {upstream}"),
+            };
+            let markup = r#"<p class="alarm" role="alert">{} since {}. <span>"#;
             main.fill(markup, &[&text, &moment::full(&since)]);
             main.raw("Below is the last known state.</span></p>");
         }
@@ -99,7 +106,7 @@ impl Page<'_> {
             "" => self.list.tally.title(),
             why => why.to_string(),
         };
-        if self.as_of.is_empty() { title } else { format!("stale \u{b7} {title}") }
+        if self.as_of.since.is_empty() { title } else { format!("stale \u{b7} {title}") }
     }
 }
 

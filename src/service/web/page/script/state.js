@@ -71,7 +71,9 @@ function alarmWords() {
   if (state === 'differs') return ['The copy in this browser differs from the server and is loaded again.', ''];
   if (state === 'away') {
     const since = clock(Date.parse(main().dataset.asOf) - skew);
-    return [`The server has had no contact with its store since ${since} UTC.`, 'Below is the last known state.'];
+    const { upstream } = main().dataset;
+    const whom = upstream ? `This relay has had no contact with ${upstream}` : 'The server has had no contact with its store';
+    return [`${whom} since ${since} UTC.`, 'Below is the last known state.'];
   }
   if (state !== 'stale') return ['', ''];
   const left = Math.ceil((triesAt - Date.now()) / 1000);
