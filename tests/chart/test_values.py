@@ -149,6 +149,7 @@ CHANGES = {
     "notify.replicas": (3, NOTIFYING), "notify.receiversSecret": ("a", NOTIFYING),
     "notify.tokenSecret": ("a", NOTIFYING), "notify.tokenKey": ("b", NOTIFYING), "notify.caSecret": ("a", NOTIFYING),
     "notify.resources": ({"limits": {"cpu": "9"}}, NOTIFYING), "relay.enabled": (True, OPEN),
+    "relay.otherUpstreams": (["https://us.example.com:50051"], RELAYING),
     "relay.replicas": (3, RELAYING), "relay.namespaces": (["prod"], RELAYING), "relay.tokenSecret": ("a", RELAYING),
     "relay.tokenKey": ("b", RELAYING), "relay.caSecret": ("a", RELAYING),
     "relay.resources": ({"limits": {"cpu": "9"}}, RELAYING),
