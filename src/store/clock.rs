@@ -21,8 +21,12 @@ impl Clock {
     /// Starts at the wall clock, or at `floor` if that is later. `floor` is the latest time before
     /// a restart.
     pub fn starting_from(floor: Timestamp) -> Clock {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
-        let start = floor.max(Timestamp::new(0).after(wall.unwrap_or_default()));
+        Clock::starting_at(wall_clock(), floor)
+    }
+
+    /// Starts at this time of the wall clock, or at `floor` if that is later.
+    pub(crate) fn starting_at(wall: Timestamp, floor: Timestamp) -> Clock {
+        let start = floor.max(wall);
         Clock { start, started: Instant::now(), latest: AtomicU64::new(start.millis()) }
     }
 
@@ -37,6 +41,12 @@ impl Clock {
     pub fn latest(&self) -> Timestamp {
         Timestamp::new(self.latest.load(Ordering::Relaxed))
     }
+}
+
+/// Returns the time of the wall clock.
+pub(crate) fn wall_clock() -> Timestamp {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+    Timestamp::new(0).after(wall.unwrap_or_default())
 }
 
 #[cfg(test)]

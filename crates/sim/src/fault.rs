@@ -14,6 +14,8 @@ const EVERY: u64 = 7_000;
 pub enum Harm {
     /// Ends the process of a replica; another one starts after this time.
     Kill(usize, u64),
+    /// Ends the only process with its machine: what the disk was not told to keep may be gone.
+    LosePower(u64),
     /// Lets the process of a replica stand still.
     Freeze(usize, u64),
 }
@@ -52,6 +54,7 @@ enum End {
     Weather,
     StoreWeather,
     Full,
+    DatabaseFails,
 }
 
 impl Faults {
@@ -104,6 +107,7 @@ impl Faults {
             End::Weather => network.weather = Weather::default(),
             End::StoreWeather => network.store_weather = Weather::default(),
             End::Full => server.set_full(false),
+            End::DatabaseFails => server.disk().fail_database(false),
         });
     }
 
@@ -113,9 +117,14 @@ impl Faults {
     }
 
     fn begin(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
-        let kinds = if self.is_shared { 16 } else { 10 };
+        let kinds = if self.is_shared { 16 } else { 14 };
         let replica = self.dice.index(self.replicas);
         let (name, harm) = match self.dice.index(kinds) {
+            10 | 11 if !self.is_shared => {
+                ("loss of power", Some(Harm::LosePower(self.dice.between(500, 20_000))))
+            }
+            12 if !self.is_shared => ("database fails", self.fail_database(now, server)),
+            13 if !self.is_shared => ("sync that lies", lie_once(server)),
             0 => ("kill", Some(Harm::Kill(replica, self.dice.between(500, 20_000)))),
             1 => ("freeze", Some(Harm::Freeze(replica, self.freeze()))),
             2 => ("partition of clients", self.part_clients(now, replica)),
@@ -224,6 +233,13 @@ impl Faults {
         None
     }
 
+    fn fail_database(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
+        server.disk().fail_database(true);
+        let until = now + self.dice.between(500, 15_000);
+        self.until(until, End::DatabaseFails);
+        None
+    }
+
     fn set_clock(&mut self, server: &mut Server) -> Option<Harm> {
         let most = [2_000, 20_000, 60_000, 3_600_000][self.dice.index(4)];
         let by = i64::try_from(self.dice.between(1, most)).unwrap_or_default();
@@ -239,4 +255,9 @@ impl Faults {
         self.turns = Some(Turns { replica, next: now, last, runs, pause });
         None
     }
+}
+
+fn lie_once(server: &mut Server) -> Option<Harm> {
+    server.disk().lie_once();
+    None
 }

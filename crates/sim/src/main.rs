@@ -6,6 +6,8 @@
 //!     operators              network          hub, Redis store              network     scripts
 //! ```
 //!
+//! In some runs one replica has the embedded store instead, over a disk in memory.
+//!
 //! The world moves in steps of simulated time. In each step it delivers the packets that are due
 //! and lets each machine run for as long. All of it is one thread, so one seed gives one trace.
 

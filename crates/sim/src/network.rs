@@ -179,6 +179,27 @@ impl State {
         links
     }
 
+    /// Returns how long the next step of a disk takes, in milliseconds, and whether the database
+    /// has its turn then.
+    pub fn disk_step(&mut self) -> (u64, bool) {
+        (self.dice.between(1, 30), self.dice.per_mille(500))
+    }
+
+    /// Returns whether the store stands still.
+    pub fn is_store_stalled(&self) -> bool {
+        self.now < self.store_stalls_until
+    }
+
+    /// Returns what packets that are sent later have a higher number than.
+    pub fn sent(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Drops what a node has sent after this number.
+    pub fn drop_after(&mut self, sent: u64, from: Node) {
+        self.queue.retain(|(_, sequence), packet| *sequence <= sent || packet.from != from);
+    }
+
     fn cut(&mut self, link: Link) {
         if self.dead.insert(link) {
             self.cuts.push_back((self.now + NOTICED_AFTER, link));

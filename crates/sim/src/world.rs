@@ -21,7 +21,7 @@ use crate::host::{Host, STEP};
 use crate::judge::{Counts, Judge};
 use crate::lock;
 use crate::loss::Losses;
-use crate::network::Network;
+use crate::network::{Network, Node};
 use crate::process::{Process, Processes};
 use crate::quorum;
 use crate::randomness::Dice;
@@ -182,7 +182,7 @@ impl World {
         Ok(World {
             now: 0,
             shape,
-            server: Server::new(shape, dice.roll(), BEGINNING, judge.clone()),
+            server: Server::new(shape, BEGINNING, judge.clone()),
             network,
             judge,
             places: places.collect(),
@@ -203,7 +203,8 @@ impl World {
         self.server.advance(STEP);
         self.expect_losses();
         match self.faults.step(self.now, &mut self.server) {
-            Some(Harm::Kill(place, pause)) => self.kill(place, pause),
+            Some(Harm::Kill(place, pause)) => self.kill(place, pause, false),
+            Some(Harm::LosePower(pause)) => self.kill(0, pause, true),
             Some(Harm::Freeze(place, span)) => self.freeze(place, span),
             None => {}
         }
@@ -277,13 +278,27 @@ impl World {
         }
     }
 
-    fn kill(&mut self, place: usize, pause: u64) {
+    fn kill(&mut self, place: usize, pause: u64, loses_power: bool) {
+        self.end_within_a_step(place, loses_power);
         lock(&self.processes)[place] = None;
         self.server.on_kill(self.places[place].generation, &mut self.dice);
         let place = &mut self.places[place];
         *lock(&place.starting) = None;
         place.host = None;
         (place.restarts_at, place.frozen_until) = (self.now + pause, 0);
+    }
+
+    /// Lets a process with a disk run on until it ends between two steps of the disk.
+    fn end_within_a_step(&mut self, place: usize, loses_power: bool) {
+        let (Server::Disk(disk), Some(host)) = (&mut self.server, &mut self.places[place].host)
+        else {
+            return;
+        };
+        disk.begin_kill(&mut self.dice);
+        let sent = self.network.with(|network| network.sent());
+        host.run(STEP);
+        self.network.with(|network| network.drop_after(sent, Node::Replica(place)));
+        disk.end_kill(loses_power, &mut self.dice);
     }
 
     fn freeze(&mut self, place: usize, span: u64) {

@@ -4,7 +4,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// The maximum length of a group. A longer group delays each of its commits more than it saves.
-const MAX: usize = 256;
+pub(super) const MAX: usize = 256;
 
 /// The maximum time for which a group waits until it has as many commits as the last one. A sync
 /// writes whole pages, so two commits in a group cost the disk as much as one.

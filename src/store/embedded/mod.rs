@@ -16,14 +16,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use redb::Database;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
@@ -32,9 +32,9 @@ use crate::domain::transition::Transition;
 use crate::domain::unit::presence::ReplicaId;
 use crate::sync::{self, lock};
 
-use super::clock::Clock;
+use super::clock::{self, Clock};
 use super::heads::{Heads, Observers};
-use super::moment::{Life, Moment};
+use super::moment::{Life, Moment, OUTAGE_MIN};
 use super::span::CommitSpan;
 use super::{
     Applied, Broadcast, Bucket, CommitError, Epoch, MasterChange, NumberedEvent, Observer,
@@ -66,6 +66,8 @@ mod overlay;
 mod read;
 mod recover;
 mod reserve;
+#[cfg(any(test, feature = "testing"))]
+pub mod stepwise;
 mod tables;
 mod writer;
 
@@ -113,6 +115,8 @@ pub struct EmbeddedStore {
     /// The queue of the writer; `None` after the store is closed.
     queue: Mutex<Option<Sender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// Set if the store has no threads: its caller does the steps, and each notifies this.
+    stepped: Option<Arc<Notify>>,
 }
 
 /// The data that the writer and the readers share.
@@ -121,6 +125,8 @@ struct Shared {
     retry_interval: Duration,
     clock: Clock,
     life: Mutex<Life>,
+    /// Since when the writer works without a pause, in milliseconds of the clock; 0: it waits.
+    turn_since: AtomicU64,
     epoch: Epoch,
     replica: ReplicaId,
     /// The database, or the reason why it cannot be used.
@@ -150,6 +156,23 @@ impl EmbeddedStore {
     }
 
     fn open_with(dir: &Path, options: Options, files: Files) -> Result<EmbeddedStore, OpenError> {
+        let (store, writer) =
+            EmbeddedStore::prepare(dir, options, files, clock::wall_clock(), None)?;
+        let thread = std::thread::Builder::new().name("store-writer".to_string());
+        let thread = thread.spawn(move || writer.run());
+        let thread = thread.map_err(|source| OpenError::Io { path: dir.to_path_buf(), source })?;
+        *lock(&store.writer) = Some(thread);
+        Ok(store)
+    }
+
+    /// Opens the store without starting its writer. `wall` is the time of the wall clock.
+    fn prepare(
+        dir: &Path,
+        options: Options,
+        files: Files,
+        wall: Timestamp,
+        stepped: Option<Arc<Notify>>,
+    ) -> Result<(EmbeddedStore, Writer), OpenError> {
         let location = Location::new(dir, files);
         location.create()?;
         // A start may have to apply the log.
@@ -163,13 +186,14 @@ impl EmbeddedStore {
         location.reserve.fill();
         let is_full = location.reserve.is_out();
         life.alive = life.alive.max(meta.clock);
-        let clock = Clock::starting_from(life.alive);
+        let clock = Clock::starting_at(wall, life.alive);
         life.start(clock.now());
         let shared = Arc::new(Shared {
             retention: options.retention,
             retry_interval: options.retry_interval,
             clock,
             life: Mutex::new(life),
+            turn_since: AtomicU64::new(0),
             epoch: meta.epoch,
             replica: ReplicaId(random_store_id()),
             database: RwLock::new(Ok(database)),
@@ -178,17 +202,18 @@ impl EmbeddedStore {
             published: Mutex::new(Published { heads, observers: Observers::default() }),
         });
         let (queue, jobs) = mpsc::channel();
-        let writer = Writer::new(shared.clone(), location, (log, applied), life_file, jobs);
-        let thread = std::thread::Builder::new().name("store-writer".to_string());
-        let thread = thread.spawn(move || writer.run());
-        let thread = thread.map_err(|source| OpenError::Io { path: dir.to_path_buf(), source })?;
-        Ok(EmbeddedStore {
+        let has_threads = stepped.is_none();
+        let log = (log, applied);
+        let writer = Writer::new(shared.clone(), location, log, life_file, jobs, has_threads);
+        let store = EmbeddedStore {
             shared,
             directory: dir.to_path_buf(),
             room: Arc::new(Semaphore::new(QUEUE_MAX)),
             queue: Mutex::new(Some(queue)),
-            writer: Mutex::new(Some(thread)),
-        })
+            writer: Mutex::new(None),
+            stepped,
+        };
+        Ok((store, writer))
     }
 
     /// Closes the queue. Returns the writer thread to the first caller, which joins it.
@@ -204,16 +229,19 @@ impl EmbeddedStore {
         app: &AppName,
         read: impl FnOnce(&Shared, &Database) -> Result<T, ReadFailure> + Send + 'static,
     ) -> Result<T, ReadError> {
+        if let Some(stepped) = &self.stepped {
+            let mut step = std::pin::pin!(stepped.notified());
+            while !self.shared.backlog.want(app) {
+                step.as_mut().await;
+                step.set(stepped.notified());
+            }
+            return self.shared.read(app, read);
+        }
         let shared = self.shared.clone();
         let what = app.clone();
         let task = tokio::task::spawn_blocking(move || {
             shared.backlog.await_applied(&what);
-            match &*shared.database() {
-                Ok(database) => {
-                    read(&shared, database).map_err(|failure| failure.into_read_error(&what))
-                }
-                Err(reason) => Err(ReadError::Unavailable { reason: reason.clone() }),
-            }
+            shared.read(&what, read)
         });
         task.await.unwrap_or_else(|error| {
             Err(ReadError::Corrupt { record: app.to_string(), reason: error.to_string() })
@@ -355,6 +383,17 @@ impl Shared {
         sync::read(&self.database)
     }
 
+    fn read<T>(
+        &self,
+        app: &AppName,
+        read: impl FnOnce(&Shared, &Database) -> Result<T, ReadFailure>,
+    ) -> Result<T, ReadError> {
+        match &*self.database() {
+            Ok(database) => read(self, database).map_err(|failure| failure.into_read_error(app)),
+            Err(reason) => Err(ReadError::Unavailable { reason: reason.clone() }),
+        }
+    }
+
     fn published(&self) -> MutexGuard<'_, Published> {
         lock(&self.published)
     }
@@ -363,15 +402,21 @@ impl Shared {
         self.database().as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
-    /// Returns the time. While the store can be used, this is a sign of life.
+    /// Returns the time. While the store can be used and the disk answers, this is a sign of life.
     fn moment(&self) -> Moment {
         let is_usable = self.health().is_ok() && !self.is_full.load(Ordering::Relaxed);
         let now = self.clock.now();
+        let stalls = match self.turn_since.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            since => now.since(Timestamp::new(since)),
+        };
         let mut life = lock(&self.life);
-        if is_usable {
+        if is_usable && stalls < writer::LIFE_EVERY {
             life.mark(now);
         }
-        let judged = if is_usable { now } else { life.alive.min(now) };
+        // A disk that stands still is an outage from the last sign of life on, if it lasts.
+        let is_certain = is_usable && stalls < OUTAGE_MIN;
+        let judged = if is_certain { now } else { life.alive.min(now) };
         Moment { now, judged, outages: life.outages.clone() }
     }
 

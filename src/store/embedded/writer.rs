@@ -1,4 +1,5 @@
-//! The thread that writes. Jobs that are queued during a sync form the next group.
+//! The writer, which has a thread of its own. Jobs that are queued during a sync form the next
+//! group.
 
 use std::iter::once;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redb::Database;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
 
 use crate::domain::transition::Transition;
 use crate::store::codec::{self, Meta};
@@ -35,7 +37,7 @@ const LOOK_EVERY: u32 = 2;
 
 /// The interval between two writes of the last sign of life: a start counts the time since the last
 /// one as an outage.
-const LIFE_EVERY: Duration = Duration::from_millis(250);
+pub(super) const LIFE_EVERY: Duration = Duration::from_millis(250);
 
 /// The system and the operation in the spans of the store.
 const SYNC: (&str, &str) = ("bellwether.embedded", "fsync");
@@ -50,15 +52,23 @@ pub(super) struct Job {
     pub(super) room: OwnedSemaphorePermit,
 }
 
-/// The state of the writer thread.
+/// The applier while it runs.
+enum Running {
+    Thread(JoinHandle<()>),
+    Steps(Applier),
+}
+
+/// The state of the writer.
 pub(super) struct Writer {
     shared: Arc<Shared>,
     location: Location,
     queue: Receiver<Job>,
     log: Log,
-    /// The thread that applies the log; `None` before the first group. The database is marked as
-    /// one with a log before that.
-    applier: Option<JoinHandle<()>>,
+    /// What applies the log; `None` before the first group. The database is marked as one with a
+    /// log before that.
+    applier: Option<Running>,
+    /// Whether the applier is a thread. Otherwise the caller of the writer's steps calls its steps.
+    has_threads: bool,
     /// The sequence of the last group.
     last: u64,
     /// The heads as of the group that is being written: ahead of [`Published::heads`] by that
@@ -85,6 +95,7 @@ impl Writer {
         (log, last): (Log, u64),
         life_file: LifeFile,
         queue: Receiver<Job>,
+        has_threads: bool,
     ) -> Writer {
         let heads = shared.published().heads.clone();
         let backups = Backups::of(location.dir());
@@ -94,6 +105,7 @@ impl Writer {
             queue,
             log,
             applier: None,
+            has_threads,
             last,
             heads,
             last_length: 0,
@@ -118,21 +130,54 @@ impl Writer {
 
     fn serve(&mut self) {
         while let Some(group) = self.next_group() {
-            if self.retry_at.is_none() && self.shared.health().is_err() {
-                self.retry_at = Some(Instant::now());
-            }
-            if self.retry_at.is_some_and(|at| at <= Instant::now()) {
-                self.reopen();
-            }
-            if !group.is_empty() {
-                self.commit(group);
-            }
-            if self.shared.is_full() && self.retry_at.is_none() && self.look_at <= Instant::now() {
-                self.look_for_room();
-            }
-            self.note_life();
+            self.turn(group);
         }
         self.finish();
+    }
+
+    /// Writes a group, and does what else is due.
+    fn turn(&mut self, group: Vec<Job>) {
+        self.begin();
+        if self.retry_at.is_none() && self.shared.health().is_err() {
+            self.retry_at = Some(Instant::now());
+        }
+        if self.retry_at.is_some_and(|at| at <= Instant::now()) {
+            self.reopen();
+        }
+        if !group.is_empty() {
+            self.commit(group);
+        }
+        if self.shared.is_full() && self.retry_at.is_none() && self.look_at <= Instant::now() {
+            self.look_for_room();
+        }
+        self.note_life();
+        self.shared.turn_since.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes since when the writer works, unless it does already.
+    pub(super) fn begin(&self) {
+        let since = &self.shared.turn_since;
+        if since.load(Ordering::Relaxed) == 0 {
+            since.store(self.shared.clock.now().millis(), Ordering::Relaxed);
+        }
+    }
+
+    /// Writes what is queued, and does what else is due, unless the applier must make room first.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn step(&mut self) {
+        if !self.shared.backlog.is_full() {
+            let group = self.queue.try_iter().take(group::MAX).collect();
+            self.turn(group);
+        }
+    }
+
+    /// Applies what is due. Returns whether something was.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn step_applier(&mut self) -> bool {
+        match &mut self.applier {
+            Some(Running::Steps(applier)) => applier.step(),
+            _ => false,
+        }
     }
 
     /// Writes the last sign of life and looks for requests of backups, if it is due.
@@ -182,7 +227,7 @@ impl Writer {
                 None if self.shared.is_full() && !batch.transition.makes_room() => {
                     Err(self.shared.unavailable(FULL.to_string(), Applied::No))
                 }
-                None => self.step(&batch),
+                None => self.swap(&batch),
                 Some(_) => Ok(None),
             };
             let outcome = step.map(|step| {
@@ -212,7 +257,7 @@ impl Writer {
         }
     }
 
-    fn step(&mut self, batch: &Batch) -> Result<Option<HeadStep>, CommitError> {
+    fn swap(&mut self, batch: &Batch) -> Result<Option<HeadStep>, CommitError> {
         let tombstones_max = self.shared.retention.tombstones_max;
         let Transition { app, base, head, .. } = &*batch.transition;
         self.heads.swap(app, *base, head.clone(), tombstones_max)
@@ -280,15 +325,18 @@ impl Writer {
         Ok(steps)
     }
 
-    /// Creates the log, marks the database as one with a log, and starts the thread that applies
-    /// the log.
+    /// Creates the log, marks the database as one with a log, and starts what applies the log.
     fn start_applier(&mut self) -> Result<(), String> {
         self.log.create().map_err(|error| error.to_string())?;
         self.write_meta(true)?;
         let applier = Applier::new(self.shared.clone(), self.log.segments.clone());
-        let thread = std::thread::Builder::new().name("store-applier".to_string());
-        let thread = thread.spawn(move || applier.run());
-        self.applier = Some(thread.map_err(|error| error.to_string())?);
+        self.applier = Some(if self.has_threads {
+            let thread = std::thread::Builder::new().name("store-applier".to_string());
+            let thread = thread.spawn(move || applier.run());
+            Running::Thread(thread.map_err(|error| error.to_string())?)
+        } else {
+            Running::Steps(applier)
+        });
         Ok(())
     }
 
@@ -301,9 +349,11 @@ impl Writer {
 
     /// Waits until the applier has stopped.
     fn join_applier(&mut self) {
-        if let Some(applier) = self.applier.take() {
+        match self.applier.take() {
             // It catches its own panics.
-            let _ = applier.join();
+            Some(Running::Thread(applier)) => drop(applier.join()),
+            Some(Running::Steps(mut applier)) => while applier.step() {},
+            None => {}
         }
     }
 
@@ -394,7 +444,7 @@ impl Writer {
     }
 
     /// Applies all groups, writes the latest time, and closes the files.
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         let had_log = self.applier.is_some();
         self.backups.end();
         self.write_life();

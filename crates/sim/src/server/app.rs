@@ -124,6 +124,11 @@ impl App {
         self.marked.clear();
     }
 
+    /// Removes the answers: the embedded store keeps those alone that a deletion writes again.
+    pub fn forget_answers(&mut self) {
+        self.requests.clear();
+    }
+
     /// Writes a record.
     pub fn write(&mut self, write: &Write) {
         match write {

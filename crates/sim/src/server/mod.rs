@@ -5,6 +5,7 @@ mod disk;
 mod mirror;
 mod shared;
 pub mod time;
+mod witness;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,9 +19,10 @@ use crate::randomness::Dice;
 
 use app::App;
 
-pub use disk::{Disk, DiskCommit, Refusal};
+pub use disk::{Disk, Found};
 pub use mirror::Lost;
 pub use shared::{BucketState, Servers};
+pub use witness::{Witness, WitnessObserver};
 
 /// The properties of a store that a run chooses.
 #[derive(Debug, Clone, Copy)]
@@ -43,10 +45,10 @@ pub enum Server {
 
 impl Server {
     /// Returns an empty store.
-    pub fn new(shape: Shape, store_id: u64, time: Timestamp, judge: Arc<Mutex<Judge>>) -> Server {
+    pub fn new(shape: Shape, time: Timestamp, judge: Arc<Mutex<Judge>>) -> Server {
         match shape.is_shared {
             true => Server::Redis(Box::new(Servers::new(shape, time, judge))),
-            false => Server::Disk(Disk::new(store_id, time, judge)),
+            false => Server::Disk(Disk::new(time, judge)),
         }
     }
 
@@ -85,7 +87,7 @@ impl Server {
     /// Returns the applications with their records.
     pub fn apps(&self) -> BTreeMap<AppName, App> {
         match self {
-            Server::Disk(disk) => disk.apps().clone(),
+            Server::Disk(disk) => disk.apps(),
             Server::Redis(servers) => servers.apps(),
         }
     }
@@ -101,7 +103,7 @@ impl Server {
     /// Returns whether writes are refused for lack of space.
     pub fn is_full(&self) -> bool {
         match self {
-            Server::Disk(disk) => disk.is_full,
+            Server::Disk(disk) => disk.is_full(),
             Server::Redis(servers) => servers.is_full(),
         }
     }
@@ -109,7 +111,7 @@ impl Server {
     /// Sets whether writes are refused for lack of space.
     pub fn set_full(&mut self, is_full: bool) {
         match self {
-            Server::Disk(disk) => disk.is_full = is_full,
+            Server::Disk(disk) => disk.set_full(is_full),
             Server::Redis(servers) => servers.set_full(is_full),
         }
     }
@@ -117,7 +119,7 @@ impl Server {
     /// Sets the clock of the store ahead, or back, in milliseconds.
     pub fn set_clock(&mut self, by: i64) {
         match self {
-            Server::Disk(disk) => disk.clock.set(by),
+            Server::Disk(disk) => disk.set_clock(by),
             Server::Redis(servers) => servers.set_clock(by),
         }
     }

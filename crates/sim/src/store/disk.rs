@@ -1,296 +1,178 @@
-//! The store of a process on a disk of the simulation: the trait over the simulated network.
+//! The store of a process on a disk of the simulation: the embedded store itself, in steps.
+//!
+//! A task does what the writer and the applier do in a server, each time after a moment that the
+//! disk takes. While the disk stands still, it does nothing, as a thread that waits for a sync.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use bellwether::domain::app::Head;
 use bellwether::domain::name::AppName;
-use bellwether::domain::outage::Outages;
 use bellwether::domain::replay::Records;
-use bellwether::domain::revision::Revision;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::Transition;
 use bellwether::domain::unit::presence::ReplicaId;
-use bellwether::store::moment::OUTAGE_MIN;
+use bellwether::store::embedded::stepwise::Steps;
+use bellwether::store::embedded::{EmbeddedStore, OpenError, Options};
 use bellwether::store::{
-    Applied, Broadcast, Bucket, Change, CommitError, ConflictCause, Epoch, Moment, NumberedEvent,
-    Observer, Position, ReadError, Space, Store, Version,
+    Broadcast, CommitError, Epoch, Moment, NumberedEvent, Observer, ReadError, Retention, Space,
+    Store, Version,
 };
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::sleep;
 
 use crate::lock;
 use crate::network::{Delivery, Link, Network, Node};
-use crate::server::time::{Answer, Ask};
-use crate::server::{Disk, DiskCommit, Refusal, Server};
+use crate::server::{Found, Server, Witness, WitnessObserver};
 
-/// How long a commit or a read waits.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// The interval between signs of life: each start counts the time since the last one as an outage.
-const TIME_EVERY: Duration = Duration::from_millis(250);
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+use super::RETRY_PAUSE;
+
+/// Tombstones that the store keeps, and events: few, so that a run prunes some.
+const TOMBSTONES_MAX: usize = 4;
+const EVENTS_MAX: u64 = 32;
+/// Steps of the disk between two looks at the time.
+const TIME_EVERY: u32 = 8;
 
 /// The store of one process.
 pub(super) struct DiskStore {
-    network: Network,
-    place: usize,
-    /// The way to the disk: what is sent on it stays in order.
-    link: Link,
-    epoch: Epoch,
-    view: Arc<Mutex<View>>,
-    closed: AtomicBool,
-    clock: Mutex<Reading>,
+    store: EmbeddedStore,
+    witness: Arc<Mutex<Witness>>,
 }
 
-/// What the process has read of the disk.
-struct View {
-    heads: BTreeMap<Position, Change>,
-    positions: BTreeMap<AppName, Position>,
-    forgotten: Position,
-    observers: Vec<Arc<dyn Observer>>,
-}
-
-impl View {
-    fn put(&mut self, change: Change) {
-        if let Some(old) = self.positions.insert(change.app.clone(), change.position) {
-            self.heads.remove(&old);
-        }
-        self.heads.insert(change.position, Change { transition: None, ..change });
-    }
-
-    fn take(&mut self, change: &Change, pruned: Option<(Position, Revision)>) {
-        self.put(change.clone());
-        self.observers.iter().for_each(|observer| observer.on_change(change));
-        if let Some((up_to, _)) = pruned {
-            self.forgotten = up_to;
-            for (_, gone) in self.heads.extract_if(..=up_to, |_, change| change.head.deleted) {
-                self.positions.remove(&gone.app);
-            }
-            self.observers.iter().for_each(|observer| observer.on_prune(Bucket(0), up_to));
-        }
-    }
-
-    /// Replaces the head after a quiet commit.
-    fn refresh(&mut self, transition: &Transition) {
-        let position = self.positions.get(&transition.app);
-        let known = position.and_then(|position| self.heads.get_mut(position));
-        if let Some(known) = known.filter(|known| known.head.revision == transition.base) {
-            known.head = transition.head.clone();
-        }
-    }
-}
-
-/// The time of the store at a moment of this process, and the latest time given.
-struct Reading {
-    time: Timestamp,
-    at: Instant,
-    latest: Timestamp,
-    /// Up to when the outages are known.
-    asked: Instant,
-    outages: Arc<Outages>,
-}
-
-impl Reading {
-    fn now(&mut self) -> Timestamp {
-        let now = self.time.after(Instant::now().saturating_duration_since(self.at));
-        self.latest = self.latest.max(now);
-        self.latest
-    }
-}
-
-/// The way of a process to its disk.
-#[derive(Clone)]
-struct Way {
-    network: Network,
-    place: usize,
-    link: Link,
-}
-
-impl Way {
-    /// Asks the disk. `on_answer` runs at the process, even if it has stopped waiting.
-    async fn ask<T: Send + 'static>(
-        &self,
-        label: &'static str,
-        patience: Duration,
-        ask: impl FnOnce(&mut Disk) -> T + Send + 'static,
-        on_answer: impl FnOnce(&T) + Send + 'static,
-    ) -> Option<T> {
-        let (sender, answered) = oneshot::channel();
-        let (network, link, me) = (self.network.clone(), self.link, Node::Replica(self.place));
-        let at_disk = move |server: &mut Server| {
-            let answer = ask(server.disk());
-            let back = move || {
-                on_answer(&answer);
-                let _ = sender.send(answer);
-            };
-            network.send_on(link, (Node::Store, me), label, Delivery::Run(Box::new(back)));
-        };
-        let ask = Delivery::Store(Box::new(at_disk));
-        self.network.send_on(self.link, (me, Node::Store), label, ask);
-        timeout(patience, answered).await.ok()?.ok()
-    }
-}
-
-impl DiskStore {
-    /// Opens the store, and reads what it has. Must be called on the machine of the process.
-    pub(super) async fn open(network: Network, place: usize) -> Arc<dyn Store> {
-        let link = network.new_link();
-        let way = Way { network: network.clone(), place, link };
-        let found = loop {
-            if let Some(found) = way.ask("open", Duration::MAX, |disk| disk.open(), |_| ()).await {
-                break found;
-            }
-        };
-        let (zero, now) = (Timestamp::default(), Instant::now());
-        let reading =
-            Reading { time: zero, at: now, latest: zero, asked: now, outages: Arc::default() };
-        let mut view = View {
-            heads: BTreeMap::new(),
-            positions: BTreeMap::new(),
-            forgotten: found.forgotten,
-            observers: Vec::new(),
-        };
-        found.heads.into_iter().for_each(|change| view.put(change));
-        let store = Arc::new(DiskStore {
-            network,
-            place,
-            link,
-            epoch: found.epoch,
-            view: Arc::new(Mutex::new(view)),
-            closed: AtomicBool::new(false),
-            clock: Mutex::new(reading),
-        });
-        store.read_time(zero).await;
-        tokio::spawn(follow_time(Arc::downgrade(&store)));
-        store
-    }
-
-    fn way(&self) -> Way {
-        Way { network: self.network.clone(), place: self.place, link: self.link }
-    }
-
-    async fn read_time(&self, known: Timestamp) {
-        let asked = Instant::now();
-        let (own, acts) = (self.replica(), self.moment().is_certain());
-        let ask = Ask { known, own, acts, is_alone: true };
-        let tell = move |disk: &mut Disk| disk.tell_time(ask);
-        // A disk that stands still holds its writer up: there is no second request.
-        let told = self.way().ask("time", Duration::MAX, tell, |_| ()).await;
-        let Some(Answer { time, outages }) = told else { return };
-        let half = asked.elapsed() / 2;
-        let mut clock = lock(&self.clock);
-        (clock.time, clock.at) = (time, asked + half);
-        (clock.asked, clock.outages) = (asked, outages);
-    }
-
-    fn head(&self, app: &AppName) -> Option<Arc<Head>> {
-        let view = lock(&self.view);
-        let position = view.positions.get(app)?;
-        view.heads.get(position).map(|change| change.head.clone())
-    }
-}
-
-async fn follow_time(store: Weak<DiskStore>) {
+/// Opens the store. Must be called on the machine of the process.
+pub(super) async fn open(network: Network, place: usize) -> Arc<dyn Store> {
+    let link = network.new_link();
     loop {
-        sleep(TIME_EVERY).await;
-        let Some(store) = store.upgrade() else { return };
-        let known = store.now();
-        store.read_time(known).await;
+        if let Some(store) = try_open(&network, place, link).await {
+            return store;
+        }
+        // A process that cannot open its store ends, and is started again.
+        sleep(RETRY_PAUSE).await;
     }
 }
 
-fn unavailable(reason: &str, applied: Applied) -> CommitError {
-    CommitError::Unavailable { reason: reason.to_string(), applied, retry_after: RETRY_AFTER }
+async fn try_open(network: &Network, place: usize, link: Link) -> Option<Arc<dyn Store>> {
+    let Found { files, directory, wall, witness } = find(network, place, link).await?;
+    let retention = Retention {
+        tombstones_max: TOMBSTONES_MAX,
+        events_max: EVENTS_MAX,
+        own_events_max: EVENTS_MAX,
+        ..Retention::default()
+    };
+    let options = Options { retention, ..Options::default() };
+    lock(&witness).is_over = false;
+    let opened = Steps::open(&directory, options, &files, wall);
+    let (store, steps) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            network.note(format_args!("the store cannot be opened: {error}"));
+            // A disk that fails may refuse the start. Files that an end of a process leaves may not.
+            if !matches!(error, OpenError::Io { .. }) {
+                lock(&network.judge).accuse(format!("the store cannot be opened: {error}"));
+            }
+            return None;
+        }
+    };
+    lock(&witness).on_moment(store.moment(), true);
+    store.follow(Arc::new(WitnessObserver(witness.clone())));
+    let apps: Vec<_> = lock(&witness).apps().keys().cloned().collect();
+    for app in apps {
+        match store.load(&app).await {
+            Ok(records) => lock(&witness).on_read(&app, &records),
+            Err(error) => lock(&network.judge).accuse(format!("{app} cannot be read: {error}")),
+        }
+    }
+    let store = Arc::new(DiskStore { store, witness });
+    tokio::spawn(drive(network.clone(), steps, Arc::downgrade(&store)));
+    Some(store)
 }
 
-fn no_answer() -> ReadError {
-    ReadError::Unavailable { reason: "the disk does not answer".to_string() }
+/// Asks the machine for its disk.
+async fn find(network: &Network, place: usize, link: Link) -> Option<Found> {
+    let (sender, answered) = oneshot::channel();
+    let (way, me) = (network.clone(), Node::Replica(place));
+    let at_disk = move |server: &mut Server| {
+        let found = server.disk().open();
+        let back = Delivery::Run(Box::new(move || drop(sender.send(found))));
+        way.send_on(link, (Node::Store, me), "open", back);
+    };
+    network.send_on(link, (me, Node::Store), "open", Delivery::Store(Box::new(at_disk)));
+    answered.await.ok()
+}
+
+/// Does the work of the store's threads for as long as the process has the store.
+async fn drive(network: Network, mut steps: Steps, store: Weak<DiskStore>) {
+    let mut turns = 0_u32;
+    loop {
+        let (takes, applies) = network.with(|network| network.disk_step());
+        sleep(Duration::from_millis(takes)).await;
+        let Some(store) = store.upgrade() else { return };
+        if network.with(|network| network.is_store_stalled()) {
+            steps.stall();
+        } else {
+            steps.write();
+            if applies {
+                steps.apply();
+            }
+        }
+        turns = turns.wrapping_add(1);
+        if turns.is_multiple_of(TIME_EVERY) {
+            lock(&store.witness).on_moment(store.store.moment(), false);
+        }
+    }
 }
 
 #[async_trait::async_trait]
 impl Store for DiskStore {
     fn now(&self) -> Timestamp {
-        lock(&self.clock).now()
+        self.store.now()
     }
 
     fn moment(&self) -> Moment {
-        let mut clock = lock(&self.clock);
-        let now = clock.now();
-        let judged = match clock.asked.elapsed() < OUTAGE_MIN {
-            true => now,
-            false => clock.time.min(now),
-        };
-        Moment { now, judged, outages: clock.outages.clone() }
+        self.store.moment()
     }
 
     fn epoch(&self) -> Epoch {
-        self.epoch
+        self.store.epoch()
     }
 
-    fn epoch_floor(&self, _: &AppName) -> u64 {
-        0
+    fn epoch_floor(&self, app: &AppName) -> u64 {
+        self.store.epoch_floor(app)
     }
 
     fn buckets(&self) -> u16 {
-        1
+        self.store.buckets()
     }
 
     fn is_shared(&self) -> bool {
-        false
+        self.store.is_shared()
     }
 
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
-        let name = app.clone();
-        let load = move |disk: &mut Disk| disk.load(&name);
-        self.way().ask("load", ANSWER_MAX, load, |_| ()).await.ok_or_else(no_answer)
+        let read = self.store.load(app).await;
+        if let Ok(records) = &read {
+            lock(&self.witness).on_read(app, records);
+        }
+        read
     }
 
-    async fn release(&self, _: &AppName) {}
+    async fn release(&self, app: &AppName) {
+        self.store.release(app).await;
+    }
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
-        if self.closed.load(Ordering::SeqCst) {
-            return Err(unavailable("store is closed", Applied::No));
-        }
-        let (sent, view) = (transition.clone(), Arc::downgrade(&self.view));
-        let commit = move |disk: &mut Disk| disk.commit(&sent);
-        let on_answer = move |answer: &Result<DiskCommit, Refusal>| {
-            let (Some(view), Ok(done)) = (view.upgrade(), answer) else { return };
-            let mut view = lock(&view);
-            match &done.change {
-                Some(change) => view.take(change, done.pruned),
-                None if transition.is_durable() => view.refresh(&transition),
-                None => {}
-            }
-        };
-        match self.way().ask("commit", ANSWER_MAX, commit, on_answer).await {
-            Some(Ok(_)) => Ok(()),
-            Some(Err(Refusal::Full)) => Err(unavailable("no space is left", Applied::No)),
-            Some(Err(Refusal::Conflict(current))) => {
-                Err(CommitError::Conflict { current, cause: ConflictCause::Revision })
-            }
-            None => Err(unavailable("a commit has no answer", Applied::Maybe)),
-        }
+        lock(&self.witness).on_sent(&transition);
+        let answer = self.store.commit(transition.clone()).await;
+        lock(&self.witness).on_answer(&transition, &answer);
+        answer
     }
 
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
-        match self.head(app) {
-            Some(head) if head.revision != version.revision => Err(CommitError::Conflict {
-                current: head.revision,
-                cause: ConflictCause::Revision,
-            }),
-            _ => Ok(()),
-        }
+        self.store.confirm(app, version).await
     }
 
     fn follow(&self, observer: Arc<dyn Observer>) {
-        let mut view = lock(&self.view);
-        if Position(0) < view.forgotten {
-            observer.on_prune(Bucket(0), view.forgotten);
-        }
-        view.heads.values().for_each(|change| observer.on_change(change));
-        view.observers.push(observer);
+        self.store.follow(observer);
     }
 
     async fn events(
@@ -299,23 +181,23 @@ impl Store for DiskStore {
         before: Option<u64>,
         count_max: usize,
     ) -> Result<Vec<NumberedEvent>, ReadError> {
-        let name = app.clone();
-        let read = move |disk: &mut Disk| disk.events(&name, before, count_max);
-        self.way().ask("events", ANSWER_MAX, read, |_| ()).await.ok_or_else(no_answer)
+        let read = self.store.events(app, before, count_max).await;
+        if let Ok(events) = &read {
+            lock(&self.witness).on_events(app, before, events);
+        }
+        read
     }
 
     fn replica(&self) -> ReplicaId {
-        ReplicaId(self.link)
+        self.store.replica()
     }
 
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
-        Ok(BTreeMap::from([(self.replica(), self.now())]))
+        self.store.beat().await
     }
 
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
-        let view = lock(&self.view);
-        view.observers.iter().for_each(|observer| observer.on_broadcast(&notice));
-        Ok(())
+        self.store.broadcast(notice).await
     }
 
     async fn space(&self) -> Option<Space> {
@@ -323,10 +205,10 @@ impl Store for DiskStore {
     }
 
     fn health(&self) -> Result<(), String> {
-        Ok(())
+        self.store.health()
     }
 
     async fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
+        self.store.close().await;
     }
 }

@@ -1,4 +1,5 @@
-//! The store of a process: the Redis store itself over servers of the simulation, or a disk.
+//! The store of a process: the Redis store itself over servers of the simulation, or the embedded
+//! store itself over a disk of it.
 
 mod disk;
 mod servers;
@@ -13,7 +14,6 @@ use tokio::time::sleep;
 use crate::network::Network;
 use crate::server::Shape;
 
-use disk::DiskStore;
 use servers::ProcessServers;
 
 /// The pause between two attempts to open a store.
@@ -29,7 +29,7 @@ pub async fn open(
     shape: Shape,
 ) -> Arc<dyn Store> {
     if !shape.is_shared {
-        return DiskStore::open(network, place).await;
+        return disk::open(network, place).await;
     }
     let retention = Retention {
         tombstones_max: TOMBSTONES_MAX,

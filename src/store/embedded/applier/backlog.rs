@@ -3,7 +3,8 @@
 //! This is a state machine: time is an argument, and it does no work of its own.
 
 use std::collections::HashMap;
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 use crate::domain::name::AppName;
 use crate::store::embedded::limits::Limits;

@@ -7,7 +7,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 use crate::domain::name::AppName;
 use crate::sync::{lock, panic_text};
@@ -35,9 +36,30 @@ struct State {
     is_stopped: bool,
 }
 
+/// What the applier has to do.
+enum Look {
+    Work(Work),
+    Stop,
+    /// Look again after a change, or at this time.
+    Wait(Option<Instant>),
+}
+
 impl State {
     fn new(limits: Limits, applied: u64) -> State {
         State { backlog: Backlog::new(limits, applied), is_end: false, is_stopped: false }
+    }
+
+    fn look(&mut self, now: Instant, is_urgent: impl Fn() -> bool) -> Look {
+        if self.is_stopped {
+            return Look::Stop;
+        }
+        match self.backlog.due(now, self.is_end) {
+            Due::Apply { is_durable } => Look::Work(self.backlog.take(is_durable)),
+            Due::Idle | Due::At(_) if is_urgent() => Look::Work(Work::default()),
+            Due::Idle if self.is_end => Look::Stop,
+            Due::Idle => Look::Wait(None),
+            Due::At(at) => Look::Wait(Some(at)),
+        }
     }
 }
 
@@ -126,21 +148,39 @@ impl SharedBacklog {
     fn next(&self, is_urgent: impl Fn() -> bool) -> Option<Work> {
         let mut state = self.state();
         loop {
-            if state.is_stopped {
-                return None;
-            }
             let now = Instant::now();
-            state = match state.backlog.due(now, state.is_end) {
-                Due::Apply { is_durable } => return Some(state.backlog.take(is_durable)),
-                Due::Idle | Due::At(_) if is_urgent() => return Some(Work::default()),
-                Due::Idle if state.is_end => return None,
-                Due::Idle => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
-                Due::At(at) => {
+            state = match state.look(now, &is_urgent) {
+                Look::Work(work) => return Some(work),
+                Look::Stop => return None,
+                Look::Wait(None) => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
+                Look::Wait(Some(at)) => {
                     let patience = at.saturating_duration_since(now);
                     self.changed.wait_timeout(state, patience).unwrap_or_else(|e| e.into_inner()).0
                 }
             };
         }
+    }
+
+    /// Returns work that is due now, if there is any.
+    fn due(&self, is_urgent: impl Fn() -> bool) -> Option<Work> {
+        match self.state().look(Instant::now(), is_urgent) {
+            Look::Work(work) => Some(work),
+            Look::Stop | Look::Wait(_) => None,
+        }
+    }
+
+    /// Returns whether the writer must wait before it adds a group.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn is_full(&self) -> bool {
+        let state = self.state();
+        state.backlog.is_full() && !state.is_stopped
+    }
+
+    /// Requests what a read of an application needs. Returns whether it may read: the database has
+    /// all changes of the application, or cannot be used.
+    pub(super) fn want(&self, app: &AppName) -> bool {
+        let mut state = self.state();
+        state.backlog.want(app).is_none() || state.is_stopped
     }
 
     fn done(&self, last: u64, is_durable: bool) {
@@ -178,14 +218,27 @@ impl Applier {
         let _ = rustix::process::setpriority_process(None, PRIORITY);
         let shared = self.shared.clone();
         while let Some(work) = shared.backlog.next(|| self.segments.is_spare_wanted()) {
-            let applied = catch_unwind(AssertUnwindSafe(|| self.apply(work)));
-            let applied = applied.unwrap_or_else(|panic| Err(panic_text(&*panic).to_string()));
-            if let Err(reason) = applied {
-                tracing::error!(reason, "database cannot be written, will be opened again");
-                shared.set_unusable(reason);
+            if !self.try_apply(work) {
                 return;
             }
         }
+    }
+
+    /// Applies what is due now. Returns whether something was.
+    pub(super) fn step(&mut self) -> bool {
+        let work = self.shared.backlog.due(|| self.segments.is_spare_wanted());
+        work.is_some_and(|work| self.try_apply(work))
+    }
+
+    /// Applies groups. Returns whether the database can still be used.
+    fn try_apply(&mut self, work: Work) -> bool {
+        let applied = catch_unwind(AssertUnwindSafe(|| self.apply(work)));
+        let applied = applied.unwrap_or_else(|panic| Err(panic_text(&*panic).to_string()));
+        if let Err(reason) = &applied {
+            tracing::error!(reason, "database cannot be written, will be opened again");
+            self.shared.set_unusable(reason.clone());
+        }
+        applied.is_ok()
     }
 
     fn apply(&mut self, work: Work) -> Result<(), String> {

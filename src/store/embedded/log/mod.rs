@@ -24,7 +24,7 @@ mod tests;
 pub(super) use append::Log;
 pub(super) use group::LogGroup;
 pub(super) use scan::{LogEnd, Scan};
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub(super) use segment::SegmentFile;
 pub(super) use segment::{LogDir, LogFiles};
 pub(super) use set::Segments;

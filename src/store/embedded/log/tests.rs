@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::store::Epoch;
 use crate::store::embedded::read::ReadFailure;
-use crate::store::embedded::tests::disk::{Disk, ENOSPC};
+use crate::store::embedded::stepwise::{Disk, ENOSPC};
 
 use super::group::ALIGNMENT;
 use super::*;

@@ -12,19 +12,10 @@ use crate::store::conformance::driver::mk_app;
 
 use crate::store::embedded::limits::Limits;
 
-use super::disk::{Disk, ENOSPC, Image};
 use super::*;
+use crate::store::embedded::stepwise::{Disk, ENOSPC, Image, SMALL};
 
 const CRASHES: usize = 40;
-
-/// Limits with which a short test fills segments, and makes the database durable often.
-const SMALL: Limits = Limits {
-    segment_bytes: 8 << 10,
-    durable_bytes: 4 << 10,
-    durable_after: Duration::from_secs(10),
-    apply_bytes: 1 << 10,
-    bytes_max: 16 << 10,
-};
 
 /// Opens the image that a crash left, and compares it with the commits acknowledged before.
 async fn check_after_crash(image: &Image, acknowledged: &BTreeMap<String, Revision>) {

@@ -11,8 +11,8 @@ use crate::store::codec::{FORMAT, HeadRecord};
 use crate::store::conformance::driver::mk_app;
 use crate::store::key::{HEADS, Key, META, META_FORMAT};
 
-use super::disk::Image;
 use super::*;
+use crate::store::embedded::stepwise::Image;
 
 const APPS: [&str; 3] = ["api", "db", "web"];
 

@@ -10,8 +10,8 @@ use crate::store::embedded::file::Files;
 use crate::store::embedded::limits::Limits;
 use crate::store::embedded::log::{LogDir, LogFiles};
 
-use super::disk::Image;
 use super::*;
+use crate::store::embedded::stepwise::Image;
 
 /// Limits with which everything stays in the log, in several segments.
 const LOG_ALONE: Limits = Limits {

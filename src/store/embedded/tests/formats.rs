@@ -11,8 +11,8 @@ use crate::store::embedded::log::{LogDir, LogFiles};
 use crate::store::embedded::read::read_meta;
 use crate::store::key::{META, META_FORMAT, META_STORE};
 
-use super::disk::Image;
 use super::*;
+use crate::store::embedded::stepwise::Image;
 
 fn path_of(format: u8) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -5,8 +5,8 @@ use tokio::task::JoinHandle;
 use crate::domain::revision::Revision;
 use crate::store::ConflictCause;
 
-use super::disk::Disk;
 use super::*;
+use crate::store::embedded::stepwise::Disk;
 
 /// A store on a disk whose syncs can be blocked.
 struct Busy {

@@ -14,7 +14,6 @@ use super::*;
 mod crash;
 mod damage;
 mod damaged_log;
-pub(super) mod disk;
 mod formats;
 mod group;
 mod life;

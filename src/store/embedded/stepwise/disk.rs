@@ -9,9 +9,12 @@ use redb::{Builder, StorageBackend};
 
 use crate::store::embedded::file::Files;
 use crate::store::embedded::limits::Limits;
-use crate::store::embedded::log::{LogDir, LogFiles, SegmentFile};
+#[cfg(test)]
+use crate::store::embedded::log::LogDir;
+use crate::store::embedded::log::{LogFiles, SegmentFile};
 
 /// The error number of a full disk.
+#[cfg(test)]
 pub(crate) const ENOSPC: i32 = 28;
 /// The error number of a failing disk.
 const EIO: i32 = 5;
@@ -20,7 +23,7 @@ const SECTOR_BYTES: usize = 512;
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Disk(Arc<(Mutex<Content>, Condvar)>);
+pub struct Disk(Arc<(Mutex<Content>, Condvar)>);
 
 #[derive(Debug, Default)]
 struct Content {
@@ -92,8 +95,9 @@ impl FileContent {
     }
 
     fn sync(&mut self) {
-        self.synced.clone_from(&self.seen);
-        self.unsynced.clear();
+        for step in self.unsynced.drain(..) {
+            step.apply(&mut self.synced);
+        }
     }
 
     fn after_power_loss(&self, keeps: &mut impl FnMut() -> bool) -> Vec<u8> {
@@ -106,14 +110,15 @@ impl FileContent {
 }
 
 /// The files after a power loss.
-pub(crate) struct Image {
-    pub(super) database: Vec<u8>,
-    pub(super) segments: BTreeMap<u64, Vec<u8>>,
+pub struct Image {
+    pub(crate) database: Vec<u8>,
+    pub(crate) segments: BTreeMap<u64, Vec<u8>>,
 }
 
+#[cfg(test)]
 impl Image {
     /// Returns the files in a directory, as a crash of the process leaves them.
-    pub(super) fn of(dir: &Path) -> Image {
+    pub(in crate::store::embedded) fn of(dir: &Path) -> Image {
         let log = LogDir::new(dir);
         let read = |generation| (generation, log.read(generation).unwrap());
         Image {
@@ -123,7 +128,7 @@ impl Image {
     }
 
     /// Writes the files into a directory.
-    pub(super) fn write(&self, dir: &Path) {
+    pub(in crate::store::embedded) fn write(&self, dir: &Path) {
         std::fs::write(dir.join("bellwether.redb"), &self.database).unwrap();
         for (generation, bytes) in &self.segments {
             std::fs::write(LogDir::new(dir).path(*generation), bytes).unwrap();
@@ -132,37 +137,48 @@ impl Image {
 }
 
 impl Disk {
-    /// Returns a disk with the segments of an image.
-    pub(crate) fn of(image: &Image) -> Disk {
-        let disk = Disk::default();
-        let segments = image.segments.iter();
-        disk.content().segments = segments
-            .map(|(n, bytes)| {
-                let (seen, synced) = (bytes.clone(), bytes.clone());
-                (*n, FileContent { seen, synced, unsynced: Vec::new() })
-            })
-            .collect();
-        disk
+    /// Returns a disk with the files of an image.
+    pub fn of(image: &Image) -> Disk {
+        let file = |bytes: &Vec<u8>| FileContent {
+            seen: bytes.clone(),
+            synced: bytes.clone(),
+            unsynced: Vec::new(),
+        };
+        let content = Content {
+            database: file(&image.database),
+            segments: image.segments.iter().map(|(n, bytes)| (*n, file(bytes))).collect(),
+            ..Content::default()
+        };
+        Disk(Arc::new((Mutex::new(content), Condvar::new())))
+    }
+
+    /// Returns the files as the process sees them: what the end of the process leaves.
+    pub fn after_kill(&self) -> Image {
+        let content = self.content();
+        let seen = content.segments.iter().map(|(n, file)| (*n, file.seen.clone())).collect();
+        Image { database: content.database.seen.clone(), segments: seen }
     }
 
     /// Changes a byte of a segment.
-    pub(crate) fn damage(&self, segment: u64, place: usize) {
+    #[cfg(test)]
+    pub(in crate::store::embedded) fn damage(&self, segment: u64, place: usize) {
         self.content().segments.get_mut(&segment).unwrap().seen[place] ^= 0x55;
     }
 
     /// Makes syncs fail, but no writes.
-    pub(crate) fn refuse_syncs(&self, refuses: bool) {
+    pub fn refuse_syncs(&self, refuses: bool) {
         self.content().refuses_syncs = refuses;
     }
 
     /// Returns functions that open this disk instead of the files. The first call copies the
     /// database.
-    pub(super) fn files(&self) -> Files {
+    #[cfg(test)]
+    pub(in crate::store::embedded) fn files(&self) -> Files {
         self.files_with(Limits::default())
     }
 
     /// Returns the functions with other limits.
-    pub(super) fn files_with(&self, limits: Limits) -> Files {
+    pub(in crate::store::embedded) fn files_with(&self, limits: Limits) -> Files {
         let disk = self.clone();
         let open_file = move |builder: &Builder, path: &Path| {
             if disk.content().database.seen.is_empty() {
@@ -177,13 +193,13 @@ impl Disk {
     }
 
     /// Makes every write to the database fail with this error number; `None` ends that.
-    pub(super) fn fail_database(&self, errno: Option<i32>) {
+    pub fn fail_database(&self, errno: Option<i32>) {
         self.content().failing_database = errno;
     }
 
     /// Keeps the files as they are after a number of steps from now. A step is a write, a sync, or
     /// a change of the directory.
-    pub(crate) fn freeze_after(&self, steps: usize) {
+    pub fn freeze_after(&self, steps: usize) {
         let mut content = self.content();
         content.freeze_at = Some(content.steps + steps);
         content.frozen = None;
@@ -191,7 +207,7 @@ impl Disk {
 
     /// Returns the frozen files: as the process sees them, and as a disk without power keeps them.
     /// Returns `None` if fewer steps were made.
-    pub(crate) fn frozen(&self, keeps: impl FnMut() -> bool) -> Option<(Image, Image)> {
+    pub fn frozen(&self, keeps: impl FnMut() -> bool) -> Option<(Image, Image)> {
         let content = self.content();
         let (database, segments) = content.frozen.as_ref()?;
         let seen = segments.iter().map(|(n, file)| (*n, file.seen.clone())).collect();
@@ -200,44 +216,48 @@ impl Disk {
     }
 
     /// Returns whether the files are frozen.
-    pub(super) fn is_frozen(&self) -> bool {
+    pub fn is_frozen(&self) -> bool {
         self.content().frozen.is_some()
     }
 
     /// Makes every write fail with this error number; `None` ends that.
-    pub(crate) fn fail(&self, errno: Option<i32>) {
+    pub fn fail(&self, errno: Option<i32>) {
         self.content().failing = errno;
     }
 
     /// Blocks syncs while `held` is true.
-    pub(super) fn hold(&self, held: bool) {
+    #[cfg(test)]
+    pub(in crate::store::embedded) fn hold(&self, held: bool) {
         self.content().held = held;
         self.0.1.notify_all();
     }
 
     /// Returns whether a sync is blocked.
-    pub(super) fn is_waited_for(&self) -> bool {
+    #[cfg(test)]
+    pub(in crate::store::embedded) fn is_waited_for(&self) -> bool {
         self.content().waited_for
     }
 
     /// Returns the number of complete syncs.
-    pub(super) fn syncs(&self) -> usize {
+    #[cfg(test)]
+    pub(in crate::store::embedded) fn syncs(&self) -> usize {
         self.content().syncs
     }
 
     /// Makes the next sync succeed but report an error.
-    pub(super) fn lie_once(&self) {
+    pub fn lie_once(&self) {
         self.content().lying = true;
     }
 
     /// Returns the number of refused operations.
-    pub(super) fn refused(&self) -> usize {
+    #[cfg(test)]
+    pub(in crate::store::embedded) fn refused(&self) -> usize {
         self.content().refused
     }
 
     /// Returns the files after a power loss: all synced writes, and each sector of unsynced writes
     /// for which `keeps` returns true.
-    pub(crate) fn after_power_loss(&self, keeps: impl FnMut() -> bool) -> Image {
+    pub fn after_power_loss(&self, keeps: impl FnMut() -> bool) -> Image {
         let content = self.content();
         mk_image(&content.database, &content.segments, keeps)
     }
