@@ -95,6 +95,7 @@ impl Commits {
     /// Commits a transition, and waits until this process has read it back.
     pub(crate) async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         let log = &self.log;
+        let _waiting = log.pace.wait();
         let bucket = self.buckets.keys.bucket_of(&transition.app);
         let lane = self.lane(bucket)?;
         let history = log.view.history(bucket);

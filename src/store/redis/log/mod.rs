@@ -18,6 +18,7 @@
 //! - The note of a master is used for commits only after the comparison with it: a commit with a
 //!   note is based on a compared state ([`reader`]).
 //! - Observers get changes in order of position, and what a loss has changed before the loss.
+//! - Who waits for an entry says so, and the readers ask at once ([`pace`]).
 //! - Marks at applications and the list of other processes only save work ([`membership`]).
 
 use std::collections::BTreeMap;
@@ -44,12 +45,14 @@ use super::time::Time;
 
 use membership::Membership;
 use own::Own;
+use pace::ReaderPace;
 use reader::Reader;
 use view::View;
 
 mod logged;
 pub(crate) mod membership;
 pub(crate) mod own;
+mod pace;
 pub(crate) mod reader;
 mod repair;
 pub(crate) mod unread;
@@ -68,6 +71,7 @@ pub(crate) struct Log {
     pub(crate) time: Time,
     pub(crate) view: View,
     pub(crate) own: Arc<Own>,
+    pub(crate) pace: Arc<ReaderPace>,
     replica: ReplicaId,
     membership: Mutex<Membership>,
     /// Sends when the serving master may differ from the one that the readers compared.
@@ -92,6 +96,7 @@ impl Log {
             buckets,
             time,
             own,
+            pace: Arc::default(),
             replica,
             membership: Mutex::new(Membership::new(replica)),
             suspicions: watch::Sender::default(),
@@ -196,6 +201,7 @@ impl Log {
     /// Waits for a commit that this process has not seen yet. The log delivers it, so the caller
     /// need not load the application.
     pub(crate) async fn await_missed(&self, bucket: Bucket, app: &AppName, current: Revision) {
+        let _waiting = self.pace.wait();
         let _ = tokio::time::timeout(MISSED_MAX, self.view.until_at(bucket, app, current)).await;
     }
 

@@ -120,6 +120,9 @@ impl Reader {
         let Dedicated { connection, master: read } = &dedicated;
         let is_other = |now: &Option<Master>| now.as_ref().is_some_and(|now| !now.is_same(read));
         let view = &self.log.view;
+        let keys = &self.log.buckets.keys;
+        let logs = self.buckets.iter().map(|bucket| (keys.name(Key::Log(*bucket)), *bucket));
+        let logs: Vec<(String, Bucket)> = logs.collect();
         let mut session = LogSession::new(&self.log, &**connection, view.epoch());
         session.notes = self.buckets.iter().filter_map(|&b| Some((b, view.note(b)?))).collect();
         loop {
@@ -131,7 +134,7 @@ impl Reader {
                 Ok(()) = self.suspicions.changed() => {
                     return Err(unavailable("another master may have taken over"));
                 }
-                read = session.read_on(&self.buckets) => read?,
+                read = session.read_on(&logs) => read?,
             }
         }
     }
@@ -151,11 +154,14 @@ struct LogSession<'a> {
     counted: bool,
     /// The note of each bucket on this master.
     notes: BTreeMap<Bucket, MasterNote>,
+    /// When the last answer with entries came, and how many it had.
+    answered: Option<(Instant, usize)>,
 }
 
 impl<'a> LogSession<'a> {
     fn new(log: &'a Log, connection: &'a dyn Connection, seen: Epoch) -> LogSession<'a> {
-        LogSession { log, connection, seen, counted: false, notes: BTreeMap::new() }
+        let notes = BTreeMap::new();
+        LogSession { log, connection, seen, counted: false, notes, answered: None }
     }
 
     async fn ask(&self, pipeline: &Pipeline) -> Result<Vec<Value>, OpenError> {
@@ -309,25 +315,28 @@ impl<'a> LogSession<'a> {
         Err(unavailable("too many writes during the repair of a bucket"))
     }
 
-    /// Waits for new entries, and applies them.
-    async fn read_on(&mut self, buckets: &[Bucket]) -> Result<(), OpenError> {
-        let (keys, view) = (&self.log.buckets.keys, &self.log.view);
+    /// Waits for new entries of the logs of some buckets, and applies them.
+    async fn read_on(&mut self, logs: &[(String, Bucket)]) -> Result<(), OpenError> {
+        self.log.pace.until_next(self.answered).await;
         let mut ask = cmd("XREAD");
         ask.arg("COUNT").arg(ENTRIES_MAX).arg("BLOCK").arg(BLOCK.as_millis() as u64);
         ask.arg("STREAMS");
-        let logs: Vec<String> = buckets.iter().map(|bucket| keys.name(Key::Log(*bucket))).collect();
-        ask.arg(&logs);
-        for &bucket in buckets {
-            ask.arg(view.cursor(bucket).0.to_string());
+        for (name, _) in logs {
+            ask.arg(name);
+        }
+        for (_, bucket) in logs {
+            ask.arg(self.log.view.cursor(*bucket).0.to_string());
         }
         let answer = self.ask_one(ask).await?;
+        let mut count = 0;
         for (log, entries) in reply::streams(&answer) {
-            let of_log = logs.iter().zip(buckets);
-            let found = of_log.into_iter().find(|(name, _)| Some(&***name) == reply::text(log));
-            if let Some((_, &bucket)) = found {
-                self.take_all(bucket, entries).await?;
+            count += entries.len();
+            let found = logs.iter().find(|(name, _)| Some(&**name) == reply::text(log));
+            if let Some((_, bucket)) = found {
+                self.take_all(*bucket, entries).await?;
             }
         }
+        self.answered = (0 < count).then(|| (Instant::now(), count));
         Ok(())
     }
 
