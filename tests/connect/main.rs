@@ -180,7 +180,7 @@ fn server(bytes_max: usize, tls: Option<Tls>) -> edge::Server<Served> {
         methods: METHODS,
         descriptors: &sets,
         protection: Arc::default(),
-        within: None,
+        extent: None,
         limits: caller::Limits::default(),
         answers: outgoing::Limits::default(),
         intake: intake.clone(),

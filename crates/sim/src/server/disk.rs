@@ -132,8 +132,8 @@ impl Disk {
         self.files.fail_database(self.fails_database.then_some(EIO));
     }
 
-    /// Prepares the end of the process between two steps of the disk that it may still make. What
-    /// it acknowledges until then reaches nobody.
+    /// Prepares the end of the process between two steps of the disk that it may still make. No
+    /// client receives what it acknowledges until then.
     pub fn begin_kill(&self, dice: &mut Dice) {
         lock(&self.witness).is_over = true;
         self.files.freeze_after(usize::try_from(dice.between(0, STEPS_MAX)).unwrap_or_default());

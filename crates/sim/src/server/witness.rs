@@ -33,7 +33,7 @@ pub struct Witness {
     judge: Arc<Mutex<Judge>>,
     /// The time of the world.
     pub time: Timestamp,
-    /// Whether the process is being killed: nobody receives what it does.
+    /// Whether the process is being killed: no client receives what it does.
     pub is_over: bool,
     apps: BTreeMap<AppName, App>,
     /// Commits that were sent and are not known to be applied or refused, in order.

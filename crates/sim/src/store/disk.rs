@@ -66,7 +66,7 @@ async fn try_open(network: &Network, place: usize, link: Link) -> Option<Arc<dyn
         Ok(opened) => opened,
         Err(error) => {
             network.note(format_args!("the store cannot be opened: {error}"));
-            // A disk that fails may refuse the start. Files that an end of a process leaves may not.
+            // A disk that fails may refuse the start; what the end of a process leaves may not.
             if !matches!(error, OpenError::Io { .. }) {
                 lock(&network.judge).accuse(format!("the store cannot be opened: {error}"));
             }

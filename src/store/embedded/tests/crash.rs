@@ -9,11 +9,9 @@ use crate::domain::revision::Revision;
 use crate::domain::status::StatusKey;
 use crate::store::ConflictCause;
 use crate::store::conformance::driver::mk_app;
-
-use crate::store::embedded::limits::Limits;
+use crate::store::embedded::stepwise::{Disk, ENOSPC, Image, SMALL};
 
 use super::*;
-use crate::store::embedded::stepwise::{Disk, ENOSPC, Image, SMALL};
 
 const CRASHES: usize = 40;
 
