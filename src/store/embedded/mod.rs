@@ -156,8 +156,7 @@ impl EmbeddedStore {
     }
 
     fn open_with(dir: &Path, options: Options, files: Files) -> Result<EmbeddedStore, OpenError> {
-        let (store, writer) =
-            EmbeddedStore::prepare(dir, options, files, clock::wall_clock(), None)?;
+        let (store, writer) = EmbeddedStore::prepare(dir, options, files, clock::wall_clock, None)?;
         let thread = std::thread::Builder::new().name("store-writer".to_string());
         let thread = thread.spawn(move || writer.run());
         let thread = thread.map_err(|source| OpenError::Io { path: dir.to_path_buf(), source })?;
@@ -165,12 +164,12 @@ impl EmbeddedStore {
         Ok(store)
     }
 
-    /// Opens the store without starting its writer. `wall` is the time of the wall clock.
+    /// Opens the store without starting its writer. `wall` returns the time of the wall clock.
     fn prepare(
         dir: &Path,
         options: Options,
         files: Files,
-        wall: Timestamp,
+        wall: impl Fn() -> Timestamp,
         stepped: Option<Arc<Notify>>,
     ) -> Result<(EmbeddedStore, Writer), OpenError> {
         let location = Location::new(dir, files);
@@ -186,7 +185,7 @@ impl EmbeddedStore {
         location.reserve.fill();
         let is_full = location.reserve.is_out();
         life.alive = life.alive.max(meta.clock);
-        let clock = Clock::starting_at(wall, life.alive);
+        let clock = Clock::starting_at(wall(), life.alive);
         life.start(clock.now());
         let shared = Arc::new(Shared {
             retention: options.retention,

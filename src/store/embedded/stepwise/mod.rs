@@ -54,7 +54,7 @@ impl Steps {
     ) -> Result<(EmbeddedStore, Steps), OpenError> {
         let stepped = Arc::new(Notify::new());
         let (files, notified) = (disk.files_with(SMALL), Some(stepped.clone()));
-        let (store, writer) = EmbeddedStore::prepare(dir, options, files, wall, notified)?;
+        let (store, writer) = EmbeddedStore::prepare(dir, options, files, || wall, notified)?;
         Ok((store, Steps { writer, stepped }))
     }
 
