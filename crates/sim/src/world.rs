@@ -182,7 +182,7 @@ impl World {
         Ok(World {
             now: 0,
             shape,
-            server: Server::new(shape, BEGINNING, judge.clone()),
+            server: Server::new(shape, BEGINNING, judge.clone())?,
             network,
             judge,
             places: places.collect(),

@@ -5,7 +5,7 @@ use std::process::Command;
 #[test]
 fn a_few_seeds_hold_and_repeat_themselves() {
     let mut run = Command::new(env!("CARGO_BIN_EXE_bellwether-sim"));
-    run.args(["--from-seed", "1", "--seeds", "2", "--minutes", "4", "--twice"]);
+    run.args(["--from-seed", "1", "--seeds", "3", "--minutes", "4", "--twice"]);
     let output = run.output().expect("the simulation starts");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
@@ -17,12 +17,4 @@ fn a_few_seeds_hold_and_repeat_themselves() {
         let total: u64 = counts.map(|count| count.parse::<u64>().expect("a number")).sum();
         assert!(0 < total, "{word} {text}");
     }
-}
-
-/// Seed 3 has the embedded store.
-#[test]
-fn a_seed_with_a_disk_holds() {
-    let mut run = Command::new(env!("CARGO_BIN_EXE_bellwether-sim"));
-    let output = run.args(["--seed", "3", "--minutes", "4"]).output().expect("it starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -1,7 +1,7 @@
 //! The disk of a process: the files of its store in memory, and what must be in them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use bellwether::domain::name::AppName;
@@ -23,10 +23,24 @@ const STEPS_MAX: u64 = 24;
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 
-/// A directory of this process, which ends with it.
-struct Directory(PathBuf);
+/// The data directory, within the directory in which this process works.
+const DIRECTORY: &str = "data";
 
-impl Drop for Directory {
+/// The directory in which this process works, and which ends with it. So the paths in errors, which
+/// the trace has, are the same in each run.
+struct WorkingDirectory(PathBuf);
+
+impl WorkingDirectory {
+    fn enter() -> std::io::Result<WorkingDirectory> {
+        let name = format!("bellwether-sim-{}", std::process::id());
+        let directory = WorkingDirectory(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(&directory.0)?;
+        std::env::set_current_dir(&directory.0)?;
+        Ok(directory)
+    }
+}
+
+impl Drop for WorkingDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -34,8 +48,8 @@ impl Drop for Directory {
 
 /// The disk.
 pub struct Disk {
-    /// The file of the signs of life. Its database is only the one of an empty store.
-    directory: Directory,
+    /// Has the file of the signs of life. Its database is only the one of an empty store.
+    _directory: WorkingDirectory,
     files: stepwise::Disk,
     /// What the store must have.
     pub witness: Arc<Mutex<Witness>>,
@@ -60,17 +74,20 @@ pub struct Found {
 
 impl Disk {
     /// Returns an empty disk.
-    pub fn new(time: Timestamp, judge: Arc<Mutex<Judge>>) -> Disk {
-        let name = format!("bellwether-sim-{}", std::process::id());
-        Disk {
-            directory: Directory(std::env::temp_dir().join(name)),
+    ///
+    /// # Errors
+    ///
+    /// If this process cannot have a directory.
+    pub fn new(time: Timestamp, judge: Arc<Mutex<Judge>>) -> std::io::Result<Disk> {
+        Ok(Disk {
+            _directory: WorkingDirectory::enter()?,
             files: stepwise::Disk::default(),
             witness: Arc::new(Mutex::new(Witness::new(time, judge))),
             time,
             ahead: 0,
             is_full: false,
             fails_database: false,
-        }
+        })
     }
 
     /// Moves the time of the world forward.
@@ -89,7 +106,7 @@ impl Disk {
     pub fn open(&self) -> Found {
         Found {
             files: self.files.clone(),
-            directory: Path::to_path_buf(&self.directory.0),
+            directory: PathBuf::from(DIRECTORY),
             wall: Timestamp::new(self.time.millis().saturating_add_signed(self.ahead)),
             witness: self.witness.clone(),
         }

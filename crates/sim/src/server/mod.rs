@@ -45,11 +45,15 @@ pub enum Server {
 
 impl Server {
     /// Returns an empty store.
-    pub fn new(shape: Shape, time: Timestamp, judge: Arc<Mutex<Judge>>) -> Server {
-        match shape.is_shared {
+    ///
+    /// # Errors
+    ///
+    /// If this process cannot have a directory for a disk.
+    pub fn new(shape: Shape, time: Timestamp, judge: Arc<Mutex<Judge>>) -> std::io::Result<Server> {
+        Ok(match shape.is_shared {
             true => Server::Redis(Box::new(Servers::new(shape, time, judge))),
-            false => Server::Disk(Disk::new(time, judge)),
-        }
+            false => Server::Disk(Disk::new(time, judge)?),
+        })
     }
 
     /// Returns the disk.
