@@ -66,7 +66,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "src/service/",
         &[
-            &["descriptor", "log_limit", "offload", "protobuf", "scalars"],
+            &["descriptor", "log_limit", "memory_age", "offload", "protobuf", "scalars"],
             &["code"],
             &["caller"],
             &["method"],

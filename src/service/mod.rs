@@ -36,6 +36,7 @@ mod descriptor;
 pub mod edge;
 mod grpc;
 mod log_limit;
+mod memory_age;
 pub mod method;
 pub mod offload;
 pub mod ops;

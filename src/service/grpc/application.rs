@@ -14,14 +14,7 @@ use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX, Page};
 use crate::service::grpc::handlers::{Applied, Handlers};
 use crate::service::grpc::{collect, faults, marks, statuses, units};
-
-/// Metadata of a read that is answered from memory because the store is unreachable: the start of
-/// that time, as RFC 3339.
-const AS_OF: &str = "bellwether-as-of";
-
-/// Metadata of a read that a relay answers from its copy of upstreams that are away: their
-/// addresses.
-const AS_OF_UPSTREAM: &str = "bellwether-as-of-upstream";
+use crate::service::memory_age::{AS_OF, AS_OF_UPSTREAM};
 
 impl Handlers {
     /// Wraps the answer to a read. While the store is unreachable, the metadata has the time at

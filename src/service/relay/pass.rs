@@ -23,10 +23,8 @@ use crate::domain::name::{AppName, namespace_name};
 use crate::proto::v1;
 use crate::service::call::{Access, Deadline};
 use crate::service::code::{ApiError, Reason};
+use crate::service::memory_age::{AS_OF, AS_OF_UPSTREAM};
 use crate::service::method::{AtRelay, Method};
-
-/// Metadata of an answer that is older than the call.
-const AS_OF: [&str; 2] = ["bellwether-as-of", "bellwether-as-of-upstream"];
 
 /// How long a call without a deadline may take at the upstream.
 const CALL_MAX: Duration = Duration::from_secs(30);
@@ -204,7 +202,7 @@ pub(super) struct PassedCall {
 
 /// Keeps of the metadata only as of when the answer is.
 fn dated(response: tonic::Response<Bytes>) -> tonic::Response<Bytes> {
-    let kept = AS_OF.map(|name| (name, response.metadata().get(name).cloned()));
+    let kept = [AS_OF, AS_OF_UPSTREAM].map(|name| (name, response.metadata().get(name).cloned()));
     let mut passed = tonic::Response::new(response.into_inner());
     for (name, value) in kept {
         value.and_then(|value| passed.metadata_mut().insert(name, value));

@@ -9,11 +9,7 @@ use super::answer::GrpcAnswer;
 use super::body::WebBody;
 use super::codec::framed;
 use super::{GrpcService, metadata};
-
-/// Metadata of an answer from memory while the store is away.
-const AS_OF: &str = "bellwether-as-of";
-/// Metadata of the same in a relay: the upstreams that are away.
-const AS_OF_UPSTREAM: &str = "bellwether-as-of-upstream";
+use crate::service::memory_age::{AS_OF, AS_OF_UPSTREAM};
 
 /// Since when an answer is from memory; both are empty if it is not.
 #[derive(Debug, Clone, Default)]
