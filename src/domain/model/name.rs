@@ -1,10 +1,11 @@
 //! Names: validated once, valid by type afterwards.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smol_str::SmolStr;
 
 use crate::domain::model::limits::NAME_BYTES_MAX;
@@ -34,43 +35,96 @@ pub enum NameError {
 }
 
 /// The name of an application, within its namespace.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct AppName {
-    namespace: Arc<str>,
-    application: Arc<str>,
+///
+/// Both parts are one text, `namespace/application`: every replica keeps the names of all
+/// applications, several times each.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct AppName(Arc<str>);
+
+/// The stored form of a name.
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "AppName")]
+struct AppParts<'a> {
+    #[serde(borrow)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    application: Cow<'a, str>,
 }
 
 impl AppName {
     /// Validates both parts; an empty namespace is `default`. The error names the invalid part.
     pub fn new(namespace: &str, application: &str) -> Result<AppName, (&'static str, NameError)> {
-        Ok(AppName {
-            namespace: namespace_name(namespace).map_err(|e| ("namespace", e))?,
-            application: check(application, Slash::Refused).map_err(|e| ("application", e))?,
-        })
+        let namespace = checked_namespace(namespace).map_err(|e| ("namespace", e))?;
+        let application: &str =
+            check(application, Slash::Refused).map_err(|e| ("application", e))?;
+        Ok(AppName([namespace, "/", application].concat().into()))
     }
 
     /// Returns the namespace: the tenant, or the Juju model.
     pub fn namespace(&self) -> &str {
-        &self.namespace
+        self.parts().0
     }
 
     /// Returns the name within the namespace.
     pub fn application(&self) -> &str {
-        &self.application
+        self.parts().1
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        // No part has a slash.
+        self.0.split_once('/').unwrap_or_default()
+    }
+}
+
+impl Ord for AppName {
+    /// By namespace, then by name: the slash precedes every character of a name.
+    fn cmp(&self, other: &AppName) -> Ordering {
+        let (own, others) = (self.0.as_bytes(), other.0.as_bytes());
+        let place = |byte: u8| if byte == b'/' { 0 } else { byte };
+        match own.iter().zip(others).find(|(own, other)| own != other) {
+            Some((own, other)) => place(*own).cmp(&place(*other)),
+            None => own.len().cmp(&others.len()),
+        }
+    }
+}
+
+impl PartialOrd for AppName {
+    fn partial_cmp(&self, other: &AppName) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Serialize for AppName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (namespace, application) = self.parts();
+        AppParts { namespace: namespace.into(), application: application.into() }
+            .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for AppName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<AppName, D::Error> {
+        let AppParts { namespace, application } = AppParts::deserialize(deserializer)?;
+        let name = AppName::new(&namespace, &application);
+        name.map_err(|(part, error)| serde::de::Error::custom(format!("{part} {error}")))
     }
 }
 
 /// Validates the name of a namespace; empty is `default`.
 pub fn namespace_name(text: &str) -> Result<Arc<str>, NameError> {
+    checked_namespace(text).map(Arc::from)
+}
+
+fn checked_namespace(text: &str) -> Result<&str, NameError> {
     match text {
-        "" => Ok(Arc::from("default")),
+        "" => Ok("default"),
         text => check(text, Slash::Refused),
     }
 }
 
 impl fmt::Display for AppName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.application)
+        f.write_str(&self.0)
     }
 }
 
@@ -162,14 +216,14 @@ fn order_of(text: &str) -> String {
 }
 
 impl Serialize for UnitName {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
 }
 
 impl<'de> Deserialize<'de> for UnitName {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<UnitName, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UnitName, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
         match text.len() {
             ..=NAME_BYTES_MAX => Ok(UnitName::of(&text)),
             bytes => Err(serde::de::Error::custom(NameError::TooLong { bytes })),
@@ -357,6 +411,29 @@ mod tests {
             let (long, longer) = ("9".repeat(digits), format!("1{}", "0".repeat(digits)));
             proptest::prop_assert!(UnitName::of(&long) < UnitName::of(&longer));
         }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn applications_are_in_the_order_of_their_parts(
+            a in ("[a-b0_.-]{1,3}", "[a-b0_.-]{1,3}"),
+            b in ("[a-b0_.-]{1,3}", "[a-b0_.-]{1,3}"),
+        ) {
+            let of = |(namespace, name): &(String, String)| AppName::new(namespace, name).ok();
+            if let (Some(one), Some(other)) = (of(&a), of(&b)) {
+                proptest::prop_assert_eq!(one.cmp(&other), a.cmp(&b));
+                proptest::prop_assert_eq!((one.namespace(), one.application()), (&*a.0, &*a.1));
+                let stored = rmp_serde::to_vec(&one).unwrap();
+                proptest::prop_assert_eq!(&stored, &rmp_serde::to_vec(&a).unwrap());
+                proptest::prop_assert_eq!(rmp_serde::from_slice::<AppName>(&stored).unwrap(), one);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stored_name_with_a_slash_is_refused() {
+        let stored = rmp_serde::to_vec(&("prod", "web/0")).unwrap();
+        assert!(rmp_serde::from_slice::<AppName>(&stored).is_err());
     }
 
     #[test]
