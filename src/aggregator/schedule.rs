@@ -2,6 +2,7 @@
 //! without a read of the store. The store's notifications keep it current.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroU64;
 use std::sync::Mutex;
 
 use tokio::sync::Notify;
@@ -45,16 +46,40 @@ pub(super) struct Others {
     pub(super) in_namespace: Usage,
 }
 
-#[derive(Clone, Copy)]
+/// What is kept of an application here. Every replica has one for each application.
 struct Known {
     due: Option<Timestamp>,
     bucket: Bucket,
     /// The loss count when its units were last marked uncertain; `None` if it has no units.
     losses_handled: Option<u32>,
-    /// Epoch of the lease; `None` without a lease.
-    lease_epoch: Option<u64>,
-    /// Usage of the application.
-    usage: Usage,
+    /// Epoch of the lease; `None` without a lease. The first one is 1.
+    lease_epoch: Option<NonZeroU64>,
+    usage: KnownUsage,
+}
+
+/// Usage of an application.
+enum KnownUsage {
+    /// As most have it: in half the memory.
+    Small([u32; 8]),
+    Large(Box<Usage>),
+}
+
+impl KnownUsage {
+    fn of(usage: Usage) -> KnownUsage {
+        match usage.counts().map(u32::try_from) {
+            [Ok(a), Ok(b), Ok(c), Ok(d), Ok(e), Ok(f), Ok(g), Ok(h)] => {
+                KnownUsage::Small([a, b, c, d, e, f, g, h])
+            }
+            _ => KnownUsage::Large(Box::new(usage)),
+        }
+    }
+
+    fn get(&self) -> Usage {
+        match self {
+            KnownUsage::Small(counts) => Usage::of_counts(counts.map(u64::from)),
+            KnownUsage::Large(usage) => **usage,
+        }
+    }
 }
 
 /// The epoch of a bucket: it rises when the store may have lost writes.
@@ -147,7 +172,8 @@ impl Schedule {
             return Others { losses: 0, all: entries.usage, in_namespace };
         };
         let losses = entries.epoch_of(known.bucket).losses;
-        let (all, own) = (entries.usage.minus(known.usage), known.usage);
+        let own = known.usage.get();
+        let all = entries.usage.minus(own);
         Others { losses, all, in_namespace: in_namespace.minus(own) }
     }
 
@@ -159,7 +185,7 @@ impl Schedule {
         let is_open = |known: &Known| {
             let BucketEpoch { losses, epoch_floor } = entries.epoch_of(known.bucket);
             known.losses_handled.is_some_and(|handled| handled < losses)
-                || known.lease_epoch.is_some_and(|epoch| epoch <= epoch_floor)
+                || known.lease_epoch.is_some_and(|epoch| epoch.get() <= epoch_floor)
         };
         let open = entries.known.iter().filter(|(_, known)| is_open(known));
         let mut open: Vec<AppName> = open.map(|(app, _)| app.clone()).collect();
@@ -174,18 +200,19 @@ impl Schedule {
         let due = head.next_due.filter(|_| !head.deleted);
         let has_units = 0 < head.summary.totals.units;
         let losses_handled = has_units.then_some(head.losses);
-        let lease_epoch = head.lease.as_ref().map(|_| head.lease_epoch);
+        let lease_epoch = head.lease.as_ref().and_then(|_| NonZeroU64::new(head.lease_epoch));
         let old = match head.deleted {
             true => entries.known.remove(&change.app),
             false => {
                 let (bucket, usage) = (change.bucket, head.usage());
-                let known = Known { due, bucket, losses_handled, lease_epoch, usage };
                 entries.add(&change.app, usage);
+                let usage = KnownUsage::of(usage);
+                let known = Known { due, bucket, losses_handled, lease_epoch, usage };
                 entries.known.insert(change.app.clone(), known)
             }
         };
         if let Some(old) = &old {
-            entries.remove(&change.app, old.usage);
+            entries.remove(&change.app, old.usage.get());
         }
         if let Some(old) = old.and_then(|known| known.due) {
             entries.by_time.remove(&(old, change.app.clone()));

@@ -50,16 +50,31 @@ impl Usage {
         self.each(other, u64::saturating_sub)
     }
 
-    fn each(self, other: Usage, of: fn(u64, u64) -> u64) -> Usage {
+    /// Returns all counts, in the order of the fields.
+    pub fn counts(self) -> [u64; 8] {
+        let Usage { units, statuses, faults, operations, marks, .. } = self;
+        let Usage { data_bytes, record_bytes, history_bytes, .. } = self;
+        [units, statuses, faults, operations, marks, data_bytes, record_bytes, history_bytes]
+    }
+
+    /// Returns the usage with these counts, in the order of the fields.
+    pub fn of_counts(counts: [u64; 8]) -> Usage {
+        let [units, statuses, faults, operations, marks, ..] = counts;
+        let [.., data_bytes, record_bytes, history_bytes] = counts;
         Usage {
-            units: of(self.units, other.units),
-            statuses: of(self.statuses, other.statuses),
-            faults: of(self.faults, other.faults),
-            operations: of(self.operations, other.operations),
-            marks: of(self.marks, other.marks),
-            data_bytes: of(self.data_bytes, other.data_bytes),
-            record_bytes: of(self.record_bytes, other.record_bytes),
-            history_bytes: of(self.history_bytes, other.history_bytes),
+            units,
+            statuses,
+            faults,
+            operations,
+            marks,
+            data_bytes,
+            record_bytes,
+            history_bytes,
         }
+    }
+
+    fn each(self, other: Usage, of: fn(u64, u64) -> u64) -> Usage {
+        let (own, others) = (self.counts(), other.counts());
+        Usage::of_counts(std::array::from_fn(|at| of(own[at], others[at])))
     }
 }
