@@ -194,7 +194,7 @@ impl State {
         if let Some((entry, needs)) = new {
             for app in apps(&needs) {
                 let needed = self.needed.entry(app.clone()).or_insert_with(|| Needed {
-                    judged: hub.get(app).and_then(|entry| judged_by(&entry.head)),
+                    judged: hub.get(app).and_then(|entry| judged_by(&entry.head())),
                     since: Instant::now(),
                     sessions: BTreeSet::new(),
                 });
@@ -255,7 +255,7 @@ fn met_since(
     let since = needs.iter().map(|need| {
         let Need::Application(app, levels) = need else { return None };
         let known = hub.get(app).filter(|_| (entry.may_read)(app))?;
-        is_met(Some(&known.head), levels).then(|| needed.get(app).map(|needed| needed.since))?
+        is_met(Some(&known.head()), levels).then(|| needed.get(app).map(|needed| needed.since))?
     });
     since.collect::<Option<Vec<Instant>>>()?.into_iter().max()
 }

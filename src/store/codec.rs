@@ -18,8 +18,8 @@ use crate::domain::status::StatusKey;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Write;
 
-use super::heads::Watermarks;
 use super::key::Key;
+use super::watermarks::Watermarks;
 use super::{Epoch, Position};
 
 /// The format that is written, of records and of the database as a whole.
@@ -141,7 +141,24 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     if crc != checksum(body) {
         return Err("its checksum is wrong".to_string());
     }
+    decode_body(body)
+}
+
+/// Returns the body of a record that was decoded.
+pub(super) fn body_of(bytes: &[u8]) -> &[u8] {
+    bytes.get(BODY..).unwrap_or_default()
+}
+
+/// Returns the record in a body, or what is wrong with it.
+pub(super) fn decode_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     rmp_serde::from_slice(body).map_err(|e| e.to_string())
+}
+
+/// Returns a record as a body alone.
+pub(super) fn encode_body<T: Serialize + ?Sized>(record: &T) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_body(&mut bytes, record);
+    bytes
 }
 
 /// A head as bytes without its position, which is known only when the head is written. The writer

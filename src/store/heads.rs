@@ -7,27 +7,17 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 
+use super::kept::KeptHead;
+pub(crate) use super::watermarks::Watermarks;
 use super::{Bucket, Change, CommitError, ConflictCause, Observer, Position};
 
 /// The heads that every store keeps in memory: enough to compare and swap, and to notify observers.
 #[derive(Clone, Default)]
 pub(crate) struct Heads {
     bucket: Bucket,
-    by_app: HashMap<AppName, (Position, Arc<Head>)>,
-    order: BTreeMap<Position, AppName>,
+    by_app: HashMap<AppName, (Position, KeptHead)>,
     tombstones: BTreeMap<Position, AppName>,
     marks: Watermarks,
-}
-
-/// The highest positions and revisions so far. They only rise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Watermarks {
-    /// The last position given.
-    pub(crate) last: Position,
-    /// The highest revision of a pruned tombstone: an unknown application starts at this revision.
-    pub(crate) revision_floor: Revision,
-    /// The last position whose tombstone was pruned.
-    pub(crate) forgotten: Position,
 }
 
 /// The effect of one commit on the heads.
@@ -44,12 +34,12 @@ impl Heads {
     /// Returns the heads of a bucket as they were stored, with the marks stored beside them.
     pub(crate) fn restore(
         bucket: Bucket,
-        stored: impl IntoIterator<Item = (AppName, Position, Head)>,
+        stored: impl IntoIterator<Item = (AppName, Position, KeptHead)>,
         marks: Watermarks,
     ) -> Heads {
         let mut heads = Heads { bucket, ..Heads::default() };
         for (app, position, head) in stored {
-            heads.put(&app, position, &Arc::new(head));
+            heads.put(app, position, head);
         }
         heads.marks = Watermarks { last: marks.last.max(heads.marks.last), ..marks };
         heads
@@ -57,7 +47,7 @@ impl Heads {
 
     /// Returns how many applications exist.
     pub(crate) fn existing(&self) -> usize {
-        self.by_app.values().filter(|(_, head)| !head.deleted).count()
+        self.by_app.values().filter(|(_, head)| !head.is_deleted()).count()
     }
 
     pub(crate) fn marks(&self) -> Watermarks {
@@ -67,20 +57,31 @@ impl Heads {
     /// Returns the head of an application; an empty head at the revision floor if it is unknown.
     pub(crate) fn head(&self, app: &AppName) -> Arc<Head> {
         match self.by_app.get(app) {
-            Some((_, head)) => head.clone(),
+            Some((_, head)) => head.head(),
             None => Arc::new(Head::empty(self.marks.revision_floor)),
         }
     }
 
+    /// Returns the revision of an application; the revision floor if it is unknown.
+    pub(crate) fn revision(&self, app: &AppName) -> Revision {
+        let known = self.by_app.get(app);
+        known.map_or(self.marks.revision_floor, |(_, head)| head.revision())
+    }
+
     /// Returns the position and head of an application, if it is known.
-    pub(crate) fn get(&self, app: &AppName) -> Option<&(Position, Arc<Head>)> {
+    pub(crate) fn get(&self, app: &AppName) -> Option<&(Position, KeptHead)> {
         self.by_app.get(app)
+    }
+
+    /// Returns the name of an application that is kept here, or the one given. All that is kept of
+    /// an application then shares one text.
+    pub(crate) fn kept_name(&self, app: AppName) -> AppName {
+        self.by_app.get_key_value(&app).map(|(known, _)| known.clone()).unwrap_or(app)
     }
 
     /// Succeeds if the application is at revision `base`; otherwise it is a conflict.
     pub(crate) fn compare(&self, app: &AppName, base: Revision) -> Result<(), CommitError> {
-        let known = self.by_app.get(app);
-        let current = known.map_or(self.marks.revision_floor, |(_, head)| head.revision);
+        let current = self.revision(app);
         match current == base {
             true => Ok(()),
             false => Err(CommitError::Conflict { current, cause: ConflictCause::Revision }),
@@ -103,8 +104,9 @@ impl Heads {
             Some((position, _)) => *position,
             None => return Ok(None),
         };
-        self.put(app, position, &head);
-        let change = self.mk_change(app.clone(), position, head);
+        let head = KeptHead::Whole(head);
+        self.put(app.clone(), position, head.clone());
+        let change = Change::of(app.clone(), self.bucket, position, head);
         let mut forgotten = Vec::new();
         while tombstones_max < self.tombstones.len() {
             forgotten.extend(self.forget_oldest());
@@ -114,7 +116,8 @@ impl Heads {
 
     /// Applies a step that [`swap`](Heads::swap) made on another copy.
     pub(crate) fn apply(&mut self, step: &HeadStep) {
-        self.put(&step.change.app, step.change.position, &step.change.head);
+        let Change { app, position, .. } = &step.change;
+        self.put(app.clone(), *position, step.change.kept());
         for _ in &step.forgotten {
             self.forget_oldest();
         }
@@ -129,40 +132,35 @@ impl Heads {
         self.marks.revision_floor = self.marks.revision_floor.max(floor);
     }
 
-    /// Returns all changes after a position, in order.
+    /// Returns all changes after a position, in order. Sorts them: this is rare, and an order that
+    /// each change keeps costs time and memory.
     pub(crate) fn changes_after(&self, after: Position) -> impl Iterator<Item = Change> {
-        let rest = self.order.range(Position(after.0.saturating_add(1))..);
-        rest.filter_map(|(position, app)| {
-            let (_, head) = self.by_app.get(app)?;
-            Some(self.mk_change(app.clone(), *position, head.clone()))
+        let all = self.by_app.iter().map(|(app, (position, head))| (*position, app, head));
+        let mut later: Vec<_> = all.filter(|(position, ..)| after < *position).collect();
+        later.sort_unstable_by_key(|(position, ..)| *position);
+        let bucket = self.bucket;
+        later.into_iter().map(move |(position, app, head)| {
+            Change::of(app.clone(), bucket, position, head.clone())
         })
     }
 
     /// Takes over the position and head of an application, which another process may have
     /// committed.
-    pub(crate) fn put(&mut self, app: &AppName, position: Position, head: &Arc<Head>) {
-        if let Some((old, _)) = self.by_app.insert(app.clone(), (position, head.clone())) {
-            self.order.remove(&old);
+    pub(crate) fn put(&mut self, app: AppName, position: Position, head: KeptHead) {
+        let tombstone = head.is_deleted().then(|| app.clone());
+        if let Some((old, _)) = self.by_app.insert(app, (position, head)) {
             self.tombstones.remove(&old);
         }
-        self.order.insert(position, app.clone());
-        if head.deleted {
-            self.tombstones.insert(position, app.clone());
-        }
+        self.tombstones.extend(tombstone.map(|app| (position, app)));
         self.marks.last = self.marks.last.max(position);
     }
 
     fn forget_oldest(&mut self) -> Option<Change> {
         let (position, app) = self.tombstones.pop_first()?;
-        self.order.remove(&position);
         let (_, head) = self.by_app.remove(&app)?;
-        self.marks.revision_floor = self.marks.revision_floor.max(head.revision);
+        self.marks.revision_floor = self.marks.revision_floor.max(head.revision());
         self.marks.forgotten = self.marks.forgotten.max(position);
-        Some(self.mk_change(app, position, head))
-    }
-
-    fn mk_change(&self, app: AppName, position: Position, head: Arc<Head>) -> Change {
-        Change { app, bucket: self.bucket, position, head, transition: None }
+        Some(Change::of(app, self.bucket, position, head))
     }
 }
 

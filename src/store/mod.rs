@@ -34,13 +34,16 @@ pub mod probe;
 mod broadcast;
 mod codec;
 mod heads;
+mod kept;
 mod key;
 mod open;
 mod space;
 mod span;
+mod watermarks;
 
 pub use broadcast::{Broadcast, BroadcastKind};
 pub use error::{Applied, CommitError, ConflictCause, ReadError};
+pub use kept::{KeptHead, PackedHead};
 pub use memory::MemoryStore;
 pub use moment::Moment;
 pub use open::OpenError;
@@ -339,8 +342,30 @@ pub struct Change {
     pub position: Position,
     /// The head after the change.
     pub head: Arc<Head>,
+    /// The same in few bytes, if the store has it like this.
+    pub packed: Option<PackedHead>,
     /// The transition that led to this head; absent if only the head is known.
     pub transition: Option<Arc<Transition>>,
+}
+
+impl Change {
+    /// Returns the change to a head, without its transition.
+    pub fn of(app: AppName, bucket: Bucket, position: Position, head: KeptHead) -> Change {
+        let whole = head.head();
+        let packed = match head {
+            KeptHead::Whole(_) => None,
+            KeptHead::Packed(packed) => Some(packed),
+        };
+        Change { app, bucket, position, head: whole, packed, transition: None }
+    }
+
+    /// Returns the head for who keeps it.
+    pub fn kept(&self) -> KeptHead {
+        match &self.packed {
+            Some(packed) => KeptHead::Packed(packed.clone()),
+            None => KeptHead::Whole(self.head.clone()),
+        }
+    }
 }
 
 /// The number of a bucket: one of the store's orders of changes. A store has [`Store::buckets`] of

@@ -64,9 +64,9 @@ impl State {
         let end = Included((bucket, Position(u64::MAX)));
         let rest = self.order.range((Excluded((bucket, after)), end));
         let mut last = None;
-        for ((_, position), app) in rest.take(LIST_BATCH) {
+        for ((_, position), entry) in rest.take(LIST_BATCH) {
             last = Some(*position);
-            page.extend(self.entries.get(app).filter(|_| scope.has(app)).cloned());
+            page.extend(Some(entry).filter(|entry| scope.has(&entry.app)).cloned());
             if page.len() == count {
                 break;
             }

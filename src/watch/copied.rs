@@ -84,7 +84,7 @@ impl Hub {
         let now = Instant::now();
         let mut state = self.locked();
         for Copied { app, head, image } in chunk {
-            let known = state.entries.get(app).map(|entry| entry.head.revision);
+            let known = state.entries.get(app).map(|entry| entry.revision());
             let head = match (head, known) {
                 (Some(head), _) => head.clone(),
                 (None, Some(revision)) => Arc::new(Head::empty(revision.next())),
@@ -93,7 +93,14 @@ impl Hub {
             let position = Position(state.last.of(bucket).0 + 1);
             state.last.set(bucket, position);
             let revision = head.revision;
-            let change = Change { app: app.clone(), bucket, position, head, transition: None };
+            let change = Change {
+                app: app.clone(),
+                bucket,
+                position,
+                head,
+                packed: None,
+                transition: None,
+            };
             let image = (!image.is_empty()).then(|| image.clone());
             let entry = state.put(&change, image, self.clock, now);
             let mut visited = 0;

@@ -57,7 +57,7 @@ impl Debounce {
     pub(super) fn admit(&mut self, entry: &Arc<Entry>, now: Instant) -> bool {
         let held = self.release(&entry.app);
         let kept = held.is_none() && self.settled.get(&entry.app) == Some(&entry.level());
-        if entry.head.deleted || kept || self.due_of(entry) <= now {
+        if entry.is_deleted() || kept || self.due_of(entry) <= now {
             self.settle(entry);
             return true;
         }
@@ -121,7 +121,7 @@ impl Debounce {
     }
 
     fn settle(&mut self, entry: &Entry) {
-        if entry.head.deleted {
+        if entry.is_deleted() {
             self.settled.remove(&entry.app);
         } else {
             self.settled.insert(entry.app.clone(), entry.level());

@@ -9,10 +9,11 @@ use super::digest;
 use crate::domain::app::Head;
 use crate::domain::level::Level;
 use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
-use crate::store::{Bucket, Change, Position};
+use crate::store::{Bucket, Change, KeptHead, Position};
 
-/// The newest state of an application, or its tombstone (`head.deleted`).
+/// The newest state of an application, or its tombstone ([`Entry::is_deleted`]).
 #[derive(Debug)]
 pub struct Entry {
     /// The application.
@@ -22,7 +23,7 @@ pub struct Entry {
     /// The position of its last change in the bucket.
     pub position: Position,
     /// The state.
-    pub head: Arc<Head>,
+    head: KeptHead,
     /// The number of its changes that this process did not receive, because this one replaced them
     /// in the store.
     pub(super) replaced: u64,
@@ -30,7 +31,8 @@ pub struct Entry {
     pub(super) mark: u64,
     /// The start of its level, by the clock of this process.
     pub(super) level_from: Instant,
-    encoded: OnceLock<Bytes>,
+    /// Boxed, because most applications of most replicas have no watcher.
+    encoded: OnceLock<Box<Bytes>>,
     /// In a relay: whether `encoded` is from the upstream, which may say more than the head.
     is_copied: bool,
 }
@@ -50,14 +52,14 @@ impl Entry {
             None => clock.instant_of(summary.since, now),
         };
         // Each change has the next revision.
-        let next = before.map(|before| before.head.revision.0 + 1);
+        let next = before.map(|before| before.revision().0 + 1);
         let replaced = next.map_or(0, |next| change.head.revision.0.saturating_sub(next));
         Entry {
             replaced,
             app: change.app.clone(),
             bucket: change.bucket,
             position: change.position,
-            head: change.head.clone(),
+            head: change.kept(),
             mark: digest::mark(&change.app, change.head.revision, summary.level),
             level_from,
             encoded: OnceLock::new(),
@@ -69,12 +71,13 @@ impl Entry {
     #[must_use]
     pub(super) fn with_image(self, image: Option<Bytes>) -> Entry {
         let is_copied = image.is_some();
-        Entry { encoded: image.map_or_else(OnceLock::new, OnceLock::from), is_copied, ..self }
+        let encoded = image.map(Box::new).map_or_else(OnceLock::new, OnceLock::from);
+        Entry { encoded, is_copied, ..self }
     }
 
     /// Returns the encoded form that an upstream sent; `None` in a server, which has the head.
     pub fn copied(&self) -> Option<&Bytes> {
-        self.encoded.get().filter(|_| self.is_copied)
+        self.encoded.get().map(|encoded| &**encoded).filter(|_| self.is_copied)
     }
 
     /// Returns its share in digests.
@@ -85,19 +88,45 @@ impl Entry {
     /// Returns the encoded form. `encode` runs at the first call only: all watchers share the
     /// result.
     pub fn encoded(&self, encode: impl FnOnce() -> Bytes) -> Bytes {
-        self.encoded.get_or_init(encode).clone()
+        Bytes::clone(self.encoded.get_or_init(|| Box::new(encode())))
+    }
+
+    /// Returns the state. It may be decoded for this call, so a reader of all applications first
+    /// asks for what the entry knows without it.
+    pub fn head(&self) -> Arc<Head> {
+        self.head.head()
+    }
+
+    /// Returns what is known of the state without decoding it.
+    pub fn kept(&self) -> &KeptHead {
+        &self.head
+    }
+
+    /// Returns the revision of the application.
+    pub fn revision(&self) -> Revision {
+        self.head.revision()
+    }
+
+    /// Returns whether this is the tombstone of a deleted application.
+    pub fn is_deleted(&self) -> bool {
+        self.head.is_deleted()
     }
 
     /// Returns the level of the application.
     pub fn level(&self) -> Level {
-        self.head.summary.level
+        self.head.level()
+    }
+
+    /// Returns since when the application has its level.
+    pub fn since(&self) -> Timestamp {
+        self.head.since()
     }
 
     /// Returns whether the level is unchanged. A level that changed and returned has another
     /// `since`.
     fn has_level_of(&self, head: &Head) -> bool {
-        let (ours, theirs) = (&self.head.summary, &head.summary);
-        !self.head.deleted && (ours.level, ours.since) == (theirs.level, theirs.since)
+        let theirs = &head.summary;
+        !self.is_deleted() && (self.level(), self.since()) == (theirs.level, theirs.since)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fnv::FnvHasher;
 
+use super::entry::Entry;
 use crate::domain::app::Head;
 use crate::domain::level::Level;
 use crate::domain::name::AppName;
@@ -60,10 +61,21 @@ impl Filter {
     /// Returns whether an application that is in scope is shown in its present state.
     pub fn shows(&self, head: &Head) -> bool {
         let level = head.summary.level;
-        let severity = |level| head.config.policy.severity(level);
-        !head.deleted
-            && (self.levels.is_empty() || self.levels.contains(&level))
-            && self.min_level.is_none_or(|min| severity(level) <= severity(min))
+        let (passes, policy) = (self.passes(head.deleted, level), &head.config.policy);
+        let is_severe = |min| policy.severity(level) <= policy.severity(min);
+        passes && self.min_level.is_none_or(is_severe)
+    }
+
+    /// Returns the same for an entry, whose head is read only if the filter has a `min_level`.
+    pub(super) fn shows_entry(&self, entry: &Entry) -> bool {
+        match self.min_level {
+            Some(_) => self.shows(&entry.head()),
+            None => self.passes(entry.is_deleted(), entry.level()),
+        }
+    }
+
+    fn passes(&self, is_deleted: bool, level: Level) -> bool {
+        !is_deleted && (self.levels.is_empty() || self.levels.contains(&level))
     }
 
     /// Returns the filter of the group that a watcher joins: `stable_for` is rounded up to a step.

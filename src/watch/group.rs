@@ -69,7 +69,7 @@ impl Group {
         for entry in in_scope {
             indexed += 1;
             let settled = debounce.as_mut().is_none_or(|s| s.admit(entry, now));
-            if settled && filter.shows(&entry.head) {
+            if settled && filter.shows_entry(entry) {
                 members.push(entry.clone());
             }
         }
@@ -211,7 +211,7 @@ impl State {
 
     /// Adds a state or removal. An application that was not shown and is not shown is skipped.
     fn append(&mut self, filter: &Filter, entry: &Arc<Entry>) -> bool {
-        let shown = filter.shows(&entry.head);
+        let shown = filter.shows_entry(entry);
         let concerns = shown || self.index.get(&entry.app).is_some();
         if concerns {
             self.index.append(entry, shown);

@@ -65,7 +65,7 @@ pub(super) struct State {
     /// Applications and tombstones by name.
     pub(super) entries: BTreeMap<AppName, Arc<Entry>>,
     /// The same in the order of the store.
-    pub(super) order: BTreeMap<(Bucket, Position), AppName>,
+    pub(super) order: BTreeMap<(Bucket, Position), Arc<Entry>>,
     pub(super) tombstones: BTreeMap<(Bucket, Position), AppName>,
     /// The last change received in each bucket.
     pub(super) last: Cursors,
@@ -108,12 +108,12 @@ impl Hub {
 
     /// Returns the newest state of an application.
     pub fn get(&self, app: &AppName) -> Option<Arc<Entry>> {
-        self.locked().entries.get(app).filter(|e| !e.head.deleted).cloned()
+        self.locked().entries.get(app).filter(|e| !e.is_deleted()).cloned()
     }
 
     /// Returns the tombstone of an application whose deletion is not pruned yet.
     pub fn tombstone(&self, app: &AppName) -> Option<Arc<Entry>> {
-        self.locked().entries.get(app).filter(|e| e.head.deleted).cloned()
+        self.locked().entries.get(app).filter(|e| e.is_deleted()).cloned()
     }
 
     /// Returns up to `count_max` applications after `after`, by namespace and name: of one
@@ -146,7 +146,7 @@ impl Hub {
                 if found.len() == count_max {
                     return found;
                 }
-                if !entry.head.deleted && wanted(entry) {
+                if !entry.is_deleted() && wanted(entry) {
                     found.push(entry.clone());
                 }
                 seen = Some(entry);
@@ -322,18 +322,19 @@ impl State {
         if let Some(known) = &mut known {
             let before = std::mem::replace(*known, entry.clone());
             let at = (before.bucket, before.position);
-            self.fleet.remove(&before.head);
-            self.namespaces.change(entry.app.namespace(), Some(&before.head), &entry.head);
+            self.fleet.remove(&before.head());
+            let namespace = entry.app.namespace();
+            self.namespaces.change(namespace, Some(before.kept()), entry.kept());
             self.order.remove(&at);
             self.tombstones.remove(&at);
         } else {
-            self.namespaces.change(entry.app.namespace(), None, &entry.head);
+            self.namespaces.change(entry.app.namespace(), None, entry.kept());
             self.entries.insert(change.app.clone(), entry.clone());
         }
-        self.fleet.add(&entry.head);
+        self.fleet.add(&change.head);
         let at = (entry.bucket, entry.position);
-        self.order.insert(at, entry.app.clone());
-        if entry.head.deleted {
+        self.order.insert(at, entry.clone());
+        if entry.is_deleted() {
             self.tombstones.insert(at, entry.app.clone());
         }
         entry

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::entry::Entry;
 use super::hub::{Hub, LIST_BATCH};
 use super::serving::Serving;
-use crate::domain::health::{freshness, severity};
+use crate::domain::health::freshness;
 use crate::domain::level::LEVELS;
 
 /// How the applications of a namespace are.
@@ -31,15 +31,15 @@ impl Summary {
     /// Counts the applications of a namespace, given by name; `None` if there are none.
     fn of(name: Arc<str>, entries: &[Arc<Entry>]) -> Option<Summary> {
         let place = |entry: &&Arc<Entry>| {
-            let severity = severity(&entry.head);
-            let since = (!severity.is_fine()).then_some(entry.head.summary.since);
+            let severity = entry.kept().severity();
+            let since = (!severity.is_fine()).then_some(entry.since());
             (severity, Reverse(since))
         };
         let worst = entries.iter().min_by_key(place)?.clone();
         let (mut by_level, mut by_freshness) = ([0; LEVELS], [0; 4]);
         for entry in entries {
             by_level[entry.level() as usize] += 1;
-            by_freshness[freshness(&entry.head) as usize] += 1;
+            by_freshness[freshness(&entry.head()) as usize] += 1;
         }
         Some(Summary { name, applications: entries.len(), by_level, by_freshness, worst })
     }

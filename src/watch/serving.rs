@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use crate::domain::app::Head;
-use crate::domain::health::serves;
+use crate::store::KeptHead;
 
 /// The applications of a namespace, and those that serve.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,8 +29,8 @@ pub(super) struct Namespaces(BTreeMap<Arc<str>, Serving>);
 
 impl Namespaces {
     /// Takes over that an application of a namespace changed.
-    pub(super) fn change(&mut self, namespace: &str, before: Option<&Head>, head: &Head) {
-        let share = |head: &Head| (!head.deleted).then(|| serves(head));
+    pub(super) fn change(&mut self, namespace: &str, before: Option<&KeptHead>, head: &KeptHead) {
+        let share = |head: &KeptHead| (!head.is_deleted()).then(|| head.serves());
         let (was, is) = (before.and_then(share), share(head));
         if was == is {
             return;

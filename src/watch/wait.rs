@@ -37,7 +37,7 @@ impl<'a> Wait<'a> {
         max: usize,
     ) -> Result<Option<Wait<'a>>, WaitError> {
         let mut locked = state.lock().expect("nothing panics while it is held");
-        let known = locked.entries.get(app).map(|e| e.head.revision);
+        let known = locked.entries.get(app).map(|e| e.revision());
         if revision <= known.unwrap_or_default() {
             return Ok(None);
         }

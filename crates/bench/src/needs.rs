@@ -49,6 +49,7 @@ pub fn fleet(applications: usize, needs: usize) -> Hub {
             position: Position(number as u64 + 1),
             app: app(number),
             head: Arc::new(head),
+            packed: None,
             transition: None,
         });
     }

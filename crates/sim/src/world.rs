@@ -345,7 +345,7 @@ impl World {
             // The others come and go, perhaps within these seconds.
             let stays = name.application().len() == 1;
             for process in lock(&self.processes).iter().flatten() {
-                let known = process.hub.get(name).map(|entry| entry.head.revision);
+                let known = process.hub.get(name).map(|entry| entry.revision());
                 let wanted = settled.get(name).filter(|_| !app.head.deleted);
                 let is_behind = |wanted: &Revision| known.map_or(stays, |known| known < *wanted);
                 if wanted.is_some_and(is_behind) {

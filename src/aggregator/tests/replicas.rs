@@ -230,7 +230,7 @@ fn too_many_commits_of_others_leave_a_gap() {
     let mut push = |revision| {
         let head = Arc::new(crate::domain::app::Head::empty(Revision(revision)));
         let (app, bucket, position) = (mk_app("web"), Bucket(0), Position(revision));
-        arrivals.push(&Change { app, bucket, position, head, transition: None });
+        arrivals.push(&Change { app, bucket, position, head, packed: None, transition: None });
     };
     (1..=COMMITS_MAX as u64).for_each(&mut push);
     (101..=103).for_each(&mut push);

@@ -16,10 +16,14 @@ pub fn serves(head: &Head) -> bool {
 
 /// Returns the severity of an application.
 pub fn severity(head: &Head) -> Severity {
+    Severity::of(head.summary.level, is_silent(head), is_marked(head))
+}
+
+/// Returns whether an application has open errors or is flapping.
+pub fn is_marked(head: &Head) -> bool {
     let summary = &head.summary;
     let flaps = summary.winner.as_ref().is_some_and(|winner| winner.flaps);
-    let is_marked = flaps || 0 < summary.totals.flapping || 0 < head.open_faults.count;
-    Severity::of(summary.level, is_silent(head), is_marked)
+    flaps || 0 < summary.totals.flapping || 0 < head.open_faults.count
 }
 
 /// Returns the worst freshness of the units of an application: uncertain, lost unless the

@@ -31,7 +31,7 @@ pub fn shown(entry: &Entry) -> v1::Application {
     let decode = |image: &Bytes| v1::WatchApplicationsResponse::decode(image.clone()).ok();
     match entry.copied().and_then(decode).and_then(|message| message.event) {
         Some(Event::Upserted(application)) => application,
-        _ => super::application(&entry.app, &entry.head),
+        _ => super::application(&entry.app, &entry.head()),
     }
 }
 

@@ -184,7 +184,7 @@ fn object(given: &blockers::Object) -> v1::Need {
     let of_app = |app: &AppName| Need::application(app.clone(), Vec::new());
     need(&match given {
         Outside(words) => Need::Outside(words.clone()),
-        Known(entry) => of_app(&entry.app),
+        Known(entry, _) => of_app(&entry.app),
         Unknown(app) | Unreadable(app) => of_app(app),
     })
 }

@@ -109,11 +109,11 @@ impl Reader {
             let app_data = match item.event {
                 Event::SnapshotComplete { .. } if self.sent.is_some() => continue,
                 Event::Upserted(entry) => {
-                    let etag = entry.head.data.etag();
+                    let etag = entry.head().data.etag();
                     if self.sent.as_deref() == Some(&*etag) {
                         continue;
                     }
-                    let (app, revision) = (&entry.app, entry.head.revision);
+                    let (app, revision) = (&entry.app, entry.revision());
                     self.reads.if_there(app, revision, convert::app_data).await?
                 }
                 Event::SnapshotComplete { .. } | Event::Removed(_) => None,

@@ -73,7 +73,7 @@ pub(super) async fn list(
             let hub = &handlers.parts.hub;
             // The application of the last mark may have more.
             let again = last_app.iter().filter(|app| hub.get(app).is_some()).cloned();
-            let (namespace, has_marks) = (namespace.as_deref(), |e: &Entry| e.head.marks.is_some());
+            let (namespace, has_marks) = (namespace.as_deref(), |e: &Entry| e.kept().has_marks());
             let next = hub.list_where(namespace, last_app.as_ref(), &has_marks, APPLICATIONS_MAX);
             again.chain(next.iter().map(|entry| entry.app.clone())).collect()
         }

@@ -95,7 +95,7 @@ impl Reads {
     }
 
     fn not_reached(&self, app: &AppName, min_revision: u64) -> ApiError {
-        let revision = self.hub.get(app).map_or(0, |entry| entry.head.revision.0);
+        let revision = self.hub.get(app).map_or(0, |entry| entry.revision().0);
         let text = format!(
             "{app} did not reach revision {min_revision} within {} s, it is at {revision}; read it \
              without min_revision, or check the source of that revision",
@@ -121,7 +121,7 @@ impl Reads {
             {
                 return Ok(read);
             }
-            let head = self.hub.tombstone(app).map(|entry| (*entry.head).clone());
+            let head = self.hub.tombstone(app).map(|entry| Head::clone(&entry.head()));
             let head = head.unwrap_or_else(|| Head::empty(Revision::default()));
             Ok(read(&AppState::load(app.clone(), Records::of_head(head))))
         };

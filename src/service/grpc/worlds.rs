@@ -66,6 +66,7 @@ impl Feed {
             position: Position(self.position),
             app,
             head: Arc::new(head),
+            packed: None,
             transition: None,
         });
     }

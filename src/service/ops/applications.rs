@@ -20,9 +20,10 @@ pub fn states(hub: &Hub, count_max: usize) -> ApplicationStates {
 }
 
 fn state(entry: &Entry) -> ApplicationState {
-    let summary = &entry.head.summary;
+    let head = entry.head();
+    let summary = &head.summary;
     let totals = &summary.totals;
-    let marks = entry.head.marks.as_ref();
+    let marks = head.marks.as_ref();
     let silent = [totals.stale_units, totals.lost_units, totals.uncertain_units];
     ApplicationState {
         namespace: entry.app.namespace().to_string(),

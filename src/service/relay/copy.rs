@@ -41,7 +41,7 @@ struct KnownCopy {
 impl KnownCopy {
     fn shown(entry: &Entry) -> KnownCopy {
         let image = entry.copied().cloned().unwrap_or_default();
-        KnownCopy { mark: entry.mark(), revision: entry.head.revision, image }
+        KnownCopy { mark: entry.mark(), revision: entry.revision(), image }
     }
 
     fn aside(Copied { app, head, image }: &Copied) -> Option<KnownCopy> {

@@ -83,7 +83,7 @@ impl Relay {
         let slot = self.explanations.slot(key);
         let asked = tokio::time::timeout(call.timeout, slot.lock()).await;
         let Ok(mut kept) = asked else { return self.send(call).await };
-        let newest = self.hub.get(&app).map(|entry| entry.head.revision);
+        let newest = self.hub.get(&app).map(|entry| entry.revision());
         let is_valid = |kept: &&Kept| {
             Some(kept.revision) == newest
                 && wire.min_revision <= kept.revision.0

@@ -14,7 +14,7 @@ use crate::store::codec::{FORMAT, Meta};
 use crate::store::heads::{Heads, Watermarks};
 use crate::store::key::{META, META_FORMAT};
 use crate::store::moment::Life;
-use crate::store::{Bucket, Epoch, random_store_id};
+use crate::store::{Bucket, Epoch, KeptHead, random_store_id};
 use crate::sync::panic_text;
 
 use super::data_loss;
@@ -248,6 +248,9 @@ impl Location {
         let txn = database.begin_read().map_err(|e| self.error(e))?;
         let meta = read_meta(&txn).map_err(|e| self.error(e))?;
         let heads = read_heads(&txn).map_err(|e| self.error(e))?;
+        let heads = heads
+            .into_iter()
+            .map(|(app, position, head)| (app, position, KeptHead::Whole(Arc::new(head))));
         Ok((meta, Heads::restore(Bucket::default(), heads, meta.marks)))
     }
 

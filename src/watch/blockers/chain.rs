@@ -66,8 +66,8 @@ impl Chain {
         now: Timestamp,
         may_read: MayRead<'_>,
     ) -> Chain {
-        let has_needs = |entry: &crate::watch::entry::Entry| !stated(&entry.head).is_empty();
-        if !find(app).is_some_and(|entry| has_needs(&entry) && is_waiting(&entry.head)) {
+        let has_needs = |entry: &crate::watch::entry::Entry| !stated(&entry.head()).is_empty();
+        if !find(app).is_some_and(|entry| is_waiting(&entry) && has_needs(&entry)) {
             return Chain::default();
         }
         let graph = Graph::from(app, find, may_read, OBJECTS_MAX);
@@ -100,10 +100,10 @@ impl Found {
     /// Returns the needs of an object, the worst last. Those that are met are lines of the
     /// explained application alone.
     fn needs_of(&self, node: Node, depth: u32, find: Find<'_>) -> Vec<(Node, CauseLine)> {
-        let Object::Known(entry) = &self.graph.objects[node as usize] else { return Vec::new() };
+        let Some(head) = self.graph.objects[node as usize].head() else { return Vec::new() };
         let edges = self.graph.edges(node);
         let mut lines = Vec::new();
-        for (place, stated) in stated(&entry.head).iter().enumerate() {
+        for (place, stated) in stated(head).iter().enumerate() {
             let line = CauseLine {
                 depth,
                 need: stated.need.clone(),
@@ -120,8 +120,8 @@ impl Found {
                 None if depth == 1 => {
                     let met = stated.need.app().and_then(find);
                     lines.extend(met.map(|object| {
-                        let since = object.head.summary.since;
-                        (node, CauseLine { object: Object::Known(object), since, ..line })
+                        let (since, head) = (object.since(), object.head());
+                        (node, CauseLine { object: Object::Known(object, head), since, ..line })
                     }));
                 }
                 None => {}

@@ -223,8 +223,8 @@ impl Evaluation {
 
     /// Returns whether an object is an application that waits, in this namespace or in any.
     fn counts(&self, node: Node, namespace: Option<&str>) -> bool {
-        let Object::Known(entry) = &self.graph.objects[node as usize] else { return false };
-        is_waiting(&entry.head) && namespace.is_none_or(|wanted| entry.app.namespace() == wanted)
+        let Object::Known(entry, _) = &self.graph.objects[node as usize] else { return false };
+        is_waiting(entry) && namespace.is_none_or(|wanted| entry.app.namespace() == wanted)
     }
 
     /// Returns the cause that an object frees, if it counts and there is one alone.

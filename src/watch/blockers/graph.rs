@@ -24,8 +24,8 @@ pub struct TooManyEdges;
 /// Something that is needed, or that needs something.
 #[derive(Debug, Clone)]
 pub enum Object {
-    /// An application that exists, and that the reader may read.
-    Known(Arc<Entry>),
+    /// An application that exists, and that the reader may read, with its state.
+    Known(Arc<Entry>, Arc<Head>),
     /// An application that was never reported.
     Unknown(AppName),
     /// An application that the reader may not read, whether or not it exists.
@@ -38,7 +38,7 @@ impl Object {
     /// Returns the application, if it is one.
     pub fn app(&self) -> Option<&AppName> {
         match self {
-            Object::Known(entry) => Some(&entry.app),
+            Object::Known(entry, _) => Some(&entry.app),
             Object::Unknown(app) | Object::Unreadable(app) => Some(app),
             Object::Outside(_) => None,
         }
@@ -47,7 +47,7 @@ impl Object {
     /// Returns the state of the application, if the reader may read it and it exists.
     pub fn head(&self) -> Option<&Head> {
         match self {
-            Object::Known(entry) => Some(&entry.head),
+            Object::Known(_, head) => Some(head),
             _ => None,
         }
     }
@@ -88,8 +88,8 @@ pub(super) struct Graph {
 }
 
 /// Returns whether an application needs something to get better, so that its needs are edges.
-pub(super) fn is_waiting(head: &Head) -> bool {
-    !head.deleted && !head.summary.level.is_well()
+pub(super) fn is_waiting(entry: &Entry) -> bool {
+    !entry.is_deleted() && !entry.level().is_well()
 }
 
 /// Returns the needs that an application states.
@@ -117,7 +117,7 @@ impl Graph {
             entries.iter().map(|entry| (&entry.app, entry)).collect();
         let find = |app: &AppName| by_name.get(app).map(|entry| (*entry).clone());
         let mut builder = Builder::new(&find, may_read);
-        for entry in entries.iter().filter(|e| is_waiting(&e.head) && may_read(&e.app)) {
+        for entry in entries.iter().filter(|e| is_waiting(e) && may_read(&e.app)) {
             builder.app(&entry.app);
         }
         builder.follow(usize::MAX)
@@ -173,8 +173,11 @@ impl<'a> Builder<'a> {
         if !(self.may_read)(app) {
             return Object::Unreadable(app.clone());
         }
-        match (self.find)(app).filter(|entry| !entry.head.deleted) {
-            Some(entry) => Object::Known(entry),
+        match (self.find)(app).filter(|entry| !entry.is_deleted()) {
+            Some(entry) => {
+                let head = entry.head();
+                Object::Known(entry, head)
+            }
             None => Object::Unknown(app.clone()),
         }
     }
@@ -206,11 +209,13 @@ impl<'a> Builder<'a> {
         while node < self.graph.objects.len() {
             self.graph.starts.push(self.graph.edges.len() as u32);
             let entry = match &self.graph.objects[node] {
-                Object::Known(entry) if node < objects_max => Some(entry.clone()),
+                Object::Known(entry, head) if node < objects_max && is_waiting(entry) => {
+                    Some((entry.clone(), head.clone()))
+                }
                 _ => None,
             };
-            if let Some(entry) = entry.filter(|entry| is_waiting(&entry.head)) {
-                for (place, need) in stated(&entry.head).iter().enumerate() {
+            if let Some((entry, head)) = entry {
+                for (place, need) in stated(&head).iter().enumerate() {
                     self.follow_need(&entry, place as u32, need);
                 }
             }

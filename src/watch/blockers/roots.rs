@@ -51,7 +51,7 @@ impl CauseState {
             Object::Outside(_) => CauseState::Outside,
             Object::Unreadable(_) => CauseState::NotReadable,
             Object::Unknown(_) => CauseState::NotKnown,
-            Object::Known(entry) => CauseState::of_head(&entry.head),
+            Object::Known(_, head) => CauseState::of_head(head),
         }
     }
 
@@ -160,8 +160,8 @@ impl Roots {
 /// Returns the namespace and the action of a cause that others may share.
 fn shared_action<'g>(graph: &'g Graph, cause: &RootCause) -> Option<(&'g str, &'g str)> {
     let [node] = cause.objects[..] else { return None };
-    let Object::Known(entry) = &graph.objects[node as usize] else { return None };
-    let action = &*entry.head.summary.action;
+    let Object::Known(entry, head) = &graph.objects[node as usize] else { return None };
+    let action = &*head.summary.action;
     let shares = cause.state == CauseState::Person && !action.is_empty();
     shares.then_some((entry.app.namespace(), action))
 }

@@ -23,7 +23,7 @@ use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
-use crate::store::{Bucket, Change, Epoch, MasterChange, Observer, Position, Takeover};
+use crate::store::{Bucket, Change, Epoch, MasterChange, Observer, PackedHead, Position, Takeover};
 
 const EPOCH: Epoch = Epoch { store_id: 7, losses: 0 };
 
@@ -167,8 +167,10 @@ impl Feed {
         let bucket = self.bucket(&app);
         let position = Position(self.positions.of(bucket).0 + 1);
         self.positions.set(bucket, position);
+        // A replica has some heads as they are, and some packed.
+        let packed = head.revision.0.is_multiple_of(2).then(|| PackedHead::pack(&head));
         let head = Arc::new(head);
-        let change = Change { app: app.clone(), bucket, position, head, transition: None };
+        let change = Change { app: app.clone(), bucket, position, head, packed, transition: None };
         self.hub.on_change(&change);
         self.last.insert(app, change.clone());
         self.send(bucket, Message::Changed(change));
@@ -238,7 +240,7 @@ fn words(item: &Item) -> String {
     let short = |app: &AppName| app.to_string().replace("default/", "");
     let event = match &item.event {
         Event::Upserted(e) => {
-            format!("+{}@{}={}", short(&e.app), e.head.revision, e.level().word())
+            format!("+{}@{}={}", short(&e.app), e.revision(), e.level().word())
         }
         Event::Removed(app) => format!("-{}", short(app)),
         Event::SnapshotComplete { application_count, .. } => {

@@ -109,7 +109,7 @@ impl Client {
     fn apply(&mut self, feed: &Feed, filter: &Filter, event: Event) {
         match event {
             Event::Upserted(entry) => {
-                let state = (entry.head.revision.0, entry.level());
+                let state = (entry.revision().0, entry.level());
                 let before = self.copy.insert(entry.app.clone(), state);
                 let newer = before.is_none_or(|before| before.0 <= state.0) || self.distrusts;
                 self.ahead = true;
@@ -276,7 +276,7 @@ async fn a_copy_is_right_during_concurrent_writes() {
             start = loop {
                 match watcher.next().await.unwrap().event {
                     Event::Upserted(e) => {
-                        copy.insert(e.app.clone(), (e.head.revision.0, e.level()));
+                        copy.insert(e.app.clone(), (e.revision().0, e.level()));
                     }
                     Event::Removed(app) => {
                         copy.remove(&app);

@@ -203,5 +203,5 @@ async fn a_repeated_change_is_not_sent_again() {
         feed.hub.on_change(&change);
         assert_eq!(sent(&mut watcher), "");
     }
-    assert_eq!(feed.hub.get(&mk_app("a")).unwrap().head.revision, Revision(2));
+    assert_eq!(feed.hub.get(&mk_app("a")).unwrap().revision(), Revision(2));
 }

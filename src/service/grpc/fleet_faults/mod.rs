@@ -57,7 +57,7 @@ impl Many {
 
     /// Returns the first applications with open errors after a name.
     fn after(&self, hub: &Hub, app: Option<&AppName>, count_max: usize) -> Vec<Arc<Entry>> {
-        let wanted = |entry: &Entry| 0 < entry.head.open_faults.count && self.has(&entry.app);
+        let wanted = |entry: &Entry| entry.kept().has_faults() && self.has(&entry.app);
         hub.list_where(self.namespace.as_deref(), app, &wanted, count_max)
     }
 
@@ -186,7 +186,7 @@ fn check_size(entries: &[Arc<Entry>]) -> Result<(), ApiError> {
         let what = "applications with open errors";
         return Err(too_many(what, "fault_applications_max", GROUPED_MAX as u64));
     }
-    let faults: u64 = entries.iter().map(|entry| u64::from(entry.head.open_faults.count)).sum();
+    let faults: u64 = entries.iter().map(|entry| u64::from(entry.head().open_faults.count)).sum();
     match faults {
         ..=FAULTS_MAX => Ok(()),
         _ => Err(too_many("open errors", "faults_grouped_max", FAULTS_MAX)),

@@ -12,8 +12,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use crate::domain::app::Head;
-use crate::domain::health::serves;
 use crate::domain::name::{AppName, namespace_name};
 use crate::proto::health::health_check_response::ServingStatus;
 use crate::proto::health::health_server::Health;
@@ -63,8 +61,8 @@ impl Handlers {
     }
 }
 
-fn serving(head: &Head) -> ServingStatus {
-    serving_if(serves(head))
+fn serving(entry: &Entry) -> ServingStatus {
+    serving_if(entry.kept().serves())
 }
 
 /// Returns SERVING if every application of a namespace serves.
@@ -98,7 +96,7 @@ fn not_found(service: &str) -> ApiError {
 fn statuses(entries: &[Arc<Entry>]) -> HashMap<String, ServingStatus> {
     let mut is_serving = HashMap::new();
     for entry in entries {
-        let serves = serves(&entry.head);
+        let serves = entry.kept().serves();
         *is_serving.entry(format!("{}/", entry.app.namespace())).or_insert(true) &= serves;
         is_serving.insert(entry.app.to_string(), serves);
     }
@@ -163,7 +161,7 @@ impl Health for Handlers {
                 Some(ServingStatus::Unknown)
             }
             Subject::Namespace(name) if self.is_blind(&name) => Some(ServingStatus::Unknown),
-            Subject::Application(app) => hub.get(&app).map(|entry| serving(&entry.head)),
+            Subject::Application(app) => hub.get(&app).map(|entry| serving(&entry)),
             Subject::Namespace(name) => hub.serving(&name).map(serving_of),
             Subject::Nothing => None,
         };
@@ -333,7 +331,7 @@ impl Follow {
             Follow::Nothing => ServingStatus::ServiceUnknown,
             Follow::Application(watcher) => loop {
                 match watcher.next().await?.event {
-                    Event::Upserted(entry) => break serving(&entry.head),
+                    Event::Upserted(entry) => break serving(&entry),
                     Event::Removed(_) | Event::SnapshotComplete { application_count: 0, .. } => {
                         break ServingStatus::ServiceUnknown;
                     }

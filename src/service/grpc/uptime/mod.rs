@@ -30,8 +30,9 @@ impl Handlers {
         let (app, _, range) =
             convert::open(request, |fields, wire| convert::uptime_range(fields, wire, now))?;
         let entry = self.reads.entry(&app, 0).await?;
-        let timeline = self.timeline(&app, &entry.head, now).await?;
-        let found = uptime(range, &timeline, &entry.head.config.serving_levels);
+        let head = entry.head();
+        let timeline = self.timeline(&app, &head, now).await?;
+        let found = uptime(range, &timeline, &head.config.serving_levels);
         Ok(convert::uptime(range, &found))
     }
 

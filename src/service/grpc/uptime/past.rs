@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tonic::{Request, Status};
 
+use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::uptime::Timeline;
 use crate::proto::v1;
@@ -36,12 +37,13 @@ impl Handlers {
             false => {
                 let is_next = |app: &&AppName| page.after.as_ref().is_none_or(|last| last < *app);
                 let known = names.iter().filter(is_next).filter_map(|app| self.parts.hub.get(app));
-                known.filter(|entry| !entry.head.deleted).take(page.size + 1).collect()
+                known.filter(|entry| !entry.is_deleted()).take(page.size + 1).collect()
             }
         };
         let first = entries.iter().take(page.size);
-        let reads: Vec<_> =
-            first.map(|entry| self.timeline(&entry.app, &entry.head, now)).collect();
+        let heads: Vec<(&AppName, Arc<Head>)> =
+            first.map(|entry| (&entry.app, entry.head())).collect();
+        let reads: Vec<_> = heads.iter().map(|(app, head)| self.timeline(app, head, now)).collect();
         let reads = stream::iter(reads).buffered(READS_AT_ONCE).try_collect();
         let timelines: Vec<Arc<Timeline>> = reads.await?;
         let mut timelines = timelines.into_iter();

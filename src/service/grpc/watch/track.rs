@@ -69,7 +69,7 @@ impl Track {
             let item = ready!(self.watcher.poll_next(context)).map_err(WatchError::from)?;
             match &item.event {
                 Event::Upserted(entry) if self.include_units => {
-                    let (app, revision) = (entry.app.clone(), entry.head.revision);
+                    let (app, revision) = (entry.app.clone(), entry.revision());
                     let reads = self.watches.0.reads.clone();
                     let units = Box::pin(units(reads, app, revision));
                     self.asking = Some(Box::new(Asking { item, units }));

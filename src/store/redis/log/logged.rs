@@ -11,9 +11,9 @@ use crate::store::heads::{Heads, Watermarks};
 use crate::store::redis::record::batch::decode_body;
 use crate::store::redis::record::entry::{EntryId, field, read_entry};
 use crate::store::redis::record::key::{Key, KeySpace};
-use crate::store::redis::record::read::{app_from_text, read_head};
+use crate::store::redis::record::read::{app_from_text, bad_head, split_head};
 use crate::store::redis::record::reply;
-use crate::store::{Broadcast, Bucket, Change, Position, ReadError, codec};
+use crate::store::{Broadcast, Bucket, Change, KeptHead, PackedHead, Position, ReadError, codec};
 
 use super::own::Own;
 use super::unread::Unread;
@@ -42,8 +42,9 @@ pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView
             record: format!("{name:?} among the heads of bucket {}", bucket.0),
             reason: "it is not a name".to_string(),
         })?;
-        let (position, head) = read_head(&app, reply::bytes(record).unwrap_or_default())?;
-        found.push((app, position, head));
+        let (position, encoded) = split_head(&app, reply::bytes(record).unwrap_or_default())?;
+        let (_, packed) = read_packed(encoded).map_err(|reason| bad_head(&app, reason))?;
+        found.push((app, position, KeptHead::Packed(packed)));
     }
     let state: Vec<u64> =
         reply::items(state).iter().map(|v| reply::number(v).unwrap_or_default()).collect();
@@ -101,24 +102,32 @@ pub(super) fn read_logged(bucket: Bucket, entry: &Value, own: &Own) -> Result<Lo
     let position = Position(number(b"p").ok_or_else(|| missing("position"))?);
     let head = || {
         let bytes = field(&fields, b"h").ok_or_else(|| missing("head"))?;
-        codec::decode::<Head>(bytes).map(Arc::new).map_err(bad)
+        let (head, packed) = read_packed(bytes).map_err(bad)?;
+        Ok::<_, ReadError>((Arc::new(head), Some(packed)))
     };
     let ours = text(b"w").and_then(|mark| own.get(mark, &app));
-    let (head, transition) = match (ours, field(&fields, b"t")) {
-        (Some(transition), _) => (transition.head.clone(), Some(transition)),
+    let ((head, packed), transition) = match (ours, field(&fields, b"t")) {
+        (Some(transition), _) => ((transition.head.clone(), None), Some(transition)),
         (None, None) => (head()?, None),
         (None, Some(body)) => {
             let head = head()?;
-            let transition = decode_body(&app, &head, body).map_err(bad)?;
+            let transition = decode_body(&app, &head.0, body).map_err(bad)?;
             (head, Some(Arc::new(transition)))
         }
     };
     let forgotten = number(b"f").zip(number(b"g"));
     Ok(Logged::Change(Box::new(LogEntry {
         id,
-        change: Change { app, bucket, position, head, transition },
+        change: Change { app, bucket, position, head, packed, transition },
         forgotten: forgotten.map(|(up_to, floor)| (Position(up_to), Revision(floor))),
     })))
+}
+
+/// Decodes a head, and packs it to be kept.
+fn read_packed(encoded: &[u8]) -> Result<(Head, PackedHead), String> {
+    let head = codec::decode::<Head>(encoded)?;
+    let packed = PackedHead::of(&head, codec::body_of(encoded));
+    Ok((head, packed))
 }
 
 /// Returns the id of a log entry, and the position of the change, if it is one.

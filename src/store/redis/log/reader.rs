@@ -344,7 +344,7 @@ impl<'a> LogSession<'a> {
         let Log { view, own, membership, .. } = self.log;
         for entry in entries {
             match logged::read_logged(bucket, entry, own)? {
-                Logged::Change(entry) => match view.take(&entry) {
+                Logged::Change(mut entry) => match view.take(&mut entry) {
                     Ok(()) => continue,
                     Err(Break::Gap) => {
                         tracing::info!(bucket = bucket.0, "log was trimmed, reading heads");

@@ -55,6 +55,7 @@ pub(super) fn compare(
         let (app, head) = (&known.app, &*known.head);
         match found.heads.get(app) {
             Some((position, now)) => {
+                let now = &*now.head();
                 let same = is_same(head, now) && *position == known.position;
                 if !same && (*position <= was.last || now.revision <= head.revision) {
                     repairs.batches.push(raise(app, now, head.revision));
@@ -86,8 +87,8 @@ pub(super) fn compare(
     for (app, answered) in seen.unread.before(note.epoch_floor) {
         repairs.lost = true;
         match found.heads.get(app) {
-            Some((_, now)) if now.revision <= answered => {
-                repairs.batches.push(raise(app, now, answered));
+            Some((_, now)) if now.revision() <= answered => {
+                repairs.batches.push(raise(app, &now.head(), answered));
             }
             Some(_) => {}
             None => repairs.floor = repairs.floor.max(answered),

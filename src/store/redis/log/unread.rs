@@ -25,7 +25,7 @@ pub(crate) struct Confirmed {
 impl Unread {
     /// Adds a revision, unless it has been read.
     pub(crate) fn rely_on(&mut self, app: &AppName, confirmed: Confirmed, read: &Heads) {
-        if read.head(app).revision < confirmed.revision {
+        if read.revision(app) < confirmed.revision {
             self.0.insert(app.clone(), confirmed);
         }
     }
@@ -40,7 +40,7 @@ impl Unread {
     /// Removes what has been read since, and what the master with this floor does not have.
     pub(crate) fn settle(&mut self, epoch_floor: u64, read: &Heads) {
         self.0.retain(|app, unread| {
-            epoch_floor <= unread.epoch_floor && read.head(app).revision < unread.revision
+            epoch_floor <= unread.epoch_floor && read.revision(app) < unread.revision
         });
     }
 

@@ -11,7 +11,9 @@ use crate::domain::transition::Transition;
 use crate::store::heads::{Heads, Observers};
 use crate::store::redis::record::entry::EntryId;
 use crate::store::redis::record::state::MasterNote;
-use crate::store::{Broadcast, Bucket, Change, Epoch, MasterChange, Observer, Position, Takeover};
+use crate::store::{
+    Broadcast, Bucket, Change, Epoch, KeptHead, MasterChange, Observer, Position, Takeover,
+};
 use crate::sync::lock;
 
 use super::unread::{Confirmed, Unread};
@@ -192,7 +194,7 @@ impl View {
 
     /// Returns the revision of an application that the observers have received.
     pub(crate) fn revision(&self, bucket: Bucket, app: &AppName) -> Revision {
-        self.known().buckets[usize::from(bucket.0)].heads.head(app).revision
+        self.known().buckets[usize::from(bucket.0)].heads.revision(app)
     }
 
     pub(crate) fn follow(&self, observer: Arc<dyn Observer>) {
@@ -216,7 +218,7 @@ impl View {
     }
 
     /// Applies the next entry of a bucket's log, and notifies the observers.
-    pub(crate) fn take(&self, entry: &LogEntry) -> Result<(), Break> {
+    pub(crate) fn take(&self, entry: &mut LogEntry) -> Result<(), Break> {
         let LogEntry { id, change, forgotten } = entry;
         let progress = self.progress(change.bucket);
         let KnownBuckets { buckets, observers, .. } = &mut *self.known();
@@ -228,7 +230,8 @@ impl View {
         if change.position <= last {
             return Err(Break::OtherHistory);
         }
-        view.heads.put(&change.app, change.position, &change.head);
+        change.app = view.heads.kept_name(change.app.clone());
+        view.heads.put(change.app.clone(), change.position, change.kept());
         view.unread.remove_read(&change.app, change.head.revision);
         if let Some((up_to, floor)) = *forgotten {
             view.heads.forget_up_to(up_to, floor);
@@ -257,9 +260,10 @@ impl View {
     /// Replaces the head after a quiet commit of this process. No observer is notified.
     pub(crate) fn refresh(&self, transition: &Transition, bucket: Bucket) {
         let heads = &mut self.known().buckets[usize::from(bucket.0)].heads;
-        let found = heads.get(&transition.app).filter(|(_, head)| head.revision == transition.base);
-        if let Some(&(position, _)) = found {
-            heads.put(&transition.app, position, &transition.head);
+        let found = heads.get(&transition.app);
+        if let Some(&(position, _)) = found.filter(|(_, head)| head.revision() == transition.base) {
+            let head = KeptHead::Whole(transition.head.clone());
+            heads.put(transition.app.clone(), position, head);
         }
     }
 
@@ -330,9 +334,10 @@ mod tests {
         view.follow(Arc::new(PanickingObserver));
         let head = Arc::new(Head::empty(Revision(1)));
         let position = Position(1);
-        let change = Change { app: app.clone(), bucket, position, head, transition: None };
-        let entry = LogEntry { id: EntryId(3, 0), change, forgotten: None };
-        assert!(catch_unwind(AssertUnwindSafe(|| view.take(&entry))).is_err());
+        let change =
+            Change { app: app.clone(), bucket, position, head, packed: None, transition: None };
+        let mut entry = LogEntry { id: EntryId(3, 0), change, forgotten: None };
+        assert!(catch_unwind(AssertUnwindSafe(|| view.take(&mut entry))).is_err());
         assert_eq!(view.cursor(bucket), (EntryId(3, 0), Position(1), 0));
         let word = BroadcastKind::Collected { id: 1, to: Default::default(), units: vec![] };
         let notice = Broadcast { app, from: Default::default(), word };

@@ -200,13 +200,27 @@ fn read_stream(
 
 /// Parses a head with the revision and position that precede it for the script.
 pub(crate) fn read_head(app: &AppName, bytes: &[u8]) -> Result<(Position, Head), ReadError> {
-    let bad = |reason: String| ReadError::Corrupt { record: format!("head of {app}"), reason };
+    let (position, head) = split_head(app, bytes)?;
+    Ok((position, codec::decode(head).map_err(|reason| bad_head(app, reason))?))
+}
+
+/// Returns the position of a head, and its record.
+pub(crate) fn split_head<'a>(
+    app: &AppName,
+    bytes: &'a [u8],
+) -> Result<(Position, &'a [u8]), ReadError> {
     let mut parts = bytes.splitn(3, |byte| *byte == b' ').skip(1);
     let (Some(position), Some(head)) = (parts.next(), parts.next()) else {
-        return Err(bad("it is cut off".to_string()));
+        return Err(bad_head(app, "it is cut off".to_string()));
     };
-    let position = reply::parse(position).ok_or_else(|| bad("it has no position".to_string()))?;
-    Ok((Position(position), codec::decode(head).map_err(bad)?))
+    let position = reply::parse(position);
+    let position = position.ok_or_else(|| bad_head(app, "it has no position".to_string()))?;
+    Ok((Position(position), head))
+}
+
+/// Returns the error of a head that cannot be read.
+pub(crate) fn bad_head(app: &AppName, reason: String) -> ReadError {
+    ReadError::Corrupt { record: format!("head of {app}"), reason }
 }
 
 /// Parses the name of an application.

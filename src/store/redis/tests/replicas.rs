@@ -53,6 +53,27 @@ async fn commits_without_other_readers_are_left_out_of_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_packs_the_heads_that_others_write() {
+    let Some(server) = RedisServer::start().await else { return };
+    let (one, other) = (open(&server.url()).await, open(&server.url()).await);
+    let (own, others) = (Recorder::on(&one), Recorder::on(&other));
+    let last = |recorder: &Recorder| recorder.record().changes.last().cloned().unwrap();
+    for (revision, words) in [(1, "the first words"), (2, "others")] {
+        insist(&one, "web", words).await;
+        until("the other has it", async || others.last("web") == Some((revision, false))).await;
+    }
+    let (written, followed) = (last(&own), last(&others));
+    assert!(written.packed.is_none(), "its state shares the head");
+    assert_eq!(followed.head, written.head);
+    assert_eq!(followed.packed.as_ref().map(|_| followed.kept().head()), Some(written.head));
+    let late = [Recorder::on(&other), Recorder::on(&open(&server.url()).await)];
+    for found in late.iter().map(|recorder| last(recorder)) {
+        assert_eq!((found.head, found.position), (followed.head.clone(), followed.position));
+        assert_eq!(found.packed, followed.packed);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_has_ended_needs_no_transitions() {
     let Some(server) = RedisServer::start().await else { return };
     let (one, other) = (open(&server.url()).await, open(&server.url()).await);

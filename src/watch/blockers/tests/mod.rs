@@ -94,6 +94,7 @@ impl Fleet {
                 position: Position(1),
                 app: app.clone(),
                 head: Arc::new(head.clone()),
+                packed: None,
                 transition: None,
             };
             let clock = crate::watch::entry::StoreClock::default();
@@ -311,6 +312,7 @@ fn an_evaluation_of_the_hub_sees_what_the_store_has_sent() {
             position: Position(n as u64 + 1),
             app: app.clone(),
             head: Arc::new(head.clone()),
+            packed: None,
             transition: None,
         });
     }

@@ -245,7 +245,7 @@ fn select(hub: &Hub, view: &PageView) -> Selected {
     let found = hub.list(scope_of(view), None, &BTreeSet::new(), APPLICATIONS_MAX + 1);
     let is_cut = APPLICATIONS_MAX < found.len();
     let shown = || found.iter().take(APPLICATIONS_MAX);
-    let has_marks = shown().any(|entry| entry.head.marks.is_some());
+    let has_marks = shown().any(|entry| entry.kept().has_marks());
     let mut apps: Vec<v1::Application> = shown().map(|entry| convert::shown(entry)).collect();
     view.sort(&mut apps);
     Selected { seen, begun, apps, is_cut, has_marks }

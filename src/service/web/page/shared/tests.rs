@@ -39,6 +39,7 @@ impl Case {
             position: Position(self.position),
             app: AppName::new("default", app).unwrap(),
             head: Arc::new(head),
+            packed: None,
             transition: None,
         });
     }
