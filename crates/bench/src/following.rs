@@ -1,5 +1,6 @@
 //! `following`: the processor time that each change costs Redis, the replica that makes it, and a
-//! replica that only follows, with more and more replicas over one Redis at a fixed rate.
+//! replica that only follows, with more and more replicas over one Redis at a fixed rate; and the
+//! memory that an application takes of a replica that only follows.
 
 use std::sync::Arc;
 
@@ -13,11 +14,12 @@ use crate::cost;
 use crate::figure::thousands;
 use crate::load::Plan as Window;
 use crate::machine::Machine;
+use crate::memory;
 use crate::open_loop::{self, Plan};
 use crate::redis::{self, Fsync, Redis};
 use crate::report::Report;
 use crate::rounds::Progress;
-use crate::scalar::{AnyRow, Done, ScalarRow, ScalarSide};
+use crate::scalar::{AnyRow, Done, ScalarRow, ScalarSide, Target};
 use crate::server::{Place, Server};
 use crate::site::Site;
 use crate::testbed::Testbed;
@@ -35,10 +37,18 @@ pub struct Following {
     /// Let all replicas load all applications before, so that they follow them
     #[arg(long)]
     pub active: bool,
+    /// Applications whose memory is measured at the second of two replicas; 0 for none
+    #[arg(long, default_value_t = 10_000)]
+    pub applications: u64,
     /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
+
+/// The most bytes of an application at a replica that only follows.
+const KEPT_TARGET: f64 = 700.0;
+/// The most microseconds of a change at a replica that only follows.
+const FOLLOWED_TARGET: f64 = 15.0;
 
 /// Applications that change in turn.
 const APPLICATIONS: u64 = 256;
@@ -50,6 +60,7 @@ pub async fn run(args: Following) -> anyhow::Result<()> {
     let binary = redis::find()?;
     let progress = Progress::new();
     let mut costs: Vec<Costs> = args.replicas.iter().map(|_| Costs::default()).collect();
+    let mut kept = Vec::new();
     for round in 1..=args.load.rounds {
         for (replicas, costs) in args.replicas.iter().zip(&mut costs) {
             progress.say(&format!("round {round} of {}: {replicas} replicas", args.load.rounds));
@@ -57,10 +68,22 @@ pub async fn run(args: Following) -> anyhow::Result<()> {
             let first = u64::from(round) << 40;
             args.measure(*replicas, &redis, &site, first, costs).await?;
         }
+        if 0 < args.applications {
+            progress.say(&format!("round {round} of {}: memory", args.load.rounds));
+            let redis = Redis::start(&binary, Fsync::Everysec, &site.directory).await?;
+            kept.push(args.measure_memory(&redis, &site).await?);
+        }
     }
     drop(progress);
     let counts = args.replicas.iter().zip(costs);
-    let rows = counts.flat_map(|(replicas, costs)| costs.rows(*replicas)).collect();
+    let mut rows: Vec<AnyRow> =
+        counts.flat_map(|(replicas, costs)| costs.rows(*replicas)).collect();
+    if !kept.is_empty() {
+        let work = "Bytes of an application with one status at a replica that follows";
+        let side = ScalarSide::mean(&Testbed::name(), kept);
+        let target = Some(Target::AtMost(KEPT_TARGET));
+        rows.push(AnyRow::Scalar(ScalarRow::compare(work, "bytes", side, None, target)));
+    }
     Report { machine, sent: args.done(), rows }.print(args.load.json)
 }
 
@@ -76,15 +99,15 @@ impl Costs {
     fn rows(self, replicas: u32) -> Vec<AnyRow> {
         let name = Testbed::name();
         let sides = [
-            ("Redis", self.of_redis),
-            ("the replica that makes it", self.of_writer),
-            ("a replica that follows", self.of_follower),
+            ("Redis", self.of_redis, None),
+            ("the replica that makes it", self.of_writer, None),
+            ("a replica that follows", self.of_follower, Some(Target::AtMost(FOLLOWED_TARGET))),
         ];
-        let measured = sides.into_iter().filter(|(_, rounds)| !rounds.is_empty());
-        let row = |(of, rounds)| {
+        let measured = sides.into_iter().filter(|(_, rounds, _)| !rounds.is_empty());
+        let row = |(of, rounds, target)| {
             let work = format!("Processor time of {of} for a change, {replicas} replicas");
             let side = ScalarSide::mean(&name, rounds);
-            AnyRow::Scalar(ScalarRow::compare(work, "microseconds", side, None, None))
+            AnyRow::Scalar(ScalarRow::compare(work, "microseconds", side, None, target))
         };
         measured.map(row).collect()
     }
@@ -136,6 +159,20 @@ impl Following {
         Ok(())
     }
 
+    /// Returns the bytes of an application at the second of two replicas; all reports go to the
+    /// first one.
+    async fn measure_memory(&self, redis: &Redis, site: &Site) -> anyhow::Result<f64> {
+        let first = Server::start(&Place::Redis(redis.url()), site).await?;
+        let second = Server::start(&Place::Redis(redis.url()), site).await?;
+        let channels = memory::channels(first.grpc, self.load.connections as usize)?;
+        // As many before: a process keeps what it has once allocated.
+        memory::report_one_each(&channels, 0..self.applications).await?;
+        let before = memory::resident(second.id()).await?;
+        memory::report_one_each(&channels, self.applications..2 * self.applications).await?;
+        let after = memory::resident(second.id()).await?;
+        Ok((after - before) / self.applications as f64)
+    }
+
     fn plan(&self, first: &Server) -> Plan {
         Plan {
             writes: first.grpc,
@@ -158,10 +195,11 @@ impl Following {
             rounds: self.load.rounds,
             how: format!(
                 "{} changes a second at one replica, to {APPLICATIONS} applications{active};\n\
-                 \x20        {} s each after {} s of warm-up",
+                 \x20        {} s each after {} s of warm-up; memory of {} applications",
                 thousands(f64::from(self.rate)),
                 self.load.seconds,
                 self.load.warm_up,
+                thousands(self.applications as f64),
             ),
         }
     }

@@ -258,19 +258,25 @@ async fn activate(
     connections: usize,
 ) -> anyhow::Result<f64> {
     let channels = channels(address, connections)?;
-    let one_each = |numbers: std::ops::Range<u64>| {
-        numbers.map(|number| v1::ReportStatusRequest {
-            application: format!("one-{number:07}"),
-            unit: format!("one-{number:07}/0"),
-            ..report(number, 0)
-        })
-    };
     // As many before, for the same reason as above.
-    send_all(&channels, one_each(0..applications)).await?;
+    report_one_each(&channels, 0..applications).await?;
     let before = resident(id).await?;
-    send_all(&channels, one_each(applications..2 * applications)).await?;
+    report_one_each(&channels, applications..2 * applications).await?;
     let after = resident(id).await?;
     Ok((after - before) / applications as f64)
+}
+
+/// Reports one status of each of these applications.
+pub async fn report_one_each(
+    channels: &[Channel],
+    numbers: std::ops::Range<u64>,
+) -> anyhow::Result<()> {
+    let reports = numbers.map(|number| v1::ReportStatusRequest {
+        application: format!("one-{number:07}"),
+        unit: format!("one-{number:07}/0"),
+        ..report(number, 0)
+    });
+    send_all(channels, reports).await
 }
 
 async fn stopped(
