@@ -412,11 +412,12 @@ impl Judge {
         self.counts.watch_events += 1;
         let changes = self.changes.get(&entry.app).into_iter().flatten().map(|(_, head)| head);
         let lost = self.lost_changes.get(&entry.app).into_iter().flatten();
-        let of_revision = |head: &&Arc<Head>| head.revision == entry.head.revision;
+        let of_revision = |head: &&Arc<Head>| head.revision == entry.revision();
         // After a loss one revision names two states, each of another master.
         let known: Vec<&Arc<Head>> = changes.chain(lost).filter(of_revision).collect();
-        let is_same = known.is_empty() || known.iter().any(|head| is_same(head, &entry.head));
-        let (app, revision) = (&entry.app, entry.head.revision);
+        let whole = entry.head();
+        let is_same = known.is_empty() || known.iter().any(|head| is_same(head, &whole));
+        let (app, revision) = (&entry.app, entry.revision());
         self.check(is_same, || format!("revision {revision} of {app} has two contents"));
     }
 

@@ -108,7 +108,7 @@ impl Watcher {
         match item.event {
             Event::Upserted(entry) => {
                 judge.on_item(&entry);
-                let revision = entry.head.revision;
+                let revision = entry.revision();
                 let before = seen.insert(entry.app.clone(), revision).unwrap_or_default();
                 if revision < before {
                     let app = &entry.app;
