@@ -93,14 +93,8 @@ impl Hub {
             let position = Position(state.last.of(bucket).0 + 1);
             state.last.set(bucket, position);
             let revision = head.revision;
-            let change = Change {
-                app: app.clone(),
-                bucket,
-                position,
-                head,
-                packed: None,
-                transition: None,
-            };
+            let change =
+                Change { app: app.clone(), bucket, position, head, packed: None, transition: None };
             let image = (!image.is_empty()).then(|| image.clone());
             let entry = state.put(&change, image, self.clock, now);
             let mut visited = 0;
