@@ -34,6 +34,7 @@ check-long: tools ## The soaks, the simulation, the models, the planted faults, 
 	BELLWETHER_NOTIFY_INCIDENTS=1000000 $(CARGO) test --locked --release --lib -- each_problem_has_one_end --nocapture
 	BELLWETHER_NOTIFY_FLIPS=10000 BELLWETHER_NOTIFY_APPLICATIONS=10000 \
 	  $(CARGO) test --locked --release --test it -- notifier_measured:: --nocapture --test-threads 1
+	BELLWETHER_RELAY_EVENTS=10000000 $(CARGO) test --locked --test it -- relay_soak:: --nocapture
 	$(CARGO) build --locked --bin bellwether
 	BELLWETHER_ALL_HOOKS=1 BELLWETHER_BINARY="$${CARGO_TARGET_DIR:-target}/debug/bellwether" \
 	  .tools/venv/bin/python -m unittest discover --start-directory clients/python/tests --pattern test_hooks.py

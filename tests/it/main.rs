@@ -102,6 +102,7 @@ mod pictures;
 mod quorum;
 mod relay;
 mod relay_forged;
+mod relay_soak;
 mod relay_union;
 mod relay_union_faults;
 mod reloads;
