@@ -1,6 +1,6 @@
 //! `following`: the processor time that each change costs Redis, the replica that makes it, and a
 //! replica that only follows, with more and more replicas over one Redis at a fixed rate; and the
-//! memory that an application takes of a replica that only follows.
+//! memory that an application takes of Redis and of a replica that only follows.
 
 use std::sync::Arc;
 
@@ -50,6 +50,8 @@ const KEPT_TARGET: f64 = 700.0;
 /// The most microseconds of a change at a replica that only follows.
 const FOLLOWED_TARGET: f64 = 15.0;
 
+const FOLLOWER: &str = "a replica that follows";
+
 /// Applications that change in turn.
 const APPLICATIONS: u64 = 256;
 
@@ -60,7 +62,7 @@ pub async fn run(args: Following) -> anyhow::Result<()> {
     let binary = redis::find()?;
     let progress = Progress::new();
     let mut costs: Vec<Costs> = args.replicas.iter().map(|_| Costs::default()).collect();
-    let mut kept = Vec::new();
+    let (mut kept, mut stored) = (Vec::new(), Vec::new());
     for round in 1..=args.load.rounds {
         for (replicas, costs) in args.replicas.iter().zip(&mut costs) {
             progress.say(&format!("round {round} of {}: {replicas} replicas", args.load.rounds));
@@ -71,18 +73,22 @@ pub async fn run(args: Following) -> anyhow::Result<()> {
         if 0 < args.applications {
             progress.say(&format!("round {round} of {}: memory", args.load.rounds));
             let redis = Redis::start(&binary, Fsync::Everysec, &site.directory).await?;
-            kept.push(args.measure_memory(&redis, &site).await?);
+            let [of_redis, of_follower] = args.measure_memory(&redis, &site).await?;
+            stored.push(of_redis);
+            kept.push(of_follower);
         }
     }
     drop(progress);
     let counts = args.replicas.iter().zip(costs);
     let mut rows: Vec<AnyRow> =
         counts.flat_map(|(replicas, costs)| costs.rows(*replicas)).collect();
-    if !kept.is_empty() {
-        let work = "Bytes of an application with one status at a replica that follows";
-        let side = ScalarSide::mean(&Testbed::name(), kept);
-        let target = Some(Target::AtMost(KEPT_TARGET));
-        rows.push(AnyRow::Scalar(ScalarRow::compare(work, "bytes", side, None, target)));
+    let target = Some(Target::AtMost(KEPT_TARGET));
+    for (of, rounds, target) in [("Redis", stored, None), (FOLLOWER, kept, target)] {
+        if !rounds.is_empty() {
+            let work = format!("Bytes of {of} for an application with one status");
+            let side = ScalarSide::mean(&Testbed::name(), rounds);
+            rows.push(AnyRow::Scalar(ScalarRow::compare(work, "bytes", side, None, target)));
+        }
     }
     Report { machine, sent: args.done(), rows }.print(args.load.json)
 }
@@ -101,7 +107,7 @@ impl Costs {
         let sides = [
             ("Redis", self.of_redis, None),
             ("the replica that makes it", self.of_writer, None),
-            ("a replica that follows", self.of_follower, Some(Target::AtMost(FOLLOWED_TARGET))),
+            (FOLLOWER, self.of_follower, Some(Target::AtMost(FOLLOWED_TARGET))),
         ];
         let measured = sides.into_iter().filter(|(_, rounds, _)| !rounds.is_empty());
         let row = |(of, rounds, target)| {
@@ -159,18 +165,22 @@ impl Following {
         Ok(())
     }
 
-    /// Returns the bytes of an application at the second of two replicas; all reports go to the
-    /// first one.
-    async fn measure_memory(&self, redis: &Redis, site: &Site) -> anyhow::Result<f64> {
+    /// Returns the bytes of Redis for an application, and those of the second of two replicas; all
+    /// reports go to the first one.
+    async fn measure_memory(&self, redis: &Redis, site: &Site) -> anyhow::Result<[f64; 2]> {
         let first = Server::start(&Place::Redis(redis.url()), site).await?;
         let second = Server::start(&Place::Redis(redis.url()), site).await?;
         let channels = memory::channels(first.grpc, self.load.connections as usize)?;
         // As many before: a process keeps what it has once allocated.
         memory::report_one_each(&channels, 0..self.applications).await?;
-        let before = memory::resident(second.id()).await?;
+        let resident = async || {
+            let of_redis = memory::resident(redis.id()).await?;
+            anyhow::Ok([of_redis, memory::resident(second.id()).await?])
+        };
+        let before = resident().await?;
         memory::report_one_each(&channels, self.applications..2 * self.applications).await?;
-        let after = memory::resident(second.id()).await?;
-        Ok((after - before) / self.applications as f64)
+        let after = resident().await?;
+        Ok([0, 1].map(|n| (after[n] - before[n]) / self.applications as f64))
     }
 
     fn plan(&self, first: &Server) -> Plan {

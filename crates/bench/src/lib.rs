@@ -28,6 +28,7 @@ pub mod changes;
 pub mod collect;
 pub mod commits;
 pub mod cost;
+pub mod crowd;
 pub mod delay;
 pub mod echo;
 pub mod election;

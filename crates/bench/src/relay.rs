@@ -12,15 +12,18 @@ use tokio::time::Instant;
 use crate::Load;
 use crate::changes::Reports;
 use crate::cost;
+use crate::crowd::{self, Crowd};
 use crate::delay::{DelayRow, DelaySide};
+use crate::fanout::PER_STREAM;
 use crate::figure::thousands;
 use crate::load::Plan as Window;
 use crate::machine::Machine;
 use crate::open_loop::{self, Plan};
 use crate::pending::Delays;
-use crate::replicas::{WAYS, contender};
+use crate::replicas::WAYS;
 use crate::report::Report;
-use crate::rounds::{self, Progress};
+use crate::rounds::{self, Contender, Progress};
+use crate::runtime;
 use crate::scalar::{AnyRow, Done, ScalarRow, ScalarSide};
 use crate::server::{Place, Server};
 use crate::site::Site;
@@ -32,6 +35,9 @@ pub struct Relay {
     /// Watchers, each on a stream of its own
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=15_000))]
     pub watchers: u32,
+    /// Further watchers, 100 on a stream, of one application each, whose delays are not measured
+    #[arg(long, default_value_t = 0, value_parser = crowd::watchers)]
+    pub crowd: usize,
     /// Applications of each watcher
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub applications_each: u32,
@@ -46,6 +52,8 @@ pub struct Relay {
     pub load: Load,
 }
 
+/// The part of all changes that the further watchers receive at least.
+const SEEN_AT_LEAST: f64 = 0.9;
 /// How long a relay may take to its first copy.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Time between two looks.
@@ -74,12 +82,10 @@ impl Relay {
         let second = started(&first, site).await?;
         let names = ["the server", "one relay", "two levels of relays"];
         let at = [&server, &first, &second];
-        let contenders: Vec<_> = names
-            .iter()
-            .zip(at)
-            .map(|(name, at)| {
-                let plan = Plan { watcher: at.grpc, ..self.plan(&server) };
-                contender((*name).to_string(), self.reports(), plan)
+        let contenders: Vec<_> = (0..names.len())
+            .map(|level| {
+                let plan = Plan { watcher: at[level].grpc, ..self.plan(&server) };
+                self.beside_a_crowd(names[level], plan, (level as u64) << 32)
             })
             .collect();
         let measured: Vec<Vec<Delays>> = rounds::alternate(&contenders, self.load.rounds).await?;
@@ -93,6 +99,28 @@ impl Relay {
             anyhow::Ok(AnyRow::Delay(DelayRow::compare(&work, side(level)?, peer, None)))
         };
         (0..names.len()).map(row).collect()
+    }
+
+    /// Returns a side with the further watchers at the place of those whose delay is measured.
+    /// Its reports have numbers of their own from `offset`: all sides change the same applications.
+    fn beside_a_crowd(&self, name: &str, plan: Plan, offset: u64) -> Contender<Delays> {
+        let reports = self.reports();
+        let crowd = Crowd { watchers: self.crowd, reports };
+        let changes = f64::from(self.rate) * plan.window.as_secs_f64();
+        // Each change has as many of them as there are for an application. An event may be of
+        // several changes, so that not each change is one.
+        let each = self.crowd as f64 / reports.applications as f64;
+        let least = (changes * each * SEEN_AT_LEAST) as u64;
+        Contender::new(name.to_string(), move |first| {
+            let plan = plan.clone();
+            Box::pin(runtime::apart(async move {
+                let crowd = crowd.open(plan.watcher).await?;
+                let delays = open_loop::run(Arc::new(reports), plan, first + offset).await?;
+                delays.check()?;
+                crowd.check(least)?;
+                Ok(delays)
+            }))
+        })
     }
 
     /// Measures the processor time of a server for a change, without relays and with them.
@@ -164,11 +192,13 @@ impl Relay {
             connections: self.load.connections,
             rounds: self.load.rounds,
             how: format!(
-                "{} changes a second, to {} applications of {} watchers;\n\
+                "{} changes a second, to {} applications of {} watchers, and {} further\n\
+                 \x20        watchers, {PER_STREAM} on a stream;\n\
                  \x20        {} s each after {} s of warm-up",
                 thousands(f64::from(self.rate)),
                 self.reports().applications,
                 self.watchers,
+                thousands(self.crowd as f64),
                 self.load.seconds,
                 self.load.warm_up,
             ),
@@ -177,7 +207,7 @@ impl Relay {
 }
 
 /// Starts a relay of this server, and waits until it has a copy.
-async fn started(upstream: &Server, site: &Site) -> anyhow::Result<Server> {
+pub async fn started(upstream: &Server, site: &Site) -> anyhow::Result<Server> {
     let relay = Server::start_relay(upstream, site).await?;
     let channel = open_loop::connect(relay.grpc, 1).await?.remove(0);
     let mut client = ApplicationServiceClient::new(channel);

@@ -1,6 +1,6 @@
-//! `storm`: one of two replicas over Redis is killed with ten thousand watchers on it.
-//! Measures how long all take to resume at the other from their tokens, and the memory of that
-//! replica.
+//! `storm`: one of two replicas over Redis, or of two relays, is killed with ten thousand watchers
+//! on it. Measures how long all take to resume at the other from their tokens, and the memory of
+//! that one.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,6 +25,7 @@ use crate::h2_readers::{Call, Hear, Readers, Watched, frame};
 use crate::machine::Machine;
 use crate::memory::{channels, report_all, resident};
 use crate::redis::{self, Fsync, Redis};
+use crate::relay;
 use crate::report::Report;
 use crate::rounds::{self, Contender};
 use crate::runtime;
@@ -36,9 +37,12 @@ use crate::testbed::Testbed;
 /// Flags of `storm`.
 #[derive(Debug, clap::Args)]
 pub struct Storm {
-    /// Watchers, all of them on the replica that is killed; a multiple of 100
+    /// Watchers, all of them on the process that is killed; a multiple of 100
     #[arg(long, default_value_t = 10_000, value_parser = whole_streams)]
     pub watchers: usize,
+    /// Kill one of two relays of a server in place of one of two replicas
+    #[arg(long)]
+    pub relays: bool,
     /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
@@ -57,14 +61,15 @@ const DEADLINE: Duration = Duration::from_secs(120);
 pub async fn run(args: Storm) -> anyhow::Result<()> {
     let site = args.load.site()?;
     let machine = Machine::look(&site.directory);
-    let binary = redis::find()?;
+    let redis = if args.relays { None } else { Some(redis::find()?) };
+    let one = if args.relays { "relay" } else { "replica" };
     let mut rows = Vec::new();
     for (shape, how) in [(Shape::Single, "a stream each"), (Shape::Multiplexed, "100 a stream")] {
         let plan = Plan {
             shape,
             watchers: args.watchers,
             connections: args.load.connections as usize,
-            binary: binary.clone(),
+            redis: redis.clone(),
             site: site.clone(),
         };
         let contenders = [Contender::new(Testbed::name(), move |_| Box::pin(round(plan.clone())))];
@@ -75,13 +80,13 @@ pub async fn run(args: Storm) -> anyhow::Result<()> {
             ScalarRow::compare(work, unit, ours, None, Some(Target::AtMost(target)))
         };
         rows.push(row(
-            format!("From the kill until all watchers are current at the other replica, {how}"),
+            format!("From the kill until all watchers are current at the other {one}, {how}"),
             "seconds",
             |recovery| recovery.seconds,
             SECONDS_TARGET,
         ));
         rows.push(row(
-            format!("Memory of that replica, in those of the one that was killed, {how}"),
+            format!("Memory of that {one}, in those of the one that was killed, {how}"),
             "x",
             |recovery| recovery.memory,
             MEMORY_TARGET,
@@ -92,8 +97,9 @@ pub async fn run(args: Storm) -> anyhow::Result<()> {
         connections: args.load.connections,
         rounds: args.load.rounds,
         how: format!(
-            "two replicas over Redis with AOF everysec; all follow {APPLICATIONS} applications;\n\
-             \x20        one is killed with -9, half of the applications change, all come at once"
+            "{}; all follow {APPLICATIONS} applications;\n\
+             \x20        one is killed with -9, half of the applications change, all come at once",
+            if args.relays { "two relays" } else { "two replicas over Redis with AOF everysec" },
         ),
     };
     Report { machine, sent, rows }.print(args.load.json)
@@ -117,15 +123,43 @@ struct Plan {
     shape: Shape,
     watchers: usize,
     connections: usize,
-    binary: PathBuf,
+    /// The program of Redis; `None` if relays are measured.
+    redis: Option<PathBuf>,
     site: Site,
 }
 
+/// The processes of one round.
+struct Pair {
+    killed: Server,
+    other: Server,
+    /// Where is reported, before the kill and after it.
+    writes: [SocketAddr; 2],
+    /// Behind them; they end with it.
+    _redis: Option<Redis>,
+    _server: Option<Server>,
+}
+
+impl Pair {
+    async fn start(plan: &Plan) -> anyhow::Result<Pair> {
+        let site = &plan.site;
+        let Some(binary) = &plan.redis else {
+            let server = Server::start(&Place::Memory, site).await?;
+            let killed = relay::started(&server, site).await?;
+            let other = relay::started(&server, site).await?;
+            let writes = [server.grpc; 2];
+            return Ok(Pair { killed, other, writes, _redis: None, _server: Some(server) });
+        };
+        let redis = Redis::start(binary, Fsync::Everysec, &site.directory).await?;
+        let place = Place::Redis(redis.url());
+        let killed = Server::start(&place, site).await?;
+        let other = Server::start(&place, site).await?;
+        let writes = [killed.grpc, other.grpc];
+        Ok(Pair { killed, other, writes, _redis: Some(redis), _server: None })
+    }
+}
+
 async fn round(plan: Plan) -> anyhow::Result<Recovery> {
-    let redis = Redis::start(&plan.binary, Fsync::Everysec, &plan.site.directory).await?;
-    let place = Place::Redis(redis.url());
-    let killed = Server::start(&place, &plan.site).await?;
-    let other = Server::start(&place, &plan.site).await?;
+    let Pair { killed, other, writes, _redis, _server } = Pair::start(&plan).await?;
     let addresses = [killed.grpc, other.grpc];
     let [first, second] = [killed.id(), other.id()];
     let tokens = Arc::new(Tokens::new(plan.watchers));
@@ -133,7 +167,7 @@ async fn round(plan: Plan) -> anyhow::Result<Recovery> {
     let (here, there) = (tokens.clone(), tokens.clone());
     // The first readers end with their runtime, as those of a killed replica do.
     let before = runtime::apart(async move {
-        report_all(&channels(addresses[0], 1)?, 0..APPLICATIONS, 0).await?;
+        report_all(&channels(writes[0], 1)?, 0..APPLICATIONS, 0).await?;
         let _readers = watching.watch(addresses[0], here, false).await?;
         resident(first).await
     })
@@ -141,7 +175,7 @@ async fn round(plan: Plan) -> anyhow::Result<Recovery> {
     drop(killed);
     let start = Instant::now();
     let after = runtime::apart(async move {
-        report_all(&channels(addresses[1], 1)?, 0..APPLICATIONS / 2, 1).await?;
+        report_all(&channels(writes[1], 1)?, 0..APPLICATIONS / 2, 1).await?;
         let _readers = plan.watch(addresses[1], there, true).await?;
         let seconds = start.elapsed().as_secs_f64();
         Ok((seconds, resident(second).await?))

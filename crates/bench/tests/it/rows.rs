@@ -282,7 +282,7 @@ fn cost_of_replicas_that_follow() {
         assert!(report["sent"]["how"].as_str().unwrap().contains(active), "{}", report["sent"]);
         let follower = row(&report, "a replica that follows for a change, 2 replicas");
         assert!(follower["ours"]["value"].is_number(), "{follower}");
-        let kept = if active.is_empty() { 1 } else { 0 };
+        let kept = if active.is_empty() { 2 } else { 0 };
         assert_eq!(report["rows"].as_array().unwrap().len(), 5 + kept);
     }
 }

@@ -68,13 +68,24 @@ fn watchers_go_on_after_a_replica_is_lost() {
     if !available(&["redis-server"]) {
         return;
     }
-    let report = measure(&["storm", "--watchers", "200", "--connections", "2"]);
+    check_storm(&[], "replica");
+}
+
+#[test]
+fn watchers_go_on_after_a_relay_is_lost() {
+    check_storm(&["--relays"], "relay");
+}
+
+fn check_storm(flags: &[&str], one: &str) {
+    let line = [&["storm", "--watchers", "200", "--connections", "2"], flags].concat();
+    let report = measure(&line);
     for shape in ["a stream each", "100 a stream"] {
-        for work in ["all watchers are current at the other replica", "Memory of that replica"] {
+        let current = format!("all watchers are current at the other {one}");
+        for work in [current, format!("Memory of that {one}")] {
             let rows = report["rows"].as_array().unwrap();
             let of = |row: &&Value| {
                 let said = row["work"].as_str().unwrap();
-                said.contains(work) && said.ends_with(shape)
+                said.contains(&work) && said.ends_with(shape)
             };
             let found: Vec<&Value> = rows.iter().filter(of).collect();
             assert_eq!(found.len(), 1, "{work}, {shape}");
@@ -92,7 +103,7 @@ fn a_crowd_that_cannot_be_shared_out_is_refused() {
 
 #[test]
 fn watchers_behind_relays() {
-    let line = ["relay", "--watchers", "20", "--relays", "2"];
+    let line = ["relay", "--watchers", "20", "--relays", "2", "--crowd", "200"];
     let report = measure(&line);
     for work in ["watchers at the server", "watchers at one relay", "watchers at two levels"] {
         let row = row(&report, work);
