@@ -25,6 +25,7 @@ pub mod both_ways;
 pub mod campaign;
 pub mod candidacy;
 pub mod changes;
+pub mod cold;
 pub mod collect;
 pub mod commits;
 pub mod cost;
@@ -131,6 +132,8 @@ pub enum BenchCommand {
     Start(start::Start),
     /// Puts per second of the etcd that is measured beside, and of another version of it
     Peers(peers::Peers),
+    /// The time of a read of memory that is not in the caches
+    ColdLines(cold::Cold),
     /// Time until the workers of an application have answered, with some that never do
     Collect(collect::Collect),
     /// Time until units that fall silent together are judged, beside leases in etcd
@@ -259,6 +262,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Active(active) => active::run(active).await,
             BenchCommand::Start(start) => start::run(start).await,
             BenchCommand::Peers(peers) => peers::run(peers).await,
+            BenchCommand::ColdLines(args) => cold::run(&args),
             BenchCommand::Collect(collect) => collect::run(collect).await,
             BenchCommand::Silence(silence) => silence::run(silence).await,
             BenchCommand::Marks(marks) => marks::run(marks).await,

@@ -2,6 +2,7 @@
 
 mod abuse;
 mod all;
+mod cold;
 mod program;
 mod rows;
 mod site;
