@@ -1,7 +1,7 @@
 //! `bellwether notify` with Debian's Alertmanager and a receiver behind that: what fires is
 //! resolved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -58,18 +58,21 @@ impl Alertmanager {
     }
 }
 
-/// Counts what Alertmanager said of each alert: how often it fires, and how often it is resolved.
+/// Counts how often each alert fires, and how often it is resolved, by what Alertmanager said.
+/// Alertmanager repeats a notification that its receiver has taken, but answered later than
+/// `group_interval`, so each start of an alert counts once.
 pub fn counts(posted: &[Posted]) -> BTreeMap<String, [usize; 2]> {
-    let mut counts: BTreeMap<String, [usize; 2]> = BTreeMap::new();
+    let mut starts: BTreeMap<String, [BTreeSet<String>; 2]> = BTreeMap::new();
     for posted in posted {
         for alert in posted.json()["alerts"].as_array().unwrap() {
             let labels = &alert["labels"];
             let name = format!("{} {}", labels["application"], labels["level"]).replace('"', "");
             let place = usize::from(alert["status"] == "resolved");
-            counts.entry(name).or_default()[place] += 1;
+            let start = alert["startsAt"].as_str().unwrap().to_string();
+            starts.entry(name).or_default()[place].insert(start);
         }
     }
-    counts
+    starts.into_iter().map(|(name, starts)| (name, starts.map(|of| of.len()))).collect()
 }
 
 fn report(server: &Server, unit: &str, level: &str) {
