@@ -61,9 +61,11 @@ async fn follow(mut watch: Watch, followed: Arc<Followed>, copy: watch::Sender<S
                 });
                 followed.events.fetch_add(1, Ordering::SeqCst);
             }
-            Event::Current => drop(followed.completions.fetch_add(1, Ordering::SeqCst)),
+            Event::Current => {
+                followed.completions.fetch_add(1, Ordering::SeqCst);
+            }
             Event::Disconnected { .. } => {
-                drop(followed.disconnections.fetch_add(1, Ordering::SeqCst))
+                followed.disconnections.fetch_add(1, Ordering::SeqCst);
             }
         }
     }
