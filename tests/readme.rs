@@ -58,6 +58,9 @@ const LEFT_OUT: &[&str] = &[
     "kubectl cp bellwether-0:",
     // `tests/it/attend.rs` runs it with a script, a real Pebble and a `juju-exec`.
     "bellwether attend ",
+    // `make check-long` runs them.
+    "BELLWETHER_NOTIFY_APPLICATIONS=10000 ",
+    "BELLWETHER_NOTIFY_INCIDENTS=1000000 ",
     // `tools/run-real` runs both, and interrupts them.
     "bellwether run --operation web/0 --to 1.4 --recipe helm ",
     "bellwether run --operation net/0 --to 7 --recipe terraform ",
