@@ -109,7 +109,8 @@ impl Heads {
         let change = Change::of(app.clone(), self.bucket, position, head);
         let mut forgotten = Vec::new();
         while tombstones_max < self.tombstones.len() {
-            forgotten.extend(self.forget_oldest());
+            let oldest = self.forget_oldest();
+            forgotten.extend(oldest.map(|(app, at, head)| Change::of(app, self.bucket, at, head)));
         }
         Ok(Some(HeadStep { change, has_new_position, forgotten }))
     }
@@ -155,12 +156,12 @@ impl Heads {
         self.marks.last = self.marks.last.max(position);
     }
 
-    fn forget_oldest(&mut self) -> Option<Change> {
+    fn forget_oldest(&mut self) -> Option<(AppName, Position, KeptHead)> {
         let (position, app) = self.tombstones.pop_first()?;
         let (_, head) = self.by_app.remove(&app)?;
         self.marks.revision_floor = self.marks.revision_floor.max(head.revision());
         self.marks.forgotten = self.marks.forgotten.max(position);
-        Some(Change::of(app, self.bucket, position, head))
+        Some((app, position, head))
     }
 }
 

@@ -36,10 +36,13 @@ pub enum NameError {
 
 /// The name of an application, within its namespace.
 ///
-/// Both parts are one text, `namespace/application`: every replica keeps the names of all
-/// applications, several times each.
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// Both parts are one text: every replica keeps the names of all applications, several times each.
+/// [`SEPARATOR`] precedes every character of a name, so names are in the order of their parts.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppName(Arc<str>);
+
+/// Between the parts of an [`AppName`].
+const SEPARATOR: char = '\0';
 
 /// The stored form of a name.
 #[derive(Serialize, Deserialize)]
@@ -57,7 +60,7 @@ impl AppName {
         let namespace = checked_namespace(namespace).map_err(|e| ("namespace", e))?;
         let application: &str =
             check(application, Slash::Refused).map_err(|e| ("application", e))?;
-        Ok(AppName([namespace, "/", application].concat().into()))
+        Ok(AppName(format!("{namespace}{SEPARATOR}{application}").into()))
     }
 
     /// Returns the namespace: the tenant, or the Juju model.
@@ -71,26 +74,7 @@ impl AppName {
     }
 
     fn parts(&self) -> (&str, &str) {
-        // No part has a slash.
-        self.0.split_once('/').unwrap_or_default()
-    }
-}
-
-impl Ord for AppName {
-    /// By namespace, then by name: the slash precedes every character of a name.
-    fn cmp(&self, other: &AppName) -> Ordering {
-        let (own, others) = (self.0.as_bytes(), other.0.as_bytes());
-        let place = |byte: u8| if byte == b'/' { 0 } else { byte };
-        match own.iter().zip(others).find(|(own, other)| own != other) {
-            Some((own, other)) => place(*own).cmp(&place(*other)),
-            None => own.len().cmp(&others.len()),
-        }
-    }
-}
-
-impl PartialOrd for AppName {
-    fn partial_cmp(&self, other: &AppName) -> Option<Ordering> {
-        Some(self.cmp(other))
+        self.0.split_once(SEPARATOR).unwrap_or_default()
     }
 }
 
@@ -124,7 +108,8 @@ fn checked_namespace(text: &str) -> Result<&str, NameError> {
 
 impl fmt::Display for AppName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        let (namespace, application) = self.parts();
+        write!(f, "{namespace}/{application}")
     }
 }
 
