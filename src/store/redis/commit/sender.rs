@@ -1,12 +1,13 @@
 //! Sends pipelines on one master, and waits until what they write is as durable as configured.
 
-use std::sync::Arc;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use redis::{Pipeline, Value};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 
-use crate::store::redis::link::{Connection, Dedicated, LinkError, Master, Servers, is_unserved};
+use crate::store::redis::link::{Dedicated, LinkError, Master, Servers, is_unserved};
+use crate::sync::lock;
 
 use super::durability::Durability;
 
@@ -20,9 +21,9 @@ pub(crate) struct Sender<'a> {
     tag: &'a str,
     /// The master that serves now.
     serving: watch::Receiver<Option<Master>>,
-    /// A connection of its own, because waiting for replicas blocks all other commands on a
-    /// connection.
-    own: Mutex<Option<Dedicated>>,
+    /// Connections of its own that are not in use. A wait blocks all other commands on a
+    /// connection, so each pipeline has one: otherwise the waits of the pipelines would add up.
+    idle: Mutex<Vec<Dedicated>>,
 }
 
 impl<'a> Sender<'a> {
@@ -32,7 +33,7 @@ impl<'a> Sender<'a> {
         tag: &'a str,
     ) -> Sender<'a> {
         let serving = servers.master(tag);
-        Sender { servers, durability, tag, serving, own: Mutex::default() }
+        Sender { servers, durability, tag, serving, idle: Mutex::default() }
     }
 
     /// Sends commits, and waits until they are as durable as configured. If they are not, it
@@ -54,34 +55,31 @@ impl<'a> Sender<'a> {
     }
 
     async fn run_on_own(&self, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
-        let connection = self.connection().await?;
-        match connection.run(pipeline).await {
-            Ok(answers) if !answers.iter().any(is_unserved) => Ok(answers),
-            Ok(answers) => {
-                self.own.lock().await.take();
-                self.servers.look_again();
-                Ok(answers)
-            }
-            Err(error) => {
-                self.own.lock().await.take();
-                Err(error)
-            }
+        let own = self.own().await?;
+        // A connection without an answer is not used again.
+        let answers = own.connection.run(pipeline).await?;
+        match answers.iter().any(is_unserved) {
+            true => self.servers.look_again(),
+            false => lock(&self.idle).push(own),
         }
+        Ok(answers)
     }
 
-    /// Returns the own connection. A former master may still be reachable, so a connection to
-    /// another server than the link has is replaced.
-    async fn connection(&self) -> Result<Arc<dyn Connection>, LinkError> {
-        let mut own = self.own.lock().await;
+    /// Returns a connection that no other pipeline uses. A former master may still be reachable, so
+    /// connections to another server than the link has are dropped.
+    async fn own(&self) -> Result<Dedicated, LinkError> {
         let is_serving = |dedicated: &Dedicated| {
             let serving = self.serving.borrow();
             serving.as_ref().is_some_and(|serving| serving.is_same(&dedicated.master))
         };
-        if let Some(dedicated) = own.as_ref().filter(|dedicated| is_serving(dedicated)) {
-            return Ok(dedicated.connection.clone());
+        {
+            let mut idle = lock(&self.idle);
+            idle.retain(is_serving);
+            if let Some(own) = idle.pop() {
+                return Ok(own);
+            }
         }
         let patience = self.durability.waits_for().1 + ANSWER_MAX;
-        let dedicated = self.servers.dedicated(self.tag, patience).await?;
-        Ok(own.insert(dedicated).connection.clone())
+        self.servers.dedicated(self.tag, patience).await
     }
 }

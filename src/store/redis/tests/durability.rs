@@ -91,6 +91,35 @@ async fn disks_of_replicas_are_waited_for() {
     assert_eq!(Driver::new(&store, "web").await.revision().0, commits_of(&master).await);
 }
 
+/// With `everysec` a wait takes about a second. Several are under way at once, so that no commit
+/// waits for the disk more often than for its predecessor and for itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_of_commits_under_way_do_not_add_up() {
+    let on_disk = ["--appendonly", "yes", "--appendfsync", "everysec"];
+    let Some(master) = RedisServer::start_valkey(&on_disk).await else { return };
+    let port = master.port.to_string();
+    let arguments = [&on_disk[..], &["--replicaof", "127.0.0.1", &port]].concat();
+    let Some(replica) = RedisServer::start_valkey(&arguments).await else { return };
+    until("it replicates", async || replica.info("master_link_status").await == "up").await;
+    until("its log is whole", async || commit_with(&master.url(), synced(1)).await.is_ok()).await;
+
+    let options = Options { durability: synced(1), ..mk_options() };
+    let store: Arc<dyn Store> = Arc::new(try_open(&master.url(), options).await.unwrap());
+    let commits = (0..16).map(|app| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut driver = Driver::new(&store, &format!("web-{app}")).await;
+            for message in ["1", "2", "3"] {
+                driver.commit(driver.draft(mk_report("u/0", message))).await?;
+            }
+            Ok::<(), CommitError>(())
+        })
+    });
+    for commit in commits.collect::<Vec<_>>() {
+        assert_eq!(commit.await.unwrap(), Ok(()));
+    }
+}
+
 /// Returns the number of changes in the logs of all buckets.
 async fn commits_of(server: &RedisServer) -> u64 {
     let mut count = 0;
