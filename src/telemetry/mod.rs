@@ -59,7 +59,7 @@ pub use metrics::Metrics;
 pub use openmetrics::{OPEN_METRICS, prefers_open_metrics};
 pub use options::Options;
 pub use prometheus::{CONTENT_TYPE, Prometheus};
-pub use relay::RelayState;
+pub use relay::{RelayState, UpstreamState};
 pub use rpc::{OTHER_METHOD, RpcMethod, code_name};
 
 use otlp::Exports;

@@ -56,6 +56,20 @@ async fn end_of(mut watch: RawWatch) -> Status {
     tokio::time::timeout(DEADLINE, read).await.expect("the watch ends")
 }
 
+/// Checks the metrics of the contact with each upstream.
+async fn check_metrics(relay: &Server, upstreams: [(&String, u64); 2]) {
+    for (upstream, is_connected) in upstreams {
+        let label = format!("{{upstream=\"{upstream}\"}}");
+        let connected = format!("bellwether_relay_upstream_connected{label}");
+        eventually("the metric of the upstream", async || {
+            (metric(relay, &connected) == is_connected).then_some(())
+        })
+        .await;
+        let age = metric(relay, &format!("bellwether_relay_upstream_age_seconds{label}"));
+        assert_eq!(age < 15, is_connected == 1, "{upstream}: {age} s");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_of_the_other_upstreams_stay_current_in_a_cut() {
     let (prod, dev) = two_servers().await;
@@ -94,6 +108,7 @@ async fn namespaces_of_the_other_upstreams_stay_current_in_a_cut() {
     let (is_ready, parts) = ready(&relay);
     assert!(is_ready && parts.contains(&format!("copy of {}", prod.url())), "{parts}");
     assert!(parts.contains("stale since") && parts.contains(&behind), "{parts}");
+    check_metrics(&relay, [(&prod.url(), 1), (&behind, 0)]).await;
     relay.applications().await.explain_application(explain("prod", "web")).await.unwrap();
     let mut away = tonic::Request::new(explain("dev", "api"));
     away.set_timeout(Duration::from_secs(4));

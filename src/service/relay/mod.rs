@@ -32,7 +32,7 @@ use crate::domain::name::AppName;
 use crate::domain::time::Timestamp;
 use crate::store::Bucket;
 use crate::sync::lock;
-use crate::telemetry::{Metrics, RelayState};
+use crate::telemetry::{Metrics, RelayState, UpstreamState};
 use crate::watch::{Copied, Hub, Proved, Scope};
 use claims::{NamespaceClaims, Overlap};
 use contact::UpstreamContacts;
@@ -319,7 +319,13 @@ impl Relay {
         let is_connected = contacts.iter().all(|contact| contact.is_connected());
         let as_of = contacts.as_of(self.all()).filter(|_| contacts.seen() == self.all());
         let age = as_of.map(|as_of| now().since(as_of));
-        self.metrics.relay(RelayState { is_connected, age, overlaps });
+        let upstreams = contacts.iter().enumerate().map(|(upstream, contact)| UpstreamState {
+            upstream: self.url(upstream).into(),
+            is_connected: contact.is_connected(),
+            age: contact.as_of().map(|as_of| now().since(as_of)),
+        });
+        let upstreams = upstreams.collect();
+        self.metrics.relay(RelayState { is_connected, age, overlaps, upstreams });
     }
 }
 
