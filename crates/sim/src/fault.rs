@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::network::{Network, Node, Weather};
 use crate::randomness::Dice;
+use crate::redis::ShardId;
 use crate::server::Server;
 
 /// The mean time between two faults, in milliseconds.
@@ -55,6 +56,7 @@ enum End {
     StoreWeather,
     Full,
     DatabaseFails,
+    ReplicaCut(ShardId),
 }
 
 impl Faults {
@@ -108,6 +110,7 @@ impl Faults {
             End::StoreWeather => network.store_weather = Weather::default(),
             End::Full => server.set_full(false),
             End::DatabaseFails => server.disk().fail_database(false),
+            End::ReplicaCut(shard) => server.redis().cut_replica(shard, false),
         });
     }
 
@@ -117,7 +120,11 @@ impl Faults {
     }
 
     fn begin(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
-        let kinds = if self.is_shared { 16 } else { 14 };
+        let kinds = match &*server {
+            Server::Disk(_) => 14,
+            Server::Redis(servers) if servers.is_cluster() => 19,
+            Server::Redis(_) => 17,
+        };
         let replica = self.dice.index(self.replicas);
         let (name, harm) = match self.dice.index(kinds) {
             10 | 11 if !self.is_shared => {
@@ -138,7 +145,9 @@ impl Faults {
             11 => ("lossy store", self.storm(now, End::StoreWeather)),
             12 => ("scripts removed", self.forget_scripts(server)),
             13 => (self.restart_master(server), None),
-            _ => (self.failover(now, server), None),
+            14 | 15 => (self.failover(now, server), None),
+            16 => ("replica of the store cut off", self.cut_replica(now, server)),
+            _ => ("slot moved", self.move_slot(server)),
         };
         self.network.note(format_args!("fault: {name} {harm:?}"));
         *self.counts.entry(name).or_default() += 1;
@@ -146,20 +155,38 @@ impl Faults {
     }
 
     fn forget_scripts(&mut self, server: &mut Server) -> Option<Harm> {
-        server.redis().forget_scripts();
+        let shard = server.redis().some_shard(&mut self.dice);
+        server.redis().forget_scripts(shard);
+        None
+    }
+
+    /// Lets nothing arrive at a replica of Redis for a while.
+    fn cut_replica(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
+        let shard = server.redis().some_shard(&mut self.dice);
+        server.redis().cut_replica(shard, true);
+        let until = now + self.dice.between(500, 10_000);
+        self.until(until, End::ReplicaCut(shard));
+        None
+    }
+
+    fn move_slot(&mut self, server: &mut Server) -> Option<Harm> {
+        let lost = server.redis().move_slot(&mut self.dice);
+        self.network.note(format_args!("a moved slot loses {lost}"));
         None
     }
 
     /// Restarts the master from its append-only file, which lacks its last second.
     fn restart_master(&mut self, server: &mut Server) -> &'static str {
-        let lost = server.redis().restart();
+        let shard = server.redis().some_shard(&mut self.dice);
+        let lost = server.redis().restart(shard);
         self.network.note(format_args!("restart loses {lost}"));
         if lost == 0 { "restart of the master" } else { "restart of the master with loss" }
     }
 
     fn failover(&mut self, now: u64, server: &mut Server) -> &'static str {
         let is_lossless = self.dice.per_mille(300);
-        let lost = server.redis().failover(is_lossless, &mut self.dice);
+        let shard = server.redis().some_shard(&mut self.dice);
+        let lost = server.redis().failover(shard, is_lossless, &mut self.dice);
         self.network.note(format_args!("failover loses {lost}"));
         let pause = self.dice.between(0, 4000);
         self.network.with(|network| network.store_stalls_until = now + pause);

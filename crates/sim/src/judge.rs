@@ -66,6 +66,10 @@ pub struct Counts {
     pub quorums: u64,
     /// Acknowledged calls that set a mark.
     pub marks: u64,
+    /// Folds of blocks of statuses.
+    pub folds: u64,
+    /// Masters that had to have all that was acknowledged.
+    pub kept: u64,
     /// Units that the server declared lost.
     pub losts: u64,
     /// Units that were silent for so long that the server had to declare them lost.
@@ -333,14 +337,18 @@ impl Judge {
         }
     }
 
-    /// Records another master, which has applications otherwise than the former one: what was
-    /// acknowledged of them does not count any more. It may also lack quiet commits, with
-    /// checkpoints of operations.
+    /// Records another master, with applications otherwise than the former one: what was
+    /// acknowledged of them counts no more, unless the store keeps it; nor do quiet commits.
     pub fn on_master<'a>(
         &mut self,
         lost: impl Iterator<Item = &'a AppName>,
         apps: &BTreeMap<AppName, App>,
+        is_kept: bool,
     ) {
+        if is_kept {
+            self.compare(apps);
+            self.counts.kept += 1;
+        }
         self.masters += 1;
         self.checkpoints.clear();
         for name in lost {
@@ -362,10 +370,19 @@ impl Judge {
         }
     }
 
-    /// Records the last position that another master has in a bucket.
-    pub fn restart_positions(&mut self, bucket: Bucket, last: Position) {
+    /// Records the last position that another master has in a bucket, and its applications. If it
+    /// has lost changes, it may have lost those of pruned tombstones too.
+    pub fn restart_positions(
+        &mut self,
+        (bucket, last): (Bucket, Position),
+        is_of: impl Fn(&AppName) -> bool,
+        apps: &BTreeMap<AppName, App>,
+    ) {
         self.floors.insert(bucket, None);
-        self.positions.insert(bucket, last);
+        let before = self.positions.insert(bucket, last);
+        if before.is_some_and(|before| last < before) {
+            self.revisions.retain(|app, _| apps.contains_key(app) || !is_of(app));
+        }
     }
 
     /// Records an acknowledged report with this number.

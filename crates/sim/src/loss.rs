@@ -21,8 +21,8 @@ struct Expected {
 impl Losses {
     /// Notes which processes have seen what a master has lost just now.
     pub fn expect(&mut self, lost: &[Lost], servers: &Servers, processes: &[Option<Arc<Process>>]) {
-        let (_, history) = servers.serving();
         for lost in lost {
+            let history = servers.history_of(lost.bucket);
             let has_seen = |process: &&Arc<Process>| {
                 let known = process.hub.get(&lost.app);
                 known.is_some_and(|entry| entry.position == lost.position)
@@ -31,18 +31,17 @@ impl Losses {
             let seen = processes.iter().flatten().filter(has_seen);
             let witnesses: Vec<u64> = seen.map(|process| process.generation).collect();
             if !witnesses.is_empty() {
-                let (lost, history) = (lost.clone(), history.clone());
-                self.0.push(Expected { lost, history, witnesses });
+                self.0.push(Expected { lost: lost.clone(), history, witnesses });
             }
         }
     }
 
     /// Returns the losses that a witness has not counted, although it has compared the master.
     pub fn check(&mut self, servers: &Servers, processes: &[Option<Arc<Process>>]) -> Vec<String> {
-        let (_, serving) = servers.serving();
         let mut wrong = Vec::new();
         self.0.retain(|Expected { lost, history, witnesses }| {
             let BucketState { floor, losses, .. } = servers.bucket(lost.bucket);
+            let serving = servers.history_of(lost.bucket);
             if *history != serving || u64::from(lost.losses) < losses {
                 return false;
             }

@@ -70,6 +70,8 @@ impl Uptime {
 
     /// Records that the store tells a replica the time.
     pub fn on_time(&mut self, Answer { time, outages }: &Answer) {
+        // A full store cannot record the time: if its clock is set back then, the time is repeated.
+        self.told.retain(|told, _| told <= time);
         self.told.entry(*time).or_insert(self.total);
         self.outages = outages.clone();
     }

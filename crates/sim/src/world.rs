@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::Result;
 use bellwether::domain::app::AppState;
@@ -11,6 +12,7 @@ use bellwether::domain::need::Need;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::{Freshness, Status, StatusKey};
 use bellwether::domain::time::Timestamp;
+use bellwether::store::redis::Durability;
 
 use crate::client::operator::{Hand, come_and_go};
 use crate::client::watcher::Watcher;
@@ -38,6 +40,9 @@ const SETTLED: u64 = 5_000;
 /// Tasks of a replica, and packets in the network: far above what a healthy run has.
 const TASKS_MAX: usize = 400;
 const QUEUED_MAX: usize = 2_000;
+/// How long a commit waits for replicas and disks: a disk has it after a second.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
 /// What to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -51,6 +56,8 @@ pub struct Plan {
 
 /// What a run has done.
 pub struct Summary {
+    /// The store of the run.
+    pub shape: Shape,
     /// Simulated milliseconds.
     pub simulated: u64,
     /// Faults by name.
@@ -131,8 +138,7 @@ impl World {
         let mut dice = Dice::new(plan.seed, 1);
         let is_shared = dice.per_mille(800);
         let replicas = if is_shared { 1 + dice.index(3) } else { 1 };
-        let lag = if dice.per_mille(500) { dice.between(0, 100) } else { dice.between(0, 2000) };
-        let shape = Shape { is_shared, buckets: if is_shared { 3 } else { 1 }, lag };
+        let shape = shape(is_shared, &mut dice);
         let judge = Arc::new(Mutex::new(Judge::default()));
         let trace = Trace::new(plan.prints);
         let network = Network::new(Dice::new(plan.seed, 2), trace, judge.clone());
@@ -390,6 +396,7 @@ impl World {
             (network.trace.sum(), network.delivered, network.lost, network.queued_max)
         });
         Summary {
+            shape: self.shape,
             simulated: self.now,
             faults: self.faults.counts.clone(),
             events: delivered,
@@ -402,6 +409,27 @@ impl World {
             violations: judge.violations.clone(),
         }
     }
+}
+
+/// Chooses the store of a run.
+fn shape(is_shared: bool, dice: &mut Dice) -> Shape {
+    let durability = match dice.index(10) {
+        _ if !is_shared => Durability::Acknowledged,
+        0..=5 => Durability::Acknowledged,
+        6 | 7 => Durability::Replicated { replicas: 1, patience: PATIENCE },
+        at => Durability::Synced { replicas: u32::from(at == 8), patience: PATIENCE },
+    };
+    let is_quick = durability != Durability::Acknowledged || dice.per_mille(500);
+    let lag = dice.between(0, if is_quick { 100 } else { 2000 });
+    let shards = if is_shared && dice.per_mille(400) { 3 } else { 1 };
+    let buckets = if !is_shared {
+        1
+    } else if 1 < shards {
+        4
+    } else {
+        3
+    };
+    Shape { is_shared, buckets, shards, durability, lag }
 }
 
 /// Returns the different needs of the fresh statuses of an application that are not well, without

@@ -1,6 +1,6 @@
 //! Reads what a Redis has without a store, for a simulation that checks it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
@@ -8,6 +8,7 @@ use crate::domain::transition::Transition;
 use crate::store::key::field_of;
 use crate::store::{Bucket, Position, ReadError, codec};
 
+use super::link::slot_of;
 use super::record::key::{Key, KeySpace};
 use super::record::layout::Prefix;
 use super::record::{block, read};
@@ -39,6 +40,13 @@ impl Keys {
     /// Returns the hash of an application.
     pub fn app(&self, app: &AppName) -> String {
         self.0.name(Key::App(self.bucket_of(app), app))
+    }
+
+    /// Returns the slots of all keys in a cluster.
+    pub fn slots(&self) -> BTreeSet<u16> {
+        let of_store = [Key::Meta, Key::Replicas, Key::Clock].map(|key| self.0.name(key));
+        let of_buckets = (0..self.0.buckets).map(|bucket| self.state(Bucket(bucket)));
+        of_store.into_iter().chain(of_buckets).map(|key| slot_of(&key)).collect()
     }
 
     /// Returns the hash of the clock.

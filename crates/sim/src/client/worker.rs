@@ -33,6 +33,10 @@ const PATIENCE: Duration = Duration::from_secs(12);
 /// Applications that others need; some of them do not exist in every run.
 const APPLICATIONS: [&str; 3] = ["a", "b", "none"];
 
+/// The statuses of a unit that reports many at once: Redis has them in blocks.
+const MANY_MIN: u64 = 16;
+const MANY_MAX: u64 = 24;
+
 const LEVELS: [Level; 4] = [Level::Active, Level::Waiting, Level::Blocked, Level::Maintenance];
 
 /// A worker.
@@ -248,7 +252,19 @@ impl Worker {
         other.map(|other| Need::application(other, levels)).into_iter().collect()
     }
 
+    /// Replaces all statuses that it was asked for by many others, some of them under other keys.
+    fn replace_many(&mut self, connection: &mut Connection) {
+        let count = self.client.dice.between(MANY_MIN, MANY_MAX);
+        let key = |number| PartName::new(&format!("many-{number}")).unwrap_or_default();
+        let statuses = (0..count).map(|number| self.status(&key(number))).collect();
+        let command = Command::Replace(self.reporter(), None, statuses);
+        self.say(connection, command, None);
+    }
+
     async fn act(&mut self, connection: &mut Connection) {
+        if self.unit.as_str() == "a/0" && self.client.dice.per_mille(300) {
+            return self.replace_many(connection);
+        }
         match self.client.dice.index(10) {
             0..5 => {
                 let key = ["", "disk", "net"][self.client.dice.index(3)];

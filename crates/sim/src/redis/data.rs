@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Text;
+use super::{Command, Text};
 
 /// All keys of a server, in order, so that one seed gives one trace.
 pub type Keyspace = BTreeMap<Text, Object>;
@@ -16,6 +16,36 @@ pub enum Object {
     SortedSet(SortedSet),
     /// Entries by id.
     Stream(Stream),
+}
+
+impl Object {
+    /// Returns the commands that write the value again.
+    pub fn commands(&self, key: &[u8]) -> Vec<Command> {
+        let begin = |name: &str| vec![name.as_bytes().to_vec(), key.to_vec()];
+        let score =
+            |(member, score): (&Text, &u64)| [score.to_string().into_bytes(), member.clone()];
+        match self {
+            Object::Hash(hash) => {
+                let pairs = hash.iter().flat_map(|(field, value)| [field.clone(), value.clone()]);
+                vec![begin("HSET").into_iter().chain(pairs).collect()]
+            }
+            Object::SortedSet(set) => {
+                let pairs = set.members.iter().flat_map(score);
+                vec![begin("ZADD").into_iter().chain(pairs).collect()]
+            }
+            Object::Stream(Stream { entries, last }) if entries.is_empty() => {
+                let arguments = [b"MAXLEN".to_vec(), b"0".to_vec(), last.text()];
+                let entry = [b"x".to_vec(), b"y".to_vec()];
+                vec![begin("XADD").into_iter().chain(arguments).chain(entry).collect()]
+            }
+            Object::Stream(Stream { entries, .. }) => {
+                let add = |(id, fields): (&EntryId, &Vec<Text>)| {
+                    begin("XADD").into_iter().chain([id.text()]).chain(fields.clone()).collect()
+                };
+                entries.iter().map(add).collect()
+            }
+        }
+    }
 }
 
 /// A sorted set.

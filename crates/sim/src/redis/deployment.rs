@@ -4,19 +4,19 @@
 //! lag; a disk has it after the next flush, one each second by default, as `appendfsync everysec`.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
+
+use bellwether::store::redis::link::SLOTS;
 
 use super::command::{self, Wanted};
-use super::server::Server;
+use super::node::{Follows, Node, NodeId};
+use super::slots::{ShardId, Slots, copy_of, keys_of, slot};
 use super::state::State;
 use super::{Command, Reply, Text, Witness};
 
-/// How often the append-only file is flushed, in microseconds.
-const FLUSH_EVERY: u64 = 1_000_000;
 /// Pipelines that wait on a connection: a client that sends more does not wait for answers.
 const PIPELINES_MAX: usize = 4096;
 
-/// The number of a server.
-pub type NodeId = usize;
 /// The number of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Connection(pub u64);
@@ -35,42 +35,12 @@ pub struct Answer {
 /// The number of servers, and how they are set up.
 #[derive(Debug, Clone, Copy)]
 pub struct Nodes {
-    /// The number of replicas.
+    /// The number of shards. More than one are a cluster.
+    pub shards: usize,
+    /// The number of replicas of each shard. The servers of a shard follow one another.
     pub replicas: usize,
     /// How long an effect takes to a replica, in microseconds.
     pub lag: u64,
-}
-
-/// What a server keeps for those that follow it: its effects since it became a master.
-#[derive(Default)]
-struct Log {
-    /// The number of effects before the first kept one.
-    begin: u64,
-    /// The effects, each with its time.
-    effects: VecDeque<(u64, Command)>,
-}
-
-impl Log {
-    fn end(&self) -> u64 {
-        self.begin + self.effects.len() as u64
-    }
-}
-
-struct Node {
-    server: Server,
-    log: Log,
-    /// The master that it follows, and how many of its effects it has; `None` for a master.
-    follows: Option<(NodeId, u64)>,
-    /// What its append-only file has: a copy, and how many of its effects are in it.
-    disk: (State, u64),
-    flushed: u64,
-    lag: u64,
-    /// Nothing arrives from its master.
-    is_cut: bool,
-    /// It does not run. What was sent to it is executed later.
-    is_frozen: bool,
-    /// How far its clock is ahead, in microseconds.
-    ahead: i64,
 }
 
 /// A pipeline that is executed.
@@ -78,8 +48,8 @@ struct Pipeline {
     number: u64,
     commands: VecDeque<Command>,
     replies: Vec<Reply>,
-    /// The commands since `MULTI`.
-    queued: Option<Vec<Command>>,
+    /// The commands since `MULTI`; `None` in it after a command that this server does not serve.
+    queued: Option<Option<Vec<Command>>>,
     /// Until when the first command waits.
     waits_until: Option<u64>,
 }
@@ -95,6 +65,10 @@ struct Client {
 pub struct Deployment {
     witness: Option<Witness>,
     nodes: Vec<Node>,
+    /// The servers of each shard.
+    in_shard: usize,
+    /// The slots of a cluster.
+    slots: Option<Slots>,
     now: u64,
     clients: BTreeMap<Connection, Client>,
     next: u64,
@@ -104,11 +78,14 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// Returns an empty master with its replicas.
+    /// Returns empty masters with their replicas.
     pub fn new(nodes: Nodes, now: u64) -> Deployment {
+        let Nodes { shards, replicas, lag } = nodes;
         let mut new = Deployment {
             witness: None,
             nodes: Vec::new(),
+            in_shard: replicas + 1,
+            slots: (1 < shards).then(|| Slots::even(shards)),
             now,
             clients: BTreeMap::new(),
             next: 1,
@@ -116,20 +93,11 @@ impl Deployment {
             answers: Vec::new(),
             closed: Vec::new(),
         };
-        for node in 0..=nodes.replicas {
-            let mut server = Server::new(new.history());
-            server.state.is_replica = node != 0;
-            new.nodes.push(Node {
-                server,
-                log: Log::default(),
-                follows: (node != 0).then_some((0, 0)),
-                disk: (State::default(), 0),
-                flushed: now,
-                lag: nodes.lag,
-                is_cut: false,
-                is_frozen: false,
-                ahead: 0,
-            });
+        for node in 0..shards * new.in_shard {
+            let master = node - node % new.in_shard;
+            let follows = (node != master).then_some(Follows { master, has: 0, on_disk: 0 });
+            let history = new.history();
+            new.nodes.push(Node::new(history, follows, lag, now));
         }
         new
     }
@@ -149,7 +117,7 @@ impl Deployment {
         self.now = self.now.max(now);
         for node in 0..self.nodes.len() {
             self.replicate(node);
-            self.flush(node);
+            self.nodes[node].flush(self.now);
         }
         let waiting: Vec<Connection> = self.clients.keys().copied().collect();
         for connection in waiting {
@@ -205,27 +173,14 @@ impl Deployment {
     pub fn promote(&mut self, node: NodeId) {
         self.replicate(node);
         let history = self.history();
-        let promoted = &mut self.nodes[node];
-        promoted.follows = None;
-        promoted.server.state.is_replica = false;
-        promoted.server.state.history = history;
-        promoted.server.forget_scripts();
+        self.nodes[node].promote(history);
     }
 
     /// Makes a server a replica of another one: it takes over all that it has.
     pub fn follow(&mut self, node: NodeId, master: NodeId) {
-        let (from, end) = {
-            let from = &self.nodes[master];
-            (from.server.state.keys.clone(), from.log.end())
-        };
-        let history = self.nodes[master].server.state.history.clone();
-        let follower = &mut self.nodes[node];
-        follower.server.state.keys = from.clone();
-        follower.server.state.is_replica = true;
-        follower.server.state.history = history;
-        follower.follows = Some((master, end));
-        follower.log = Log::default();
-        follower.disk = (State { keys: from, ..State::default() }, 0);
+        if let Ok([follower, from]) = self.nodes.get_disjoint_mut([node, master]) {
+            follower.follow(master, from);
+        }
         // Redis answers clients that wait with an error, and closes their connections.
         let is_waiting = |client: &Client| {
             client.node == node && client.pipelines.iter().any(|one| one.waits_until.is_some())
@@ -236,27 +191,13 @@ impl Deployment {
     /// Restarts a server from its append-only file. It loses what was not flushed.
     pub fn restart(&mut self, node: NodeId) {
         let history = self.history();
-        let restarted = &mut self.nodes[node];
-        let keys = restarted.disk.0.keys.clone();
-        let (is_full, is_replica) =
-            (restarted.server.state.is_full, restarted.server.state.is_replica);
-        restarted.server = Server::new(history);
-        restarted.server.state = State {
-            keys,
-            is_full,
-            is_replica,
-            history: std::mem::take(&mut restarted.server.state.history),
-            ..State::default()
-        };
-        restarted.log = Log::default();
-        restarted.disk.1 = 0;
-        restarted.is_frozen = false;
+        self.nodes[node].restart(history);
         self.close_where(|client| client.node == node);
         let followers: Vec<NodeId> = (0..self.nodes.len())
-            .filter(|&other| self.nodes[other].follows.is_some_and(|(master, _)| master == node))
+            .filter(|&other| self.nodes[other].follows.is_some_and(|other| other.master == node))
             .collect();
         match self.nodes[node].follows {
-            Some((master, _)) => self.follow(node, master),
+            Some(Follows { master, .. }) => self.follow(node, master),
             None => followers.into_iter().for_each(|follower| self.follow(follower, node)),
         }
     }
@@ -302,49 +243,49 @@ impl Deployment {
         }
     }
 
-    /// Brings the effects to a replica that have had time to arrive.
-    fn replicate(&mut self, node: NodeId) {
-        let Some((master, applied)) = self.nodes[node].follows else { return };
-        if self.nodes[node].is_cut || self.nodes[node].is_frozen {
-            return;
-        }
-        let (lag, now) = (self.nodes[node].lag, self.now);
-        let log = &self.nodes[master].log;
-        let from = usize::try_from(applied.saturating_sub(log.begin)).unwrap_or(usize::MAX);
-        let arrived = log.effects.iter().skip(from).take_while(|(at, _)| at + lag <= now);
-        let arrived: Vec<Command> = arrived.map(|(_, effect)| effect.clone()).collect();
-        let follower = &mut self.nodes[node];
-        follower.follows = Some((master, applied + arrived.len() as u64));
-        for effect in arrived {
-            follower.server.state.repeat(&effect);
-            follower.log.effects.push_back((now, effect));
+    /// Returns the slots, each range with its shard.
+    pub fn ranges(&self) -> Vec<(RangeInclusive<u16>, ShardId)> {
+        self.slots.as_ref().map_or_else(|| vec![(0..=SLOTS - 1, 0)], Slots::ranges)
+    }
+
+    /// Returns the shard that has a slot.
+    pub fn owner_of(&self, slot: u16) -> ShardId {
+        self.slots.as_ref().map_or(0, |slots| slots.owner(slot))
+    }
+
+    /// Moves a slot with its keys from one master to another, at one moment. Redis moves one key
+    /// after the other; a command whose keys are not together is then refused.
+    pub fn move_slot(&mut self, moved: u16, (from, to): (NodeId, NodeId)) {
+        let Some(slots) = &mut self.slots else { return };
+        slots.give(moved, to / self.in_shard);
+        let copied = copy_of(&self.nodes[from].server.state.keys, moved);
+        let keys = self.nodes[from].server.state.keys.keys().filter(|key| slot(key) == moved);
+        let gone: Vec<Command> = keys.map(|key| vec![b"DEL".to_vec(), key.clone()]).collect();
+        for (node, commands) in [(to, copied), (from, gone)] {
+            let node = &mut self.nodes[node];
+            commands.iter().for_each(|command| node.server.state.repeat(command));
+            node.log.extend(self.now, commands);
         }
     }
 
-    /// Writes the effects of a server to its disk, once in a while.
-    fn flush(&mut self, node: NodeId) {
-        let (now, node) = (self.now, &mut self.nodes[node]);
-        if node.is_frozen || now < node.flushed + FLUSH_EVERY {
+    /// Brings the effects to a replica that have had time to arrive.
+    fn replicate(&mut self, node: NodeId) {
+        let Node { follows, is_cut, is_frozen, lag, .. } = self.nodes[node];
+        let Some(Follows { master, has, .. }) = follows.filter(|_| !is_cut && !is_frozen) else {
             return;
-        }
-        node.flushed = now;
-        let (disk, done) = &mut node.disk;
-        let from = usize::try_from(done.saturating_sub(node.log.begin)).unwrap_or(usize::MAX);
-        node.log.effects.iter().skip(from).for_each(|(_, effect)| disk.repeat(effect));
-        *done = node.log.end();
+        };
+        let arrived = self.nodes[master].log.after(has).take_while(|(at, _)| at + lag <= self.now);
+        let arrived: Vec<Command> = arrived.map(|(_, effect)| effect.clone()).collect();
+        self.nodes[node].repeat(arrived, self.now);
     }
 
     /// Drops the effects that the disk and all replicas have.
     fn trim_logs(&mut self) {
         for node in 0..self.nodes.len() {
             let followers = self.nodes.iter().filter_map(|other| other.follows);
-            let followers = followers.filter(|(master, _)| *master == node);
-            let needed = followers.map(|(_, applied)| applied).chain([self.nodes[node].disk.1]);
-            let needed = needed.min().unwrap_or_default();
-            let log = &mut self.nodes[node].log;
-            while log.begin < needed && log.effects.pop_front().is_some() {
-                log.begin += 1;
-            }
+            let followers = followers.filter(|other| other.master == node).map(|other| other.has);
+            let needed = followers.chain([self.nodes[node].disk.1]).min().unwrap_or_default();
+            self.nodes[node].log.trim(needed);
         }
     }
 
@@ -389,21 +330,31 @@ impl Deployment {
         command: &[Text],
     ) -> Option<Reply> {
         let name = command.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default();
+        if let Some(error) = self.not_served(connection, command) {
+            if let Some(queued) = &mut pipeline.queued {
+                *queued = None;
+            }
+            return Some(error);
+        }
         if name != b"EXEC"
             && let Some(queued) = &mut pipeline.queued
         {
-            queued.push(command.to_vec());
+            queued.iter_mut().for_each(|queued| queued.push(command.to_vec()));
             return Some(Reply::Status("QUEUED"));
         }
         let arguments = command.get(1..).unwrap_or_default();
         match name.as_slice() {
             b"MULTI" => {
-                pipeline.queued = Some(Vec::new());
+                pipeline.queued = Some(Some(Vec::new()));
                 Some(Reply::OK)
             }
             b"EXEC" => Some(match pipeline.queued.take() {
-                Some(queued) => {
+                Some(Some(queued)) => {
                     Reply::Array(queued.iter().map(|one| self.run(connection, one)).collect())
+                }
+                Some(None) => {
+                    let text = "EXECABORT Transaction discarded because of previous errors.";
+                    Reply::Error(text.to_string())
                 }
                 None => Reply::Error("ERR EXEC without MULTI".to_string()),
             }),
@@ -411,6 +362,26 @@ impl Deployment {
             b"WAIT" | b"WAITAOF" => self.wait(connection, pipeline, &name, arguments),
             _ => Some(self.run(connection, command)),
         }
+    }
+
+    /// Returns the error of a command whose keys another server of the cluster has.
+    fn not_served(&self, connection: Connection, command: &[Text]) -> Option<Reply> {
+        let (slots, client) = (self.slots.as_ref()?, self.clients.get(&connection)?);
+        let of_keys: Vec<u16> = keys_of(command).into_iter().map(|key| slot(key)).collect();
+        let (&first, others) = of_keys.split_first()?;
+        if others.iter().any(|other| *other != first) {
+            let text = "CROSSSLOT Keys in request don't hash to the same slot";
+            return Some(Reply::Error(text.to_string()));
+        }
+        let owner = slots.owner(first);
+        if owner == client.node / self.in_shard && !self.nodes[client.node].server.state.is_replica
+        {
+            return None;
+        }
+        let nodes = owner * self.in_shard..(owner + 1) * self.in_shard;
+        let serves = |node: &Node| node.follows.is_none() && !node.is_frozen;
+        let master = nodes.into_iter().find(|node| serves(&self.nodes[*node]));
+        Some(Reply::Error(format!("MOVED {first} redis-{}:6379", master.unwrap_or_default())))
     }
 
     fn run(&mut self, connection: Connection, command: &[Text]) -> Reply {
@@ -424,7 +395,7 @@ impl Deployment {
         }
         let effects = std::mem::take(&mut node.server.state.effects);
         let has_written = !effects.is_empty();
-        node.log.effects.extend(effects.into_iter().map(|effect| (self.now, effect)));
+        node.log.extend(self.now, effects);
         if has_written {
             client.written = node.log.end();
         }
@@ -476,13 +447,12 @@ impl Deployment {
         };
         let written = client.written;
         let on_disk = u64::from(written <= self.nodes[client.node].disk.1);
-        let followers = self.nodes.iter().filter(|other| {
-            !other.is_cut
-                && other
-                    .follows
-                    .is_some_and(|(master, has)| master == client.node && written <= has)
-        });
-        let reached = followers.count();
+        let followers = self.nodes.iter().filter(|other| !other.is_cut);
+        let followers = followers.filter_map(|other| other.follows);
+        let followers = followers.filter(|other| other.master == client.node);
+        // `WAITAOF` counts the disks of the replicas.
+        let has = |other: &Follows| if name == b"WAIT" { other.has } else { other.on_disk };
+        let reached = followers.filter(|other| written <= has(other)).count();
         let is_done = local <= on_disk && replicas <= reached as u64;
         if !is_done && !self.is_over(pipeline, wait) {
             return None;

@@ -16,17 +16,21 @@
 mod command;
 mod data;
 mod deployment;
+mod node;
 mod reply;
 mod script;
 mod server;
+mod slots;
 mod state;
 
 #[cfg(test)]
 mod tests;
 
 pub use data::Object;
-pub use deployment::{Answer, Connection, Deployment, NodeId, Nodes};
+pub use deployment::{Answer, Connection, Deployment, Nodes};
+pub use node::NodeId;
 pub use reply::Reply;
+pub use slots::{ShardId, slot};
 pub use state::State;
 
 /// The bytes of an argument, a key or a value.

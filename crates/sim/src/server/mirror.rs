@@ -1,4 +1,4 @@
-//! What the serving master of Redis has, decoded as a replica reads it, and the checks of each
+//! What the serving masters of Redis have, decoded as a replica reads it, and the checks of each
 //! commit that it executes.
 
 use std::collections::BTreeMap;
@@ -47,12 +47,13 @@ struct Raw {
     records: BTreeMap<Text, Text>,
 }
 
-/// The decoded state of the serving master.
+/// The decoded state of the serving masters.
 pub struct Mirror {
     keys: Keys,
-    buckets: u16,
-    /// The serving master.
-    pub master: NodeId,
+    /// The serving master of each bucket.
+    masters: Vec<NodeId>,
+    /// The master that has the clock.
+    pub clock_master: NodeId,
     apps: BTreeMap<AppName, App>,
     /// Each application as it is stored.
     raw: BTreeMap<AppName, Raw>,
@@ -67,14 +68,19 @@ impl Mirror {
     pub fn new(buckets: u16, time: Timestamp, judge: Arc<Mutex<Judge>>) -> Mirror {
         Mirror {
             keys: Keys::new(buckets),
-            buckets,
-            master: 0,
+            masters: vec![0; usize::from(buckets)],
+            clock_master: 0,
             apps: BTreeMap::new(),
             raw: BTreeMap::new(),
             transitions: BTreeMap::new(),
             time,
             judge,
         }
+    }
+
+    /// Returns the serving master of a bucket.
+    pub fn master(&self, bucket: Bucket) -> NodeId {
+        self.masters[usize::from(bucket.0)]
     }
 
     /// Returns the applications.
@@ -97,23 +103,44 @@ impl Mirror {
         let Some((keys, arguments)) = count.and_then(|count| rest.split_at_checked(count)) else {
             return;
         };
-        let Reply::Array(reply) = reply else { return };
-        if node != self.master {
-            return;
+        if let ([app, _], [_, _, _, _, _, _, _, _, ..], Reply::Number(1)) = (keys, arguments, reply)
+        {
+            return self.on_fold(node, state, app);
         }
+        let Reply::Array(reply) = reply else { return };
         match (keys, arguments) {
             ([_, _, _, _, _, _, _], [name, _, writer, sequence, ..])
                 if reply.first() == Some(&Reply::Number(1)) =>
             {
                 let mark = (writer.clone(), sequence.clone());
-                if let Some(app) = app_of(name) {
+                let is_served = |app: &AppName| self.master(self.keys.bucket_of(app)) == node;
+                if let Some(app) = app_of(name).filter(is_served) {
                     self.on_commit(state, &app, &mark);
                 }
             }
-            ([key], [known, ..]) if *key == self.keys.clock().into_bytes() => {
+            ([key], [known, ..])
+                if node == self.clock_master && *key == self.keys.clock().into_bytes() =>
+            {
                 self.on_time(known == b"0", reply);
             }
             _ => {}
+        }
+    }
+
+    /// Checks that a fold of blocks has changed no record.
+    fn on_fold(&mut self, node: NodeId, state: &State, key: &Text) {
+        let is_it = |app: &&AppName| self.keys.app(app).as_bytes() == key;
+        let Some(app) = self.apps.keys().find(is_it).cloned() else { return };
+        if self.master(self.keys.bucket_of(&app)) != node {
+            return;
+        }
+        let found = self.read(state, &app);
+        let before = self.raw.get(&app).map(|raw| &raw.records);
+        let is_same = found.as_ref().map(|(raw, _)| &raw.records) == before;
+        let mut judge = crate::lock(&self.judge);
+        judge.counts.folds += 1;
+        if !is_same {
+            judge.accuse(format!("a fold has changed the records of {app}"));
         }
     }
 
@@ -176,13 +203,21 @@ impl Mirror {
         });
     }
 
-    /// Takes over another master, or the same one without its last writes. Returns what it does not
-    /// have as it was.
-    pub fn take_master(&mut self, master: NodeId, state: &State) -> Vec<Lost> {
-        self.master = master;
-        let before = std::mem::take(&mut self.apps);
-        let raw = std::mem::take(&mut self.raw);
-        for bucket in (0..self.buckets).map(Bucket) {
+    /// Takes over another master of some buckets, or the same one without its last writes. Returns
+    /// what it does not have as it was. `is_kept` says that it must have what was acknowledged.
+    pub fn take_master(
+        &mut self,
+        buckets: &[Bucket],
+        (master, state): (NodeId, &State),
+        is_kept: bool,
+    ) -> Vec<Lost> {
+        let keys = Keys::new(u16::try_from(self.masters.len()).unwrap_or(u16::MAX));
+        let is_of = |app: &AppName| buckets.contains(&keys.bucket_of(app));
+        let before: BTreeMap<AppName, App> =
+            self.apps.extract_if(.., |app, _| is_of(app)).collect();
+        let raw: BTreeMap<AppName, Raw> = self.raw.extract_if(.., |app, _| is_of(app)).collect();
+        for &bucket in buckets {
+            self.masters[usize::from(bucket.0)] = master;
             let heads = hash(state, &self.keys.heads(bucket)).into_iter().flatten();
             let names: Vec<AppName> = heads.filter_map(|(name, _)| app_of(name)).collect();
             for app in names {
@@ -196,14 +231,16 @@ impl Mirror {
         let is_other = |app: &&AppName| head(raw.get(*app)) != head(self.raw.get(*app));
         let lost: Vec<AppName> = before
             .keys()
-            .chain(self.apps.keys().filter(|app| !before.contains_key(*app)))
+            .chain(self.apps.keys().filter(|app| is_of(app) && !before.contains_key(*app)))
             .filter(is_other)
             .cloned()
             .collect();
         let mut judge = crate::lock(&self.judge);
-        judge.on_master(lost.iter(), &self.apps);
-        for bucket in (0..self.buckets).map(Bucket) {
-            judge.restart_positions(bucket, Position(self.number_of(state, bucket, b"last")));
+        judge.on_master(lost.iter(), &self.apps, is_kept);
+        for &bucket in buckets {
+            let last = Position(self.number_of(state, bucket, b"last"));
+            let is_of = |app: &AppName| keys.bucket_of(app) == bucket;
+            judge.restart_positions((bucket, last), is_of, &self.apps);
         }
         let lost = lost.into_iter().map(|app| {
             let bucket = self.keys.bucket_of(&app);

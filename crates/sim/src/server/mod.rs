@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use bellwether::domain::name::AppName;
 use bellwether::domain::outage::Outages;
 use bellwether::domain::time::Timestamp;
+use bellwether::store::redis::Durability;
 
 use crate::judge::Judge;
 use crate::randomness::Dice;
@@ -21,7 +22,7 @@ use app::App;
 
 pub use disk::{Disk, Found};
 pub use mirror::Lost;
-pub use shared::{BucketState, Servers};
+pub use shared::{BucketState, Servers, View};
 pub use witness::{Witness, WitnessObserver};
 
 /// The properties of a store that a run chooses.
@@ -31,6 +32,10 @@ pub struct Shape {
     pub is_shared: bool,
     /// The number of buckets.
     pub buckets: u16,
+    /// The number of masters of Redis. Several are a cluster.
+    pub shards: usize,
+    /// What a commit reaches before it is acknowledged.
+    pub durability: Durability,
     /// How long an effect takes from a master of Redis to its replica, in milliseconds.
     pub lag: u64,
 }

@@ -1,19 +1,22 @@
-//! The servers of Redis of a run: a master and a replica that change places, and what the processes
-//! have asked.
+//! The servers of Redis of a run, and what the processes have asked: in each shard a master and a
+//! replica that change places.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 
 use bellwether::domain::name::AppName;
 use bellwether::domain::outage::Outages;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::Transition;
+use bellwether::store::redis::Durability;
+use bellwether::store::redis::inspect::Keys;
 use bellwether::store::{Bucket, Position};
 use redis::Value;
 
 use crate::judge::Judge;
 use crate::randomness::Dice;
-use crate::redis::{Answer, Command, Connection, Deployment, NodeId, Nodes, Text};
+use crate::redis::{Answer, Command, Connection, Deployment, NodeId, Nodes, ShardId, Text, slot};
 
 use super::Shape;
 use super::app::App;
@@ -37,12 +40,32 @@ pub struct BucketState {
     pub last: Position,
 }
 
+/// Which master serves which slots, and the history of each master.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    /// The slots.
+    pub slots: Vec<(RangeInclusive<u16>, NodeId)>,
+    /// The histories.
+    pub histories: BTreeMap<NodeId, String>,
+}
+
+/// A master with its replica.
+#[derive(Debug, Clone, Copy)]
+struct Shard {
+    master: NodeId,
+    /// A former master that does not run, and when it comes back as a replica.
+    former: Option<(NodeId, u64)>,
+}
+
 /// Takes the answer to a pipeline; `None` if the connection has ended.
 pub type Asked = Box<dyn FnOnce(Option<Vec<Value>>) + Send>;
 
 /// The servers.
 pub struct Servers {
     deployment: Deployment,
+    shards: Vec<Shard>,
+    keys: Keys,
+    shape: Shape,
     mirror: Arc<Mutex<Mirror>>,
     waiting: BTreeMap<(Connection, u64), Asked>,
     next: u64,
@@ -52,42 +75,45 @@ pub struct Servers {
     gone: Vec<(u64, u64)>,
     /// Connections that their processes have closed, each with the time when they end.
     closing: Vec<(u64, Connection)>,
-    /// A former master that does not run, and when it comes back as a replica.
-    former: Option<(NodeId, u64)>,
     /// The time of the world in milliseconds, and how far the clock of the servers is ahead.
     now: u64,
     ahead: i64,
-    lag: u64,
     is_full: bool,
     lost: Vec<Lost>,
 }
 
 impl Servers {
-    /// Returns an empty master with a replica.
+    /// Returns empty masters, each with a replica.
     pub fn new(shape: Shape, time: Timestamp, judge: Arc<Mutex<Judge>>) -> Servers {
         let now = time.millis();
         let mirror = Arc::new(Mutex::new(Mirror::new(shape.buckets, time, judge)));
-        let nodes = Nodes { replicas: 1, lag: shape.lag * 1000 };
+        let nodes = Nodes { shards: shape.shards, replicas: 1, lag: shape.lag * 1000 };
         let mut deployment = Deployment::new(nodes, now * 1000);
         let witness = mirror.clone();
         deployment.witness(Box::new(move |node, state, command, reply| {
             crate::lock(&witness).on_call(node, state, command, reply);
         }));
-        Servers {
+        let shard = |shard| Shard { master: 2 * shard, former: None };
+        let mut servers = Servers {
             deployment,
+            shards: (0..shape.shards).map(shard).collect(),
+            keys: Keys::new(shape.buckets),
+            shape,
             mirror,
             waiting: BTreeMap::new(),
             next: 0,
             owners: BTreeMap::new(),
             gone: Vec::new(),
             closing: Vec::new(),
-            former: None,
             now,
             ahead: 0,
-            lag: shape.lag,
             is_full: false,
             lost: Vec::new(),
+        };
+        for shard in 0..shape.shards {
+            let _ = servers.take_master(shard, None, false);
         }
+        servers
     }
 
     /// Moves the time forward.
@@ -95,8 +121,10 @@ impl Servers {
         self.now += millis;
         crate::lock(&self.mirror).time = Timestamp::new(self.now);
         self.close_due();
-        if self.former.is_some_and(|(_, at)| at <= self.now) {
-            self.bring_back();
+        for shard in 0..self.shards.len() {
+            if self.shards[shard].former.is_some_and(|(_, at)| at <= self.now) {
+                self.bring_back(shard);
+            }
         }
         self.deployment.advance(self.now * 1000);
         self.answer();
@@ -127,14 +155,31 @@ impl Servers {
         }
     }
 
-    /// Returns the number and the history of the serving master, as Sentinels know it.
-    pub fn serving(&self) -> (NodeId, String) {
-        let master = self.master();
-        (master, self.deployment.state(master).history.clone())
+    /// Returns the masters, as Sentinels or a cluster know them.
+    pub fn view(&self) -> View {
+        let slots = self.deployment.ranges().into_iter();
+        let slots = slots.map(|(slots, shard)| (slots, self.shards[shard].master)).collect();
+        let history = |shard: &Shard| (shard.master, self.history(shard.master));
+        View { slots, histories: self.shards.iter().map(history).collect() }
     }
 
-    fn master(&self) -> NodeId {
-        crate::lock(&self.mirror).master
+    fn history(&self, node: NodeId) -> String {
+        self.deployment.state(node).history.clone()
+    }
+
+    /// Returns the history of the serving master of a bucket.
+    pub fn history_of(&self, bucket: Bucket) -> String {
+        self.history(crate::lock(&self.mirror).master(bucket))
+    }
+
+    /// Returns whether there are several masters.
+    pub fn is_cluster(&self) -> bool {
+        1 < self.shards.len()
+    }
+
+    /// Returns one of the shards.
+    pub fn some_shard(&self, dice: &mut Dice) -> ShardId {
+        dice.index(self.shards.len())
     }
 
     /// Connects a process to a server.
@@ -189,13 +234,13 @@ impl Servers {
     pub fn moment(&self) -> (Timestamp, Arc<Outages>, Timestamp) {
         let micros = (self.now * 1000).saturating_add_signed(self.ahead);
         let mirror = crate::lock(&self.mirror);
-        mirror.moment(self.deployment.state(mirror.master), micros)
+        mirror.moment(self.deployment.state(mirror.clock_master), micros)
     }
 
     /// Returns what the serving master has of a bucket.
     pub fn bucket(&self, bucket: Bucket) -> BucketState {
         let mirror = crate::lock(&self.mirror);
-        let state = self.deployment.state(mirror.master);
+        let state = self.deployment.state(mirror.master(bucket));
         let of = |field: &[u8]| mirror.number_of(state, bucket, field);
         let is_noted = mirror.is_noted(state, bucket);
         BucketState {
@@ -213,58 +258,100 @@ impl Servers {
     /// Sets whether the servers have no memory left.
     pub fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
-        [0, 1].into_iter().for_each(|node| self.deployment.set_full(node, is_full));
+        self.nodes().for_each(|node| self.deployment.set_full(node, is_full));
     }
 
     /// Sets the clock of the servers ahead, or back, in milliseconds.
     pub fn set_clock(&mut self, by: i64) {
         self.ahead += by * 1000;
-        [0, 1].into_iter().for_each(|node| self.deployment.set_clock(node, self.ahead));
+        self.nodes().for_each(|node| self.deployment.set_clock(node, self.ahead));
     }
 
-    /// Removes the scripts of the serving master.
-    pub fn forget_scripts(&mut self) {
-        let master = self.master();
-        self.deployment.forget_scripts(master);
+    fn nodes(&self) -> std::ops::Range<NodeId> {
+        0..2 * self.shards.len()
     }
 
-    /// Lets the master end without its last second, and start again. Returns the count of
+    /// Removes the scripts of a serving master.
+    pub fn forget_scripts(&mut self, shard: ShardId) {
+        self.deployment.forget_scripts(self.shards[shard].master);
+    }
+
+    /// Lets nothing arrive at the replica of a shard, or lets it follow again.
+    pub fn cut_replica(&mut self, shard: ShardId, is_cut: bool) {
+        let replica = other(self.shards[shard].master);
+        self.deployment.set_replication(replica, is_cut, self.shape.lag * 1000);
+    }
+
+    /// Lets a master end without its last second, and start again. Returns the count of
     /// applications that lost something.
-    pub fn restart(&mut self) -> usize {
-        let master = self.master();
-        self.deployment.restart(master);
-        self.take_master(master)
+    pub fn restart(&mut self, shard: ShardId) -> usize {
+        self.deployment.restart(self.shards[shard].master);
+        self.take_master(shard, None, matches!(self.shape.durability, Durability::Synced { .. }))
     }
 
     /// Gives the role of the master to the replica, which may lack the last writes. The former
     /// master stands still, comes back as a replica, and executes nothing that it got before.
     /// Returns the count of applications that lost something.
-    pub fn failover(&mut self, is_lossless: bool, dice: &mut Dice) -> usize {
-        if self.former.is_some() {
-            self.bring_back();
+    pub fn failover(&mut self, shard: ShardId, is_lossless: bool, dice: &mut Dice) -> usize {
+        if self.shards[shard].former.is_some() {
+            self.bring_back(shard);
         }
-        let (from, to) = (self.master(), 1 - self.master());
+        let from = self.shards[shard].master;
+        let to = other(from);
         if is_lossless {
             self.deployment.set_replication(to, false, 0);
         }
         self.deployment.freeze(from, true);
         self.deployment.promote(to);
-        self.former = Some((from, self.now + dice.between(500, AWAY_MAX)));
-        self.take_master(to)
+        let former = Some((from, self.now + dice.between(500, AWAY_MAX)));
+        self.shards[shard] = Shard { master: to, former };
+        let is_replicated = match self.shape.durability {
+            Durability::Acknowledged => false,
+            Durability::Replicated { replicas, .. } | Durability::Synced { replicas, .. } => {
+                0 < replicas
+            }
+        };
+        self.take_master(shard, None, is_replicated)
     }
 
-    fn bring_back(&mut self) {
-        if let Some((node, _)) = self.former.take() {
-            let master = self.master();
+    fn bring_back(&mut self, shard: ShardId) {
+        if let Some((node, _)) = self.shards[shard].former.take() {
             self.deployment.restart(node);
-            self.deployment.follow(node, master);
+            self.deployment.follow(node, self.shards[shard].master);
             self.deployment.freeze(node, false);
-            self.deployment.set_replication(node, false, self.lag * 1000);
+            self.deployment.set_replication(node, false, self.shape.lag * 1000);
         }
     }
 
-    fn take_master(&mut self, master: NodeId) -> usize {
-        let lost = crate::lock(&self.mirror).take_master(master, self.deployment.state(master));
+    /// Moves a slot of the store to another shard of the cluster. Returns the count of applications
+    /// that lost something, which must be none.
+    pub fn move_slot(&mut self, dice: &mut Dice) -> usize {
+        let slots: Vec<u16> = self.keys.slots().into_iter().collect();
+        let moved = slots[dice.index(slots.len())];
+        let from = self.deployment.owner_of(moved);
+        let to = (from + 1 + dice.index(self.shards.len() - 1)) % self.shards.len();
+        let way = (self.shards[from].master, self.shards[to].master);
+        self.deployment.move_slot(moved, way);
+        self.take_master(to, Some(moved), true)
+    }
+
+    /// Reads again what the master of a shard has, of the buckets that it serves now, or of those
+    /// in one slot.
+    fn take_master(&mut self, shard: ShardId, only: Option<u16>, is_kept: bool) -> usize {
+        let Shard { master, .. } = self.shards[shard];
+        let is_of = |key: String| {
+            let of = slot(key.as_bytes());
+            self.deployment.owner_of(of) == shard && only.is_none_or(|only| only == of)
+        };
+        let buckets = (0..self.shape.buckets).map(Bucket);
+        let buckets: Vec<Bucket> = buckets.filter(|one| is_of(self.keys.state(*one))).collect();
+        let mut mirror = crate::lock(&self.mirror);
+        if is_of(self.keys.clock()) {
+            mirror.clock_master = master;
+        }
+        let state = (master, self.deployment.state(master));
+        let lost = mirror.take_master(&buckets, state, is_kept);
+        drop(mirror);
         let count = lost.len();
         self.lost.extend(lost);
         self.answer();
@@ -275,4 +362,9 @@ impl Servers {
     pub fn take_lost(&mut self) -> Vec<Lost> {
         std::mem::take(&mut self.lost)
     }
+}
+
+/// Returns the other server of a shard.
+fn other(node: NodeId) -> NodeId {
+    node ^ 1
 }

@@ -7,7 +7,8 @@ mod servers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether::store::redis::{Durability, Layout, Options, RedisStore, link};
+use bellwether::store::redis::link::{self, Kind};
+use bellwether::store::redis::{Layout, Options, RedisStore};
 use bellwether::store::{Retention, Store};
 use tokio::time::sleep;
 
@@ -38,14 +39,11 @@ pub async fn open(
         ..Retention::default()
     };
     let layout = Layout { buckets: Some(shape.buckets), ..Layout::default() };
-    let options = Options {
-        layout,
-        durability: Durability::Acknowledged,
-        retention,
-        link: link::Options::default(),
-    };
+    let options =
+        Options { layout, durability: shape.durability, retention, link: link::Options::default() };
+    let kind = if 1 < shape.shards { Kind::Cluster } else { Kind::Sentinel };
     loop {
-        let servers = ProcessServers::start(network.clone(), place, generation);
+        let servers = ProcessServers::start(network.clone(), (place, generation), kind);
         if let Ok(store) = RedisStore::open_on(servers.clone(), options.clone()).await {
             let store = Arc::new(store);
             servers.watch(&store);

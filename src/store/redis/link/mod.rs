@@ -39,6 +39,7 @@ pub use options::Options;
 pub use probe::{Reading, Survey};
 pub use secret::Secret;
 pub use servers::{Connection, Dedicated, Servers, run_one};
+pub use slot::{SLOTS, slot_of};
 pub use target::{Kind, Target, TargetError, TlsFiles};
 
 mod backoff;

@@ -1,11 +1,11 @@
 //! Maps keys to slots of a cluster.
 
 /// The number of hash slots of a cluster.
-pub(super) const SLOTS: u16 = 16_384;
+pub const SLOTS: u16 = 16_384;
 
 /// Returns the slot of a key, or of all keys that contain a hash tag. If the braces contain text,
 /// only that text counts.
-pub(super) fn slot_of(key: &str) -> u16 {
+pub fn slot_of(key: &str) -> u16 {
     let opened = key.split_once('{').map(|(_, rest)| rest);
     let inside = opened.and_then(|rest| rest.split_once('}')).map(|(inside, _)| inside);
     let hashed = inside.filter(|inside| !inside.is_empty()).unwrap_or(key);

@@ -60,6 +60,7 @@ pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView
     Ok(BucketView {
         heads: Heads::restore(bucket, found, marks),
         cursor: cursor.map(|(id, _)| id).unwrap_or_default(),
+        read_from: 0,
         losses: u32::try_from(losses).unwrap_or(u32::MAX),
         unread: Unread::default(),
     })

@@ -257,15 +257,19 @@ impl<'a> LogSession<'a> {
                 reply::items(state).iter().map(|value| reply::number(value).unwrap_or(0));
             let goes_on = state.next().is_some_and(|found| last.0 <= found)
                 && state.next() == Some(u64::from(losses));
-            // The id of an entry contains a time, so another history has other ids. An entry after
-            // the last known one must have a later position.
+            // The id of an entry contains a time, so another history usually has other ids. An
+            // entry after the last known one must have a later position.
             let next = reply::items(log).first().and_then(logged::read_place);
             // A message has no position.
-            let is_there = next.is_some_and(|(id, position)| {
+            let is_same = next.is_some_and(|(id, position)| {
                 id == cursor && position.is_none_or(|position| position == last)
             });
-            let is_other = !is_there
-                && next.is_some_and(|(_, position)| position.is_some_and(|at| at <= last));
+            let is_ahead = view.is_ahead(bucket);
+            let is_there = is_same && !is_ahead;
+            let is_before = |(_, position): (_, Option<Position>)| {
+                position.is_some_and(|position| position <= last)
+            };
+            let is_other = is_ahead || !is_same && next.is_some_and(is_before);
             if !(is_there && goes_on) || view.last_unread_entry(bucket, floor).is_some() {
                 let is_lost = Position(0) < last && (is_other || self.counted);
                 self.replace(bucket, is_lost).await?;

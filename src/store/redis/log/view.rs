@@ -58,6 +58,8 @@ pub(crate) struct BucketView {
     pub(crate) heads: Heads,
     /// The last entry of the log that the heads contain.
     pub(crate) cursor: EntryId,
+    /// The epoch floor of the master that the last change was read from.
+    pub(crate) read_from: u64,
     /// The loss count when the bucket last lost writes.
     pub(crate) losses: u32,
     /// What this process has answered, and not read.
@@ -192,6 +194,19 @@ impl View {
         (view.cursor, view.heads.marks().last, view.losses)
     }
 
+    /// Returns whether a master that took over since had an earlier position at first than this
+    /// view: it lacks what was read. Ids of entries do not show it. While the clock of Redis is
+    /// behind the last id, they only count up, and two histories give the same ones.
+    pub(crate) fn is_ahead(&self, bucket: Bucket) -> bool {
+        let KnownBuckets { buckets, takeovers, .. } = &*self.known();
+        let view = &buckets[usize::from(bucket.0)];
+        let last = view.heads.marks().last;
+        let masters = takeovers[usize::from(bucket.0)].iter();
+        let mut later = masters.skip_while(|one| one.epoch_floor != view.read_from).skip(1);
+        // The position of a master that an earlier version has noted is not known, and counts as 0.
+        later.any(|one| Position(0) < one.last && one.last < last)
+    }
+
     /// Returns the revision of an application that the observers have received.
     pub(crate) fn revision(&self, bucket: Bucket, app: &AppName) -> Revision {
         self.known().buckets[usize::from(bucket.0)].heads.revision(app)
@@ -239,6 +254,7 @@ impl View {
         }
         // Before the observers, which may panic: the view stays consistent.
         view.cursor = *id;
+        view.read_from = progress.floor();
         observers.notify(|observer| observer.on_change(change));
         if let Some((up_to, _)) = *forgotten {
             observers.notify(|observer| observer.on_prune(change.bucket, up_to));
@@ -274,6 +290,7 @@ impl View {
         let KnownBuckets { buckets, observers, .. } = &mut *self.known();
         let view = &mut buckets[usize::from(bucket.0)];
         let old = std::mem::replace(view, new);
+        view.read_from = progress.floor();
         view.unread = old.unread;
         view.unread.settle(progress.floor(), &view.heads);
         let (was, is) = (old.heads.marks(), view.heads.marks());
@@ -344,5 +361,35 @@ mod tests {
         let take = || view.take_broadcast(bucket, EntryId(4, 0), Some(&notice));
         assert!(catch_unwind(AssertUnwindSafe(take)).is_err());
         assert_eq!(view.cursor(bucket), (EntryId(4, 0), Position(1), 0));
+    }
+
+    /// The clock of the next master may be behind the last id. Its ids then count up as those of
+    /// the former master did, and an entry of each has the same id and position.
+    #[test]
+    fn a_master_that_began_before_the_last_position_lacks_what_was_read() {
+        let (bucket, view) = (Bucket(0), View::new(1, Epoch { store_id: 7, losses: 0 }));
+        let meet = |masters: &[(u64, u64)]| {
+            let mk = |&(epoch_floor, last)| Takeover { epoch_floor, last: Position(last) };
+            let floor = masters.last().unwrap().0;
+            view.meet_master(bucket, floor, masters.iter().map(mk).collect());
+            view.is_ahead(bucket)
+        };
+        let read = |position| {
+            let (app, head) = (AppName::new("", "web").unwrap(), Head::empty(Revision(position)));
+            let (head, position) = (Arc::new(head), Position(position));
+            let change = Change { app, bucket, position, head, packed: None, transition: None };
+            let id = EntryId(9, position.0);
+            view.take(&mut LogEntry { id, change, forgotten: None }).unwrap();
+        };
+        assert!(!meet(&[(50, 0)]));
+        read(1);
+        read(2);
+        assert!(!meet(&[(50, 0), (60, 2)]));
+        assert!(meet(&[(50, 0), (60, 1)]));
+        assert!(meet(&[(50, 0), (60, 1), (70, 5)]), "also if another one followed it");
+        view.replace(bucket, view.bucket(bucket));
+        assert!(!meet(&[(50, 0), (60, 1), (70, 5)]), "it was compared");
+        // An earlier version has noted the master.
+        assert!(!meet(&[(70, 5), (80, 0)]));
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Batch {
     note: MasterNote,
     head: Arc<Head>,
     clears: bool,
+    /// Whether it prunes the oldest tombstones.
+    prunes: bool,
     /// The transition for the log; empty if it cannot or need not be replayed.
     body: Vec<u8>,
     /// The processes that may follow the application; `None` if they are not known.
@@ -85,6 +87,7 @@ impl Batch {
         let note = MasterNote { epoch_floor: transition.epoch_floor, history };
         let mut batch = Batch::of_head(app, bucket, (*base, &note), head.clone());
         batch.base_quiet = Some(*base_quiet);
+        batch.prunes = true;
         batch.clears = transition.is_deletion();
         batch.time = *time;
         let is_status = |write: &&Write| matches!(write, Write::Status(..));
@@ -117,7 +120,9 @@ impl Batch {
         batch
     }
 
-    /// Encodes a head without a transition to replay. It corrects an application after data loss.
+    /// Encodes a head without a transition to replay. It corrects an application after data loss,
+    /// and prunes no tombstone: each process that has seen more applications than tombstones are
+    /// kept would prune those that it has just written, and never end.
     pub(crate) fn of_head(
         app: &AppName,
         bucket: Bucket,
@@ -132,6 +137,7 @@ impl Batch {
             note: note.clone(),
             head: head.into(),
             clears: false,
+            prunes: false,
             body: Vec::new(),
             others_alive: None,
             time: Timestamp::default(),
@@ -180,7 +186,10 @@ impl Batch {
         let head = &self.head;
         let [others, own] = [false, true].map(|is_own| retention.budget(is_own));
         let cutoff = |budget: Budget| self.time.before(budget.age_max).millis();
-        let tombs_max = retention.tombstones_max.div_ceil(usize::from(keys.buckets));
+        let tombs_max = match self.prunes {
+            true => retention.tombstones_max.div_ceil(usize::from(keys.buckets)),
+            false => u32::MAX as usize,
+        };
         let names = names.map(|key| keys.name(key));
         let mut call = script::call_sized(&script::COMMIT, &names, self.size());
         let arguments = Arguments {

@@ -307,3 +307,38 @@ async fn a_revision_of_a_deleted_application_is_not_given_again() {
     assert!(deleted <= again.revision(), "{:?} after {deleted:?}", again.revision());
     reader.abort();
 }
+
+/// Each process writes a tombstone for each application that it has seen, more than are kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_emptied_store_is_repaired_with_more_applications_than_tombstones_are_kept() {
+    const APPS: usize = 40;
+    let Some(server) = start().await else { return };
+    let retention = Retention { tombstones_max: 1, ..Retention::default() };
+    let mk_store = async || {
+        let options = Options { retention: retention.clone(), ..mk_options() };
+        let store: Arc<dyn Store> = Arc::new(try_open(&server.url(), options).await.unwrap());
+        let recorder = Recorder::on(&store);
+        (store, recorder)
+    };
+    let stores = [mk_store().await, mk_store().await];
+    let names: Vec<String> = (0..APPS).map(|app| format!("web-{app}")).collect();
+    for name in &names {
+        insist(&stores[0].0, name, "up").await;
+    }
+    for (_, recorder) in &stores {
+        until("it has all", async || names.iter().all(|name| recorder.last(name).is_some())).await;
+    }
+    server.call::<()>(&["FLUSHALL"]).await.unwrap();
+    become_another(&server).await;
+    for (store, recorder) in &stores {
+        let are_gone = async || {
+            let is_gone = |name: &String| recorder.last(name).is_some_and(|(_, is_gone)| is_gone);
+            names.iter().all(is_gone)
+        };
+        until("all are gone", are_gone).await;
+        until("it serves", async || store.health().is_ok()).await;
+    }
+    insist(&stores[1].0, "web-0", "up again").await;
+    let is_there = async || stores[0].1.last("web-0").is_some_and(|(_, is_gone)| !is_gone);
+    until("the other has it", is_there).await;
+}

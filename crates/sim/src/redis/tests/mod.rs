@@ -1,5 +1,7 @@
 //! The small Redis beside a real one, and what a failover, a restart and a wait do.
 
+mod cluster;
+
 use std::collections::BTreeSet;
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
@@ -13,15 +15,15 @@ const SECOND: u64 = 1_000_000;
 
 /// The scripts of the store.
 const SCRIPTS: [&str; 9] = [
-    include_str!("../../../../src/store/redis/script/beat.lua"),
-    include_str!("../../../../src/store/redis/script/commit.lua"),
-    include_str!("../../../../src/store/redis/script/confirm.lua"),
-    include_str!("../../../../src/store/redis/script/data_loss.lua"),
-    include_str!("../../../../src/store/redis/script/epoch.lua"),
-    include_str!("../../../../src/store/redis/script/fold.lua"),
-    include_str!("../../../../src/store/redis/script/follow.lua"),
-    include_str!("../../../../src/store/redis/script/master.lua"),
-    include_str!("../../../../src/store/redis/script/time.lua"),
+    include_str!("../../../../../src/store/redis/script/beat.lua"),
+    include_str!("../../../../../src/store/redis/script/commit.lua"),
+    include_str!("../../../../../src/store/redis/script/confirm.lua"),
+    include_str!("../../../../../src/store/redis/script/data_loss.lua"),
+    include_str!("../../../../../src/store/redis/script/epoch.lua"),
+    include_str!("../../../../../src/store/redis/script/fold.lua"),
+    include_str!("../../../../../src/store/redis/script/follow.lua"),
+    include_str!("../../../../../src/store/redis/script/master.lua"),
+    include_str!("../../../../../src/store/redis/script/time.lua"),
 ];
 
 fn command(text: &str) -> Command {
@@ -40,7 +42,7 @@ fn ask(servers: &mut Deployment, node: usize, text: &str) -> Reply {
 }
 
 fn pair() -> Deployment {
-    Deployment::new(Nodes { replicas: 1, lag: 1000 }, SECOND)
+    Deployment::new(Nodes { shards: 1, replicas: 1, lag: 1000 }, SECOND)
 }
 
 fn error(text: &str) -> Reply {
