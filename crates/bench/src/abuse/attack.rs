@@ -130,6 +130,17 @@ pub enum Means {
     },
 }
 
+impl Means {
+    /// Encodes the large messages, so that the time of an attack is that of sending them.
+    pub fn prepare(&self) {
+        match self {
+            Means::Flood { chunk, .. } => chunk(&mut Turn::begin()),
+            Means::Calls { message, .. } => drop(message()),
+            Means::Hold { .. } | Means::Silent { .. } => {}
+        }
+    }
+}
+
 /// The time between two drips.
 pub const DRIP_EVERY: Duration = Duration::from_millis(250);
 

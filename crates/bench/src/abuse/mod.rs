@@ -105,6 +105,7 @@ async fn one(
     connections_max: usize,
 ) -> anyhow::Result<Row> {
     let Met { mut server, door, _files } = meet(attack, site).await?;
+    attack.means.prepare();
     content::fill(attack.target.content, door.connect().await?).await.context("fill the server")?;
     let innocent = Innocent::start(door.clone());
     sleep(Duration::from_secs(args.seconds.div_ceil(2))).await;
