@@ -105,9 +105,22 @@ impl Client {
         id: Option<&str>,
         command: Command,
     ) -> Option<Result<Outcome, Error>> {
+        self.commit(place, app, id, command).await.map(|(outcome, _)| outcome)
+    }
+
+    /// Sends a command as a call of its own. Returns also the epoch floor of the master that the
+    /// replica has compared last.
+    pub async fn commit(
+        &self,
+        place: usize,
+        app: &AppName,
+        id: Option<&str>,
+        command: Command,
+    ) -> Option<(Result<Outcome, Error>, u64)> {
         let (app, id) = (app.clone(), id.map(RequestId::from));
         self.call(place, "apply", move |process| async move {
-            process.aggregator.apply(&app, Request { id, command }).await
+            let outcome = process.aggregator.apply(&app, Request { id, command }).await;
+            (outcome, process.store.epoch_floor(&app))
         })
         .await
     }

@@ -322,12 +322,12 @@ impl Worker {
                 self.late_since.get_or_insert(sent);
             }
             let place = self.client.pick();
-            applied = self.client.apply(place, &self.app, Some(&id), command.clone()).await;
-            if matches!(applied, Some(Ok(_))) {
+            applied = self.client.commit(place, &self.app, Some(&id), command.clone()).await;
+            if matches!(applied, Some((Ok(_), _))) {
                 break;
             }
         }
-        let Some(Ok(outcome)) = applied else {
+        let Some((Ok(outcome), master)) = applied else {
             // The report may still arrive, after later ones: they get another key.
             self.calls += 1;
             self.late_since = None;
@@ -337,10 +337,12 @@ impl Worker {
         let judge = self.client.network.judge.clone();
         lock(&judge).report_acknowledged(member, key.clone(), n, sent);
         let found = self.read(key, outcome.revision).await;
-        let Some((revision, found)) = found else { return };
+        let Some((revision, found, read_from)) = found else { return };
         let mut judge = lock(&judge);
         judge.counts.reads += 1;
-        if judge.sent(&self.app) == sent && (revision < outcome.revision || found < n) {
+        // A replica without contact may have the same revision of a former master.
+        let is_missing = found < n && master <= read_from;
+        if judge.sent(&self.app) == sent && (revision < outcome.revision || is_missing) {
             let (app, unit) = (&self.app, &self.unit);
             let wanted = outcome.revision;
             judge.accuse(format!(
@@ -349,15 +351,18 @@ impl Worker {
         }
     }
 
-    async fn read(&mut self, key: PartName, revision: Revision) -> Option<(Revision, u64)> {
+    /// Reads a report on any replica. Returns the revision, the number of the report, and the epoch
+    /// floor of the master that the replica has compared last.
+    async fn read(&mut self, key: PartName, revision: Revision) -> Option<(Revision, u64, u64)> {
         let (place, app) = (self.client.pick(), self.app.clone());
         let component = PartName::default();
         let key = StatusKey::new(self.unit.clone(), component, key, Kind::Push);
         let read = self.client.call(place, "read", move |process| async move {
-            let find = move |state: &bellwether::domain::app::AppState| {
+            let find = |state: &bellwether::domain::app::AppState| {
                 let status = state.status(&key);
                 let found = status.map_or(0, |status| number(status.report.message.as_bytes()));
-                (state.head().revision, found)
+                let master = process.store.epoch_floor(&app);
+                (state.head().revision, found, master)
             };
             let read = process.aggregator.read(&app, revision, find);
             tokio::time::timeout(Duration::from_secs(5), read).await
