@@ -331,6 +331,15 @@ pub struct Takeover {
     pub last: Position,
 }
 
+impl Takeover {
+    /// Returns the masters that followed the one with this epoch floor, oldest first; `None` if
+    /// that one is not among them.
+    pub fn after(masters: &[Takeover], epoch_floor: u64) -> Option<&[Takeover]> {
+        let at = masters.iter().position(|master| master.epoch_floor == epoch_floor)?;
+        masters.get(at + 1..)
+    }
+}
+
 /// The newest state of an application that changed.
 #[derive(Debug, Clone)]
 pub struct Change {

@@ -52,9 +52,8 @@ impl Masters {
 
 fn judge(masters: &[Takeover], floor: u64, position: Position) -> Continuity {
     let Some(newest) = masters.last() else { return Continuity::Continued };
-    let mut rest = masters.iter().skip_while(|master| master.epoch_floor != floor);
-    match rest.next() {
-        Some(_) if rest.all(|later| position <= later.last) => Continuity::Continued,
+    match Takeover::after(masters, floor) {
+        Some(later) if later.iter().all(|later| position <= later.last) => Continuity::Continued,
         None if newest.epoch_floor < floor => Continuity::NotMet,
         // Of a master that is not noted: the note is lost, or too many masters have followed.
         Some(_) | None => Continuity::Lost,

@@ -414,10 +414,11 @@ impl World {
 /// Chooses the store of a run.
 fn shape(is_shared: bool, dice: &mut Dice) -> Shape {
     let durability = match dice.index(10) {
-        _ if !is_shared => Durability::Acknowledged,
-        0..=5 => Durability::Acknowledged,
-        6 | 7 => Durability::Replicated { replicas: 1, patience: PATIENCE },
-        at => Durability::Synced { replicas: u32::from(at == 8), patience: PATIENCE },
+        6 | 7 if is_shared => Durability::Replicated { replicas: 1, patience: PATIENCE },
+        at @ (8 | 9) if is_shared => {
+            Durability::Synced { replicas: u32::from(at == 8), patience: PATIENCE }
+        }
+        _ => Durability::Acknowledged,
     };
     let is_quick = durability != Durability::Acknowledged || dice.per_mille(500);
     let lag = dice.between(0, if is_quick { 100 } else { 2000 });

@@ -109,7 +109,9 @@ fn checked_namespace(text: &str) -> Result<&str, NameError> {
 impl fmt::Display for AppName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (namespace, application) = self.parts();
-        write!(f, "{namespace}/{application}")
+        f.write_str(namespace)?;
+        f.write_str("/")?;
+        f.write_str(application)
     }
 }
 

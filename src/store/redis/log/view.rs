@@ -201,10 +201,10 @@ impl View {
         let KnownBuckets { buckets, takeovers, .. } = &*self.known();
         let view = &buckets[usize::from(bucket.0)];
         let last = view.heads.marks().last;
-        let masters = takeovers[usize::from(bucket.0)].iter();
-        let mut later = masters.skip_while(|one| one.epoch_floor != view.read_from).skip(1);
+        let later = Takeover::after(&takeovers[usize::from(bucket.0)], view.read_from);
         // The position of a master that an earlier version has noted is not known, and counts as 0.
-        later.any(|one| Position(0) < one.last && one.last < last)
+        let lacks = |master: &Takeover| Position(0) < master.last && master.last < last;
+        later.is_some_and(|later| later.iter().any(lacks))
     }
 
     /// Returns the revision of an application that the observers have received.

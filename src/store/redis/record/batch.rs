@@ -37,8 +37,8 @@ pub(crate) struct Batch {
     note: MasterNote,
     head: Arc<Head>,
     clears: bool,
-    /// Whether it prunes the oldest tombstones.
-    prunes: bool,
+    /// Whether it repairs an application after data loss.
+    repairs: bool,
     /// The transition for the log; empty if it cannot or need not be replayed.
     body: Vec<u8>,
     /// The processes that may follow the application; `None` if they are not known.
@@ -61,6 +61,9 @@ struct Fields {
     set: Vec<(Vec<u8>, Vec<u8>)>,
     removed: Vec<Vec<u8>>,
 }
+
+/// The maximum number of tombstones for `commit.lua`, if none may be pruned for a while.
+const KEEP_TOMBSTONES: i64 = -1;
 
 /// The parts of a transition that the log entry does not contain in other fields.
 #[derive(Serialize)]
@@ -87,7 +90,7 @@ impl Batch {
         let note = MasterNote { epoch_floor: transition.epoch_floor, history };
         let mut batch = Batch::of_head(app, bucket, (*base, &note), head.clone());
         batch.base_quiet = Some(*base_quiet);
-        batch.prunes = true;
+        batch.repairs = false;
         batch.clears = transition.is_deletion();
         batch.time = *time;
         let is_status = |write: &&Write| matches!(write, Write::Status(..));
@@ -120,9 +123,9 @@ impl Batch {
         batch
     }
 
-    /// Encodes a head without a transition to replay. It corrects an application after data loss,
-    /// and prunes no tombstone: each process that has seen more applications than tombstones are
-    /// kept would prune those that it has just written, and never end.
+    /// Encodes a head without a transition to replay. It corrects an application after data loss.
+    /// No tombstone of its bucket is pruned for a minute: a process that has seen more applications
+    /// than tombstones are kept would write those again that others prune, and never end.
     pub(crate) fn of_head(
         app: &AppName,
         bucket: Bucket,
@@ -137,7 +140,7 @@ impl Batch {
             note: note.clone(),
             head: head.into(),
             clears: false,
-            prunes: false,
+            repairs: true,
             body: Vec::new(),
             others_alive: None,
             time: Timestamp::default(),
@@ -186,10 +189,8 @@ impl Batch {
         let head = &self.head;
         let [others, own] = [false, true].map(|is_own| retention.budget(is_own));
         let cutoff = |budget: Budget| self.time.before(budget.age_max).millis();
-        let tombs_max = match self.prunes {
-            true => retention.tombstones_max.div_ceil(usize::from(keys.buckets)),
-            false => u32::MAX as usize,
-        };
+        let tombs_max = retention.tombstones_max.div_ceil(usize::from(keys.buckets));
+        let tombs_max = i64::try_from(tombs_max).unwrap_or(i64::MAX);
         let names = names.map(|key| keys.name(key));
         let mut call = script::call_sized(&script::COMMIT, &names, self.size());
         let arguments = Arguments {
@@ -205,7 +206,7 @@ impl Batch {
             log_max: LOG_ENTRIES,
             events_max: others.count_max,
             events_cutoff: cutoff(others),
-            tombs_max,
+            tombs_max: if self.repairs { KEEP_TOMBSTONES } else { tombs_max },
             app_prefix: keys.app_prefix(bucket),
             events_prefix: keys.events_prefix(bucket),
             base_quiet: self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default(),

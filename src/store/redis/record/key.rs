@@ -26,7 +26,8 @@ pub(crate) enum Key<'a> {
     /// <position> <head>`. Rewritten by each commit; tombstones stay until they are pruned.
     Heads(Bucket),
     /// One per bucket: `bw:{b07}:state`, a hash of `last` (the last position), `floor` (the highest
-    /// revision of a pruned tombstone), `forgotten` (the last position of one), `losses` (the loss
+    /// revision of a pruned tombstone), `forgotten` (the last position of one), `keeps_until` (the
+    /// second until which none is pruned), `losses` (the loss
     /// count when the bucket last lost writes), `master` and `counts_above` (the serving master
     /// and its epoch floor), `history` (the id of its history), `takeovers` (where each master
     /// began), and `confirmed` (no meaning).

@@ -50,8 +50,8 @@ arguments! {
     events_max: u64,
     /// The oldest time of an event, in milliseconds since 1970.
     events_cutoff: u64,
-    /// The most tombstones of the bucket.
-    tombs_max: usize,
+    /// The most tombstones of the bucket; negative: none is pruned for a while.
+    tombs_max: i64,
     /// Begins the names of applications, for those whose tombstones are pruned.
     app_prefix: String,
     /// Begins the names of histories.

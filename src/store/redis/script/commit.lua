@@ -214,7 +214,17 @@ if moves then
     end
   end
   local forgotten
-  while tomb_count > tonumber(tombs_max) do
+  local kept, seconds = tonumber(tombs_max), 60
+  if kept < 0 then
+    -- A repair: other processes that have seen what was lost must find the tombstones too.
+    redis.call('HSET', state, 'keeps_until', redis.call('TIME')[1] + seconds)
+    kept = tomb_count
+  elseif kept < tomb_count then
+    local left = tonumber(redis.call('HGET', state, 'keeps_until') or '0') - redis.call('TIME')[1]
+    -- The clock may have been set back. And no commit prunes so many that Redis stands still.
+    kept = 0 < left and left <= seconds and tomb_count or math.max(kept, tomb_count - 64)
+  end
+  while kept < tomb_count do
     tomb_count = tomb_count - 1
     local oldest = redis.call('ZPOPMIN', tombs)
     local gone

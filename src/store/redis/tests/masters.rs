@@ -308,10 +308,11 @@ async fn a_revision_of_a_deleted_application_is_not_given_again() {
     reader.abort();
 }
 
-/// Each process writes a tombstone for each application that it has seen, more than are kept.
+/// Each process writes a tombstone for each application that it has seen, more than are kept. One
+/// that is done serves commits, which prune, while the other one writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_emptied_store_is_repaired_with_more_applications_than_tombstones_are_kept() {
-    const APPS: usize = 40;
+    const APPS: usize = 200;
     let Some(server) = start().await else { return };
     let retention = Retention { tombstones_max: 1, ..Retention::default() };
     let mk_store = async || {
@@ -330,13 +331,24 @@ async fn an_emptied_store_is_repaired_with_more_applications_than_tombstones_are
     }
     server.call::<()>(&["FLUSHALL"]).await.unwrap();
     become_another(&server).await;
-    for (store, recorder) in &stores {
-        let are_gone = async || {
-            let is_gone = |name: &String| recorder.last(name).is_some_and(|(_, is_gone)| is_gone);
-            names.iter().all(is_gone)
-        };
-        until("all are gone", are_gone).await;
-        until("it serves", async || store.health().is_ok()).await;
+    let writes = async {
+        for number in 0_u64.. {
+            insist(&stores[0].0, &format!("busy-{}", number % 8), &number.to_string()).await;
+        }
+    };
+    let repairs = async {
+        for (store, recorder) in &stores {
+            let are_gone = async || {
+                let is_gone = |name: &String| recorder.last(name).is_some_and(|(_, gone)| gone);
+                names.iter().all(is_gone)
+            };
+            until("all are gone", are_gone).await;
+            until("it serves", async || store.health().is_ok()).await;
+        }
+    };
+    tokio::select! {
+        () = repairs => {}
+        () = writes => {}
     }
     insist(&stores[1].0, "web-0", "up again").await;
     let is_there = async || stores[0].1.last("web-0").is_some_and(|(_, is_gone)| !is_gone);
