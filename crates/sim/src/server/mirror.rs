@@ -47,6 +47,17 @@ struct Raw {
     records: BTreeMap<Text, Text>,
 }
 
+impl Raw {
+    /// Returns whether a commit has changed nothing. Other processes may follow the application
+    /// between a commit and its repeat, which adds their marks.
+    fn is_same_after(&self, (writer, sequence): &Mark, known: &Raw) -> bool {
+        let mark = [writer, &b":"[..], sequence, b":"].concat();
+        let is_repeat = known.marks.split(|byte| *byte == b';').any(|one| one.starts_with(&mark));
+        let is_same = self.head == known.head && self.records == known.records;
+        is_same && (is_repeat || self.marks == known.marks)
+    }
+}
+
 /// The decoded state of the serving masters.
 pub struct Mirror {
     keys: Keys,
@@ -159,8 +170,13 @@ impl Mirror {
     fn on_commit(&mut self, state: &State, app: &AppName, mark: &Mark) {
         let bucket = self.keys.bucket_of(app);
         let found = self.read(state, app);
-        if found.as_ref().map(|(raw, _)| raw) == self.raw.get(app) {
-            return; // the answer to a repeat, or nothing to write
+        // The answer to a repeat, or nothing to write.
+        let is_same = match (&found, self.raw.get(app)) {
+            (Some((raw, _)), Some(known)) => raw.is_same_after(mark, known),
+            (found, known) => found.is_none() && known.is_none(),
+        };
+        if is_same {
+            return;
         }
         let judge = self.judge.clone();
         let mut judge = crate::lock(&judge);
