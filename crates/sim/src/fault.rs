@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::network::{Network, Node, Weather};
 use crate::randomness::Dice;
 use crate::redis::ShardId;
-use crate::server::Server;
+use crate::server::{Reach, Server};
 
 /// The mean time between two faults, in milliseconds.
 const EVERY: u64 = 7_000;
@@ -15,6 +15,8 @@ const EVERY: u64 = 7_000;
 pub enum Harm {
     /// Ends the process of a replica; another one starts after this time.
     Kill(usize, u64),
+    /// Ends all processes; others start after this time.
+    KillAll(u64),
     /// Ends the only process with its machine: what the disk was not told to keep may be gone.
     LosePower(u64),
     /// Lets the process of a replica stand still.
@@ -33,6 +35,10 @@ pub struct Faults {
     ends: BTreeMap<(u64, u64), End>,
     begun: u64,
     turns: Option<Turns>,
+    /// When all processes end, and the shard with the failover.
+    end_of_all: Option<(u64, ShardId)>,
+    /// What damages the log next, and when.
+    damage: Option<(u64, Reach)>,
     /// The number of faults by name.
     pub counts: BTreeMap<&'static str, u64>,
 }
@@ -56,6 +62,7 @@ enum End {
     StoreWeather,
     Full,
     DatabaseFails,
+    Damage,
     ReplicaCut(ShardId),
 }
 
@@ -69,8 +76,21 @@ impl Faults {
     ) -> Faults {
         let (ends, counts) = (BTreeMap::new(), BTreeMap::new());
         let (next, begun) = (EVERY, 0);
-        let turns = None;
-        Faults { dice, network, is_shared, replicas, clients, next, ends, begun, turns, counts }
+        let (turns, end_of_all, damage) = (None, None, None);
+        Faults {
+            dice,
+            network,
+            is_shared,
+            replicas,
+            clients,
+            next,
+            ends,
+            begun,
+            turns,
+            end_of_all,
+            damage,
+            counts,
+        }
     }
 
     /// Ends the faults that are over, and begins one if it is due.
@@ -80,6 +100,22 @@ impl Faults {
         {
             let end = entry.remove();
             self.end(end, server);
+        }
+        if let Some((_, reach)) = self.damage.take_if(|(at, _)| *at <= now) {
+            let is_damaged = server.disk().damage(reach);
+            self.network.note(format_args!("damage in {reach:?}: {is_damaged}"));
+        }
+        let harm = self.harm(now, server);
+        if let (Some(Harm::Kill(_, pause) | Harm::LosePower(pause)), false) = (harm, self.is_shared)
+        {
+            self.damage_after_end(now, pause, server);
+        }
+        harm
+    }
+
+    fn harm(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
+        if let Some((_, shard)) = self.end_of_all.take_if(|(at, _)| *at <= now) {
+            return self.end_all(shard, server);
         }
         if let Some(turns) = self.turns.filter(|turns| turns.next <= now) {
             let next = now + turns.pause + turns.runs;
@@ -96,6 +132,10 @@ impl Faults {
     /// Ends all faults; none comes after this.
     pub fn heal(&mut self, server: &mut Server) {
         (self.next, self.turns) = (u64::MAX, None);
+        self.damage = None;
+        if let Some((_, shard)) = self.end_of_all.take() {
+            server.redis().cut_replica(shard, false);
+        }
         for (_, end) in std::mem::take(&mut self.ends) {
             self.end(end, server);
         }
@@ -110,6 +150,7 @@ impl Faults {
             End::StoreWeather => network.store_weather = Weather::default(),
             End::Full => server.set_full(false),
             End::DatabaseFails => server.disk().fail_database(false),
+            End::Damage => server.disk().mend(),
             End::ReplicaCut(shard) => server.redis().cut_replica(shard, false),
         });
     }
@@ -121,9 +162,9 @@ impl Faults {
 
     fn begin(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
         let kinds = match &*server {
-            Server::Disk(_) => 14,
-            Server::Redis(servers) if servers.is_cluster() => 19,
-            Server::Redis(_) => 17,
+            Server::Disk(_) => 15,
+            Server::Redis(servers) if servers.is_cluster() => 20,
+            Server::Redis(_) => 18,
         };
         let replica = self.dice.index(self.replicas);
         let (name, harm) = match self.dice.index(kinds) {
@@ -132,6 +173,7 @@ impl Faults {
             }
             12 if !self.is_shared => ("database fails", self.fail_database(now, server)),
             13 if !self.is_shared => ("sync that lies", lie_once(server)),
+            14 if !self.is_shared => ("damage", self.damage_running(now, server)),
             0 => ("kill", Some(Harm::Kill(replica, self.dice.between(500, 20_000)))),
             1 => ("freeze", Some(Harm::Freeze(replica, self.freeze()))),
             2 => ("partition of clients", self.part_clients(now, replica)),
@@ -147,6 +189,7 @@ impl Faults {
             13 => (self.restart_master(server), None),
             14 | 15 => (self.failover(now, server), None),
             16 => ("replica of the store cut off", self.cut_replica(now, server)),
+            17 => ("end of all at a failover", self.plan_end(now, server)),
             _ => ("slot moved", self.move_slot(server)),
         };
         self.network.note(format_args!("fault: {name} {harm:?}"));
@@ -194,6 +237,42 @@ impl Faults {
             self.set_clock(server);
         }
         if lost == 0 { "failover" } else { "failover with loss" }
+    }
+
+    /// Lets nothing arrive at a replica of Redis for some seconds. Then it becomes the master, and
+    /// all processes end: nothing is left that knows what it lacks.
+    fn plan_end(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
+        let shard = server.redis().some_shard(&mut self.dice);
+        server.redis().cut_replica(shard, true);
+        self.end_of_all.get_or_insert((now + self.dice.between(1_000, 5_000), shard));
+        None
+    }
+
+    fn end_all(&mut self, shard: ShardId, server: &mut Server) -> Option<Harm> {
+        let lost = server.redis().failover(shard, false, &mut self.dice);
+        self.network.note(format_args!("all end at a failover that loses {lost}"));
+        Some(Harm::KillAll(self.dice.between(500, 5_000)))
+    }
+
+    /// Damages what a process leaves, until after the next start; where the next one can find out,
+    /// so other damage is undone before.
+    fn damage_after_end(&mut self, now: u64, pause: u64, server: &mut Server) {
+        server.disk().mend();
+        self.damage = Some((now + 5 * crate::host::STEP, Reach::Sector));
+        let until = now + pause + self.dice.between(200, 5_000);
+        self.until(until, End::Damage);
+    }
+
+    /// Damages the log while the database fails, so that the process meets it as it opens both
+    /// again.
+    fn damage_running(&mut self, now: u64, server: &mut Server) -> Option<Harm> {
+        server.disk().fail_database(true);
+        let span = self.dice.between(2_000, 15_000);
+        self.damage = Some((now + span - 500, Reach::Any));
+        self.until(now + span, End::DatabaseFails);
+        let until = now + span + self.dice.between(1_000, 8_000);
+        self.until(until, End::Damage);
+        None
     }
 
     fn freeze(&mut self) -> u64 {

@@ -21,9 +21,13 @@ use bellwether::store::redis::inspect::Keys;
 use bellwether::store::{Bucket, Position};
 use bellwether::watch::{Cursors, Entry, mark};
 
+pub use crate::counts::Counts;
+use crate::fence;
 use crate::given::give;
 use crate::level;
 use crate::mark::Marks;
+use crate::quorum;
+use crate::refusal::Refusals;
 use crate::report::Reports;
 pub use crate::report::{Member, number};
 use crate::server::app::App;
@@ -40,41 +44,6 @@ const LOST_AFTER_MAX: u64 = 310_000;
 const BACK_AFTER: u64 = 60_000;
 /// Changes of one application that are kept for the comparison with watches.
 const CHANGES_KEPT: usize = 256;
-
-/// What a run has counted.
-#[derive(Debug, Default, Clone)]
-pub struct Counts {
-    /// Commits that the store accepted.
-    pub commits: u64,
-    /// Acknowledged reports.
-    pub reports: u64,
-    /// Acknowledged writes of leaders.
-    pub leader_writes: u64,
-    /// Acknowledged commands on operations.
-    pub operations: u64,
-    /// Messages of watches.
-    pub watch_events: u64,
-    /// Bookmarks that were compared.
-    pub bookmarks: u64,
-    /// Reads that were compared with an acknowledged write.
-    pub reads: u64,
-    /// Notices that the needs of a status are met.
-    pub needs_met: u64,
-    /// Needs that heads state at the end of the run.
-    pub stated: u64,
-    /// Applications with a quorum whose status was counted again at the end.
-    pub quorums: u64,
-    /// Acknowledged calls that set a mark.
-    pub marks: u64,
-    /// Folds of blocks of statuses.
-    pub folds: u64,
-    /// Masters that had to have all that was acknowledged.
-    pub kept: u64,
-    /// Units that the server declared lost.
-    pub losts: u64,
-    /// Units that were silent for so long that the server had to declare them lost.
-    pub silences: u64,
-}
 
 /// The state of all checks.
 #[derive(Default)]
@@ -93,6 +62,8 @@ pub struct Judge {
     reports: Reports,
     /// What clients know of the marks.
     pub marks: Marks,
+    /// Commits that were refused.
+    pub refusals: Refusals,
     masters: u64,
     revisions: BTreeMap<AppName, Revision>,
     positions: BTreeMap<Bucket, Position>,
@@ -112,6 +83,8 @@ pub struct Judge {
     /// How often an application lost a commit.
     losses: BTreeMap<AppName, u64>,
     checkpoints: BTreeMap<(AppName, OperationId), u64>,
+    /// How often the tombstone of an application was pruned.
+    prunes: BTreeMap<AppName, u64>,
     contacts: BTreeMap<Member, u64>,
     /// Units that are silent on purpose, each with the time since when.
     silent: BTreeMap<Member, u64>,
@@ -216,6 +189,12 @@ impl Judge {
             let state = AppState::load(name.clone(), app.records());
             level::wrong(&state).into_iter().for_each(|what| self.accuse(format!("{name} {what}")));
         }
+        for (name, app) in apps.iter().filter(|(_, app)| app.head.turnout().is_some()) {
+            let state = AppState::load(name.clone(), app.records());
+            quorum::miscounted(&state)
+                .into_iter()
+                .for_each(|what| self.accuse(format!("{name} {what}")));
+        }
     }
 
     /// Checks a position that the store gives.
@@ -253,6 +232,7 @@ impl Judge {
         let mut wrong = self.uptime.on_commit(known, t);
         wrong.extend(self.reports.on_commit(known, t));
         wrong.extend(self.marks.on_commit(known, t));
+        wrong.extend(fence::wrong(known, t));
         wrong.into_iter().for_each(|what| self.accuse(what));
         let version = self.versions.get(app).copied().unwrap_or_default();
         let writes_data = t.writes.iter().any(|write| matches!(write, Write::Data(..)));
@@ -275,6 +255,21 @@ impl Judge {
         if t.is_deletion() {
             self.checkpoints.retain(|(of, _), _| of != app);
         }
+    }
+
+    /// Forgets the counts of an application whose tombstone was pruned: a later one of its name
+    /// begins above the epoch floor of the master, or at 1.
+    pub fn forget_counts(&mut self, app: &AppName) {
+        *self.prunes.entry(app.clone()).or_default() += 1;
+        self.leases.remove(app);
+        self.versions.remove(app);
+        self.writers.retain(|(of, _), _| of != app);
+        self.fences.retain(|(of, _), _| of != app);
+    }
+
+    /// Returns how often the tombstone of an application was pruned, with the answers to requests.
+    pub fn prunes(&self, app: &AppName) -> u64 {
+        self.prunes.get(app).copied().unwrap_or_default()
     }
 
     fn on_lease(&mut self, app: &AppName, head: &Head) {

@@ -12,8 +12,10 @@
 //! and lets each machine run for as long. All of it is one thread, so one seed gives one trace.
 
 mod client;
+mod counts;
 mod end;
 mod fault;
+mod fence;
 mod given;
 mod host;
 mod judge;
@@ -25,6 +27,7 @@ mod process;
 mod quorum;
 mod randomness;
 mod redis;
+mod refusal;
 mod report;
 mod server;
 mod store;

@@ -115,12 +115,16 @@ impl Marks {
         let is = |end: &&MarkEnd| why.is_some_and(|why| *why.to == *end.word());
         let Some(end) = MarkEnd::ALL.iter().find(is) else { return Some("ends without an event") };
         *self.ended.entry(end.word()).or_default() += 1;
+        let unit = mark.cover.unit.clone();
         let is_right = match end {
             MarkEnd::Expired => mark.end <= t.time,
             MarkEnd::Well => {
                 mark.begun && mark.well_since.is_some_and(|since| since.after(WELL_FOR) <= t.time)
             }
-            MarkEnd::Removed => self.asked.contains(&place),
+            MarkEnd::Removed => {
+                let is_of = |write: &Write| matches!(write, Write::Unit(of, None) if *of == unit);
+                self.asked.contains(&place) || t.writes.iter().any(is_of)
+            }
             MarkEnd::Worse => {
                 let state = known.map(|known| after(known, t));
                 state.is_some_and(|state| is_worse(&state, mark))

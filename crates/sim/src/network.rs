@@ -70,6 +70,8 @@ pub struct State {
     pub weather: Weather,
     /// The faults of calls between replicas and the store.
     pub store_weather: Weather,
+    /// No group of the log is applied to the database of a disk before this time.
+    applier_stalls_until: u64,
     /// The store answers nothing before this time.
     pub store_stalls_until: u64,
     dice: Dice,
@@ -105,6 +107,7 @@ impl Network {
             blocked: BTreeSet::new(),
             weather: Weather::default(),
             store_weather: Weather::default(),
+            applier_stalls_until: 0,
             store_stalls_until: 0,
             dice,
             trace,
@@ -182,7 +185,11 @@ impl State {
     /// Returns how long the next step of a disk takes, in milliseconds, and whether the database
     /// has its turn then.
     pub fn disk_step(&mut self) -> (u64, bool) {
-        (self.dice.between(1, 30), self.dice.per_mille(500))
+        if self.dice.per_mille(2) {
+            self.applier_stalls_until = self.now + self.dice.between(500, 8_000);
+        }
+        let applies = self.dice.per_mille(500) && self.applier_stalls_until <= self.now;
+        (self.dice.between(1, 30), applies)
     }
 
     /// Returns whether the store stands still.

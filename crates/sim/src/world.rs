@@ -7,17 +7,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bellwether::domain::app::AppState;
-use bellwether::domain::name::{AppName, UnitName};
+use bellwether::domain::name::AppName;
 use bellwether::domain::need::Need;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::{Freshness, Status, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::store::redis::Durability;
 
-use crate::client::operator::{Hand, come_and_go};
-use crate::client::watcher::Watcher;
-use crate::client::worker::Worker;
-use crate::client::{Client, marker};
+use crate::client::start::start_all;
 use crate::fault::{Faults, Harm};
 use crate::host::{Host, STEP};
 use crate::judge::{Counts, Judge};
@@ -145,38 +142,8 @@ impl World {
         network.note(format_args!("{shape:?} with {replicas} replicas"));
         let processes: Processes = Arc::new(Mutex::new(vec![None; replicas]));
         let clients = Host::new(0)?;
-        let mut number = 0;
-        let mut mk_client = || {
-            number += 1;
-            let dice = Dice::new(plan.seed, 100 + number as u64);
-            Client { number, network: network.clone(), dice, processes: processes.clone() }
-        };
-        let handle = clients.handle();
-        for app in ["a", "b"] {
-            let name = AppName::new("", app).map_err(|(_, error)| error)?;
-            for unit in 0..3 {
-                let unit = UnitName::new(&format!("{app}/{unit}"))?;
-                handle.spawn(Worker::new(mk_client(), name.clone(), unit).run());
-            }
-            for unit in 0..2 {
-                let unit = UnitName::new(&format!("{app}/{unit}"))?;
-                handle.spawn(Hand::new(mk_client(), name.clone(), unit).run());
-            }
-        }
-        for app in 0..8 {
-            let name = AppName::new("", &format!("c{app}")).map_err(|(_, error)| error)?;
-            handle.spawn(come_and_go(mk_client(), name));
-        }
-        for _ in 0..3 {
-            handle.spawn(Watcher::new(mk_client()).run());
-        }
-        let name = AppName::new("", "b").map_err(|(_, error)| error)?;
-        handle.spawn(quorum::configure(mk_client(), name));
-        for app in ["a", "b", "c0"] {
-            let name = AppName::new("", app).map_err(|(_, error)| error)?;
-            handle.spawn(marker::set_and_remove(mk_client(), name));
-        }
-        let size = (replicas, number + 1);
+        let count = start_all(plan.seed, &network, &processes, &clients)?;
+        let size = (replicas, count + 1);
         let faults = Faults::new(Dice::new(plan.seed, 3), network.clone(), is_shared, size);
         let places = (0..replicas).map(|_| Place {
             host: None,
@@ -210,6 +177,9 @@ impl World {
         self.expect_losses();
         match self.faults.step(self.now, &mut self.server) {
             Some(Harm::Kill(place, pause)) => self.kill(place, pause, false),
+            Some(Harm::KillAll(pause)) => {
+                (0..self.places.len()).for_each(|place| self.kill(place, pause, false));
+            }
             Some(Harm::LosePower(pause)) => self.kill(0, pause, true),
             Some(Harm::Freeze(place, span)) => self.freeze(place, span),
             None => {}

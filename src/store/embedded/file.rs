@@ -24,7 +24,7 @@ use super::life::LifeFile;
 use super::limits::Limits;
 use super::log::{Log, LogDir, LogFiles};
 use super::read::{ReadFailure, read_heads, read_meta};
-use super::recover::{self, Examined};
+use super::recover::{self, Acknowledged, Examined};
 use super::reserve::Reserve;
 use super::tables::{FROM_BACKUP, WITH_LOG, write_meta};
 
@@ -143,8 +143,13 @@ impl Location {
     }
 
     /// Opens the database, checks every page, applies what the log has in addition, and reads the
-    /// data that stays in memory. `accepted` is the epoch of a store that may lose commits.
-    pub(super) fn open(&self, accepted: Option<&str>) -> Result<Opened, OpenError> {
+    /// data that stays in memory. `accepted` is the epoch of a store that may lose commits;
+    /// `acknowledged` is what this process knows.
+    pub(super) fn open(
+        &self,
+        accepted: Option<&str>,
+        acknowledged: Option<&Acknowledged>,
+    ) -> Result<Opened, OpenError> {
         // redb takes an empty file for a new database.
         if fs::metadata(&self.file).map_err(|e| self.io(e))?.len() == 0 {
             return Err(self.damaged("it is empty"));
@@ -166,7 +171,8 @@ impl Location {
                 self.begin_from_backup(&database)?;
             }
             let Files { log, limits, .. } = &self.files;
-            let recovered = recover::recover(&database, log.clone(), limits, accepted);
+            let log = log.clone();
+            let recovered = recover::recover(&database, log, limits, accepted, acknowledged);
             let (log, applied) = recovered.map_err(|e| self.error(e))?;
             let (meta, heads) = self.read(&database)?;
             Ok(Opened { database, meta, heads, log, applied })

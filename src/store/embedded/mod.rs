@@ -180,7 +180,7 @@ impl EmbeddedStore {
             tracing::warn!("{finding}");
         }
         let Opened { database, meta, heads, log, applied } =
-            location.open(options.accepts_data_loss.as_deref())?;
+            location.open(options.accepts_data_loss.as_deref(), None)?;
         let (life_file, mut life) = location.open_life(meta.epoch.store_id)?;
         location.reserve.fill();
         let is_full = location.reserve.is_out();

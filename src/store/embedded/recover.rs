@@ -23,6 +23,12 @@ struct Applied {
     has_log: bool,
 }
 
+/// The last group that a running process has acknowledged.
+pub(super) struct Acknowledged {
+    pub(super) epoch: Epoch,
+    pub(super) sequence: u64,
+}
+
 /// What a log has in addition to its database.
 pub(super) struct Examined {
     /// The number of groups that the database lacks.
@@ -37,16 +43,20 @@ pub(super) struct Examined {
 /// Returns also the sequence of the last group.
 ///
 /// If a part of the log is damaged or missing, nothing is changed, unless `accepted` is the epoch
-/// of the store: then what can be read is applied, and a data loss is recorded.
+/// of the store: then what can be read is applied, and a data loss is recorded. Nothing is changed
+/// either if the log ends before the last group that the process has acknowledged: what is left of
+/// that group stays.
 pub(super) fn recover(
     database: &Database,
     files: Arc<dyn LogFiles>,
     limits: &Limits,
     accepted: Option<&str>,
+    acknowledged: Option<&Acknowledged>,
 ) -> Result<(Log, u64), ReadFailure> {
     let applied = read_applied(&database.begin_read()?)?;
     let loss = match check(&applied, files.clone()) {
         Ok(examined) => {
+            acknowledged.map_or(Ok(()), |acknowledged| acknowledged.check(&applied, &examined))?;
             warn_of_incomplete(&examined);
             None
         }
@@ -94,6 +104,20 @@ pub(super) fn recover(
         tables::write_no_log(database, last)?;
     }
     Ok((scan.begin(limits.segment_bytes)?, last))
+}
+
+impl Acknowledged {
+    /// Returns an error if the database and the log of this store end before the group.
+    fn check(&self, applied: &Applied, examined: &Examined) -> Result<(), ReadFailure> {
+        let Acknowledged { epoch, sequence } = *self;
+        if applied.epoch != epoch || sequence <= examined.last {
+            return Ok(());
+        }
+        let Some(end) = &examined.end else { return Err(ReadFailure::NoLog { epoch }) };
+        let last = examined.last;
+        let reason = format!("it ends with group {last}, and group {sequence} was acknowledged");
+        Err(ReadFailure::Segment { path: end.segment.clone(), reason, epoch })
+    }
 }
 
 fn warn_of_incomplete(examined: &Examined) {

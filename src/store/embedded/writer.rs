@@ -28,6 +28,7 @@ use super::file::{Location, Opened};
 use super::life::LifeFile;
 use super::log::{Log, LogGroup};
 use super::op::{Op, TableId};
+use super::recover::Acknowledged;
 use super::tables::{free_bytes, write_meta};
 use super::{FULL, Published, Shared, group};
 
@@ -371,7 +372,9 @@ impl Writer {
         if is_full {
             self.location.reserve.release();
         }
-        let adopted = self.location.open(None).map_err(|e| e.in_full()).and_then(|o| self.adopt(o));
+        let acknowledged = Acknowledged { epoch: self.shared.epoch, sequence: self.last };
+        let opened = self.location.open(None, Some(&acknowledged)).map_err(|e| e.in_full());
+        let adopted = opened.and_then(|opened| self.adopt(opened));
         match adopted {
             Ok(()) if is_full => {
                 tracing::warn!("the disk is full: deletions alone are written until there is room");
@@ -425,12 +428,6 @@ impl Writer {
         let mut published = self.shared.published();
         let Published { heads: known, observers } = &mut *published;
         let (was, is) = (known.marks(), heads.marks());
-        if is.last < was.last {
-            return Err(format!(
-                "database ends at position {}, but {} was acknowledged; restore a newer one",
-                is.last.0, was.last.0
-            ));
-        }
         *known = heads.clone();
         known.changes_after(was.last).for_each(|c| observers.notify(|o| o.on_change(&c)));
         if was.forgotten < is.forgotten {

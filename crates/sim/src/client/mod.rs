@@ -1,7 +1,10 @@
 //! The clients of a run: workers, watchers and operators, on a machine of their own.
 
+pub mod forbidden;
 pub mod marker;
 pub mod operator;
+pub mod quorum;
+pub mod start;
 pub mod watcher;
 pub mod worker;
 

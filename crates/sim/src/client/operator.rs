@@ -164,19 +164,23 @@ impl Hand {
         loop {
             sleep(Duration::from_millis(self.client.dice.between(100, 4000))).await;
             let sent = lock(&self.client.network.judge).sent(&self.app);
-            reached += 1;
             let action = match self.client.dice.index(20) {
                 0 => return,
                 1 => OperationAction::Release { fence },
                 2 => OperationAction::Complete { fence },
+                // Without a checkpoint, the last one stays.
+                3..7 => OperationAction::Heartbeat { fence, checkpoint: None, progress: None },
                 _ => {
+                    reached += 1;
                     let checkpoint = Some(Bytes::from(format!("step {reached}").into_bytes()));
                     OperationAction::Heartbeat { fence, checkpoint, progress: None }
                 }
             };
             let is_last = !matches!(action, OperationAction::Heartbeat { .. });
+            let is_step = matches!(action, OperationAction::Heartbeat { checkpoint: Some(_), .. });
             match self.operate(id, action).await {
                 Some(Ok(_)) if is_last => return,
+                Some(Ok(_)) if !is_step => {}
                 Some(Ok(_)) => {
                     let judge = self.client.network.judge.clone();
                     lock(&judge).checkpoint_acknowledged(&self.app, id, reached, sent);

@@ -43,7 +43,8 @@ impl Watcher {
             if self.client.dice.per_mille(100) {
                 self.token = None;
             }
-            let pause = self.client.dice.between(50, 8000);
+            let most = if self.client.dice.per_mille(200) { 60_000 } else { 8_000 };
+            let pause = self.client.dice.between(50, most);
             sleep(Duration::from_millis(pause)).await;
         }
     }

@@ -254,14 +254,18 @@ impl Deployment {
     }
 
     /// Moves a slot with its keys from one master to another, at one moment. Redis moves one key
-    /// after the other; a command whose keys are not together is then refused.
+    /// after the other; a command whose keys are not together is then refused. A server without the
+    /// slot removes what it still has of it, as after a failover to a replica that did not receive
+    /// the removal.
     pub fn move_slot(&mut self, moved: u16, (from, to): (NodeId, NodeId)) {
         let Some(slots) = &mut self.slots else { return };
         slots.give(moved, to / self.in_shard);
         let copied = copy_of(&self.nodes[from].server.state.keys, moved);
-        let keys = self.nodes[from].server.state.keys.keys().filter(|key| slot(key) == moved);
-        let gone: Vec<Command> = keys.map(|key| vec![b"DEL".to_vec(), key.clone()]).collect();
-        for (node, commands) in [(to, copied), (from, gone)] {
+        let [left, gone] = [to, from].map(|node| {
+            let keys = self.nodes[node].server.state.keys.keys().filter(|key| slot(key) == moved);
+            keys.map(|key| vec![b"DEL".to_vec(), key.clone()]).collect::<Vec<Command>>()
+        });
+        for (node, commands) in [(to, left), (to, copied), (from, gone)] {
             let node = &mut self.nodes[node];
             commands.iter().for_each(|command| node.server.state.repeat(command));
             node.log.extend(self.now, commands);

@@ -14,6 +14,7 @@ use crate::lock;
 use crate::randomness::Dice;
 
 use super::app::App;
+use super::damage::{Damage, Reach};
 use super::witness::Witness;
 
 /// Steps of the disk that a process may still make when it is killed: the end comes between two of
@@ -58,6 +59,7 @@ pub struct Disk {
     ahead: i64,
     is_full: bool,
     fails_database: bool,
+    damage: Option<Damage>,
 }
 
 /// What a process finds when it starts.
@@ -66,6 +68,8 @@ pub struct Found {
     pub files: stepwise::Disk,
     /// The directory with all others.
     pub directory: PathBuf,
+    /// Whether the log is damaged.
+    pub is_damaged: bool,
     /// The time of the clock of the machine.
     pub wall: Timestamp,
     /// What must be in the files.
@@ -87,6 +91,7 @@ impl Disk {
             ahead: 0,
             is_full: false,
             fails_database: false,
+            damage: None,
         })
     }
 
@@ -107,6 +112,7 @@ impl Disk {
         Found {
             files: self.files.clone(),
             directory: PathBuf::from(DIRECTORY),
+            is_damaged: self.damage.is_some(),
             wall: Timestamp::new(self.time.millis().saturating_add_signed(self.ahead)),
             witness: self.witness.clone(),
         }
@@ -144,6 +150,22 @@ impl Disk {
         self.files.lie_once();
     }
 
+    /// Damages the last group of the log, if there is one in reach. Returns whether there is.
+    pub fn damage(&mut self, reach: Reach) -> bool {
+        if reach == Reach::Any && !lock(&self.witness).is_served {
+            return false;
+        }
+        self.damage = self.damage.take().or_else(|| Damage::make(&self.files, reach));
+        self.damage.is_some()
+    }
+
+    /// Undoes the damage.
+    pub fn mend(&mut self) {
+        if let Some(damage) = self.damage.take() {
+            damage.mend(&self.files);
+        }
+    }
+
     fn set_failures(&self) {
         self.files.fail(self.is_full.then_some(ENOSPC));
         self.files.fail_database(self.fails_database.then_some(EIO));
@@ -152,7 +174,9 @@ impl Disk {
     /// Prepares the end of the process between two steps of the disk that it may still make. No
     /// client receives what it acknowledges until then.
     pub fn begin_kill(&self, dice: &mut Dice) {
-        lock(&self.witness).is_over = true;
+        let mut witness = lock(&self.witness);
+        (witness.is_over, witness.is_served) = (true, false);
+        drop(witness);
         self.files.freeze_after(usize::try_from(dice.between(0, STEPS_MAX)).unwrap_or_default());
     }
 

@@ -183,6 +183,8 @@ impl Mirror {
         let before = self.apps.get(app).cloned();
         let transition = self.transitions.get(mark).cloned();
         if let Some(transition) = &transition {
+            let wrong = judge.refusals.on_applied(transition);
+            wrong.into_iter().for_each(|what| judge.accuse(what));
             judge.on_commit(before.as_ref(), transition, self.time);
         }
         if let Some((raw, after)) = found {
@@ -208,12 +210,14 @@ impl Mirror {
     fn prune(&mut self, state: &State, bucket: Bucket) {
         let heads = hash(state, &self.keys.heads(bucket));
         let (keys, raw) = (&self.keys, &mut self.raw);
+        let mut judge = crate::lock(&self.judge);
         self.apps.retain(|app, _| {
             let name = app.to_string().into_bytes();
             let is_there = keys.bucket_of(app) != bucket
                 || heads.is_some_and(|heads| heads.contains_key(&name));
             if !is_there {
                 raw.remove(app);
+                judge.forget_counts(app);
             }
             is_there
         });

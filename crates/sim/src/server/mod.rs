@@ -1,6 +1,7 @@
 //! What all replicas share: the servers of Redis, or the disk of one process.
 
 pub mod app;
+mod damage;
 mod disk;
 mod mirror;
 mod shared;
@@ -20,6 +21,7 @@ use crate::randomness::Dice;
 
 use app::App;
 
+pub use damage::Reach;
 pub use disk::{Disk, Found};
 pub use mirror::Lost;
 pub use shared::{BucketState, Servers, View};

@@ -35,6 +35,8 @@ pub struct Witness {
     pub time: Timestamp,
     /// Whether the process is being killed: no client receives what it does.
     pub is_over: bool,
+    /// Whether a process has opened the store and read everything.
+    pub is_served: bool,
     apps: BTreeMap<AppName, App>,
     /// Commits that were sent and are not known to be applied or refused, in order.
     open: BTreeMap<AppName, Vec<Arc<Transition>>>,
@@ -73,6 +75,7 @@ impl Witness {
             judge,
             time,
             is_over: false,
+            is_served: false,
             apps: BTreeMap::new(),
             open: BTreeMap::new(),
             floor: Revision(0),
@@ -219,8 +222,10 @@ impl Witness {
             return;
         }
         let is_pruned = |app: &App| app.head.deleted && app.position <= up_to;
-        for (_, app) in self.apps.extract_if(.., |_, app| is_pruned(app)) {
+        let mut judge = lock(&self.judge);
+        for (name, app) in self.apps.extract_if(.., |_, app| is_pruned(app)) {
             self.floor = self.floor.max(app.head.revision);
+            judge.forget_counts(&name);
         }
     }
 

@@ -3,21 +3,15 @@
 //! A task does what the writer and the applier do in a server, each time after a moment that the
 //! disk takes. While the disk stands still, it does nothing, as a thread that waits for a sync.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use bellwether::domain::name::AppName;
 use bellwether::domain::replay::Records;
-use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::Transition;
-use bellwether::domain::unit::presence::ReplicaId;
 use bellwether::store::embedded::stepwise::Steps;
 use bellwether::store::embedded::{EmbeddedStore, OpenError, Options};
-use bellwether::store::{
-    Broadcast, CommitError, Epoch, Moment, NumberedEvent, Observer, ReadError, Retention, Space,
-    Store, Version,
-};
+use bellwether::store::{CommitError, NumberedEvent, Retention, Store};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
@@ -26,6 +20,7 @@ use crate::network::{Delivery, Link, Network, Node};
 use crate::server::{Found, Server, Witness, WitnessObserver};
 
 use super::RETRY_PAUSE;
+use super::checked::{Checked, Checks};
 
 /// Tombstones that the store keeps, and events: few, so that a run prunes some.
 const TOMBSTONES_MAX: usize = 4;
@@ -33,10 +28,22 @@ const EVENTS_MAX: u64 = 32;
 /// Steps of the disk between two looks at the time.
 const TIME_EVERY: u32 = 8;
 
-/// The store of one process.
-pub(super) struct DiskStore {
-    store: EmbeddedStore,
-    witness: Arc<Mutex<Witness>>,
+impl Checks for Mutex<Witness> {
+    fn on_read(&self, app: &AppName, records: &Records) {
+        lock(self).on_read(app, records);
+    }
+
+    fn on_events(&self, app: &AppName, before: Option<u64>, events: &[NumberedEvent]) {
+        lock(self).on_events(app, before, events);
+    }
+
+    fn on_sent(&self, transition: &Arc<Transition>) {
+        lock(self).on_sent(transition);
+    }
+
+    fn on_answer(&self, transition: &Arc<Transition>, answer: &Result<(), CommitError>) {
+        lock(self).on_answer(transition, answer);
+    }
 }
 
 /// Opens the store. Must be called on the machine of the process.
@@ -52,7 +59,7 @@ pub(super) async fn open(network: Network, place: usize) -> Arc<dyn Store> {
 }
 
 async fn try_open(network: &Network, place: usize, link: Link) -> Option<Arc<dyn Store>> {
-    let Found { files, directory, wall, witness } = find(network, place, link).await?;
+    let Found { files, directory, is_damaged, wall, witness } = find(network, place, link).await?;
     let retention = Retention {
         tombstones_max: TOMBSTONES_MAX,
         events_max: EVENTS_MAX,
@@ -66,8 +73,9 @@ async fn try_open(network: &Network, place: usize, link: Link) -> Option<Arc<dyn
         Ok(opened) => opened,
         Err(error) => {
             network.note(format_args!("the store cannot be opened: {error}"));
-            // A disk that fails may refuse the start; what the end of a process leaves may not.
-            if !matches!(error, OpenError::Io { .. }) {
+            // A disk that fails or is damaged may refuse the start; what the end of a process
+            // leaves may not.
+            if !is_damaged && !matches!(error, OpenError::Io { .. }) {
                 lock(&network.judge).accuse(format!("the store cannot be opened: {error}"));
             }
             return None;
@@ -82,7 +90,8 @@ async fn try_open(network: &Network, place: usize, link: Link) -> Option<Arc<dyn
             Err(error) => lock(&network.judge).accuse(format!("{app} cannot be read: {error}")),
         }
     }
-    let store = Arc::new(DiskStore { store, witness });
+    lock(&witness).is_served = true;
+    let store = Arc::new(Checked { store: Arc::new(store), checks: witness });
     tokio::spawn(drive(network.clone(), steps, Arc::downgrade(&store)));
     Some(store)
 }
@@ -101,7 +110,11 @@ async fn find(network: &Network, place: usize, link: Link) -> Option<Found> {
 }
 
 /// Does the work of the store's threads for as long as the process has the store.
-async fn drive(network: Network, mut steps: Steps, store: Weak<DiskStore>) {
+async fn drive(
+    network: Network,
+    mut steps: Steps,
+    store: Weak<Checked<EmbeddedStore, Mutex<Witness>>>,
+) {
     let mut turns = 0_u32;
     loop {
         let (takes, applies) = network.with(|network| network.disk_step());
@@ -117,98 +130,7 @@ async fn drive(network: Network, mut steps: Steps, store: Weak<DiskStore>) {
         }
         turns = turns.wrapping_add(1);
         if turns.is_multiple_of(TIME_EVERY) {
-            lock(&store.witness).on_moment(store.store.moment(), false);
+            lock(&store.checks).on_moment(store.store.moment(), false);
         }
-    }
-}
-
-#[async_trait::async_trait]
-impl Store for DiskStore {
-    fn now(&self) -> Timestamp {
-        self.store.now()
-    }
-
-    fn moment(&self) -> Moment {
-        self.store.moment()
-    }
-
-    fn epoch(&self) -> Epoch {
-        self.store.epoch()
-    }
-
-    fn epoch_floor(&self, app: &AppName) -> u64 {
-        self.store.epoch_floor(app)
-    }
-
-    fn buckets(&self) -> u16 {
-        self.store.buckets()
-    }
-
-    fn is_shared(&self) -> bool {
-        self.store.is_shared()
-    }
-
-    async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
-        let read = self.store.load(app).await;
-        if let Ok(records) = &read {
-            lock(&self.witness).on_read(app, records);
-        }
-        read
-    }
-
-    async fn release(&self, app: &AppName) {
-        self.store.release(app).await;
-    }
-
-    async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
-        lock(&self.witness).on_sent(&transition);
-        let answer = self.store.commit(transition.clone()).await;
-        lock(&self.witness).on_answer(&transition, &answer);
-        answer
-    }
-
-    async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
-        self.store.confirm(app, version).await
-    }
-
-    fn follow(&self, observer: Arc<dyn Observer>) {
-        self.store.follow(observer);
-    }
-
-    async fn events(
-        &self,
-        app: &AppName,
-        before: Option<u64>,
-        count_max: usize,
-    ) -> Result<Vec<NumberedEvent>, ReadError> {
-        let read = self.store.events(app, before, count_max).await;
-        if let Ok(events) = &read {
-            lock(&self.witness).on_events(app, before, events);
-        }
-        read
-    }
-
-    fn replica(&self) -> ReplicaId {
-        self.store.replica()
-    }
-
-    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
-        self.store.beat().await
-    }
-
-    async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
-        self.store.broadcast(notice).await
-    }
-
-    async fn space(&self) -> Option<Space> {
-        None
-    }
-
-    fn health(&self) -> Result<(), String> {
-        self.store.health()
-    }
-
-    async fn close(&self) {
-        self.store.close().await;
     }
 }

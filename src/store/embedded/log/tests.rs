@@ -118,7 +118,7 @@ fn a_damaged_group_is_refused() {
     let groups_at = super::segment::HEADER_BYTES + opening;
     for place in super::segment::HEADER_BYTES..groups_at + 3 * size {
         let disk = Disk::of(&rig.disk.after_power_loss(|| true));
-        disk.damage(segment, place);
+        assert!(disk.damage(segment, place));
         let last = groups_at + 2 * size <= place;
         match begin(&disk, 0) {
             // By its length, the last group goes on in other sectors.

@@ -115,6 +115,13 @@ pub struct Image {
     pub(crate) segments: BTreeMap<u64, Vec<u8>>,
 }
 
+impl Image {
+    /// Returns the segments of the log by their generations.
+    pub fn segments(&self) -> &BTreeMap<u64, Vec<u8>> {
+        &self.segments
+    }
+}
+
 #[cfg(test)]
 impl Image {
     /// Returns the files in a directory, as a crash of the process leaves them.
@@ -159,10 +166,13 @@ impl Disk {
         Image { database: content.database.seen.clone(), segments: seen }
     }
 
-    /// Changes a byte of a segment.
-    #[cfg(test)]
-    pub(in crate::store::embedded) fn damage(&self, segment: u64, place: usize) {
-        self.content().segments.get_mut(&segment).unwrap().seen[place] ^= 0x55;
+    /// Changes a byte of a segment; a second call changes it back. Returns whether it is there.
+    pub fn damage(&self, segment: u64, place: usize) -> bool {
+        let mut content = self.content();
+        let Some(file) = content.segments.get_mut(&segment) else { return false };
+        let bytes = [&mut file.seen, &mut file.synced];
+        let found = bytes.into_iter().filter_map(|bytes| bytes.get_mut(place));
+        0 < found.map(|byte| *byte ^= 0x55).count()
     }
 
     /// Makes syncs fail, but no writes.

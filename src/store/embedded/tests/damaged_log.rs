@@ -6,12 +6,14 @@ use std::fmt::Write as _;
 
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
+use crate::domain::name::UnitName;
+use crate::domain::status::StatusKey;
 use crate::store::embedded::file::Files;
 use crate::store::embedded::limits::Limits;
 use crate::store::embedded::log::{LogDir, LogFiles};
 
 use super::*;
-use crate::store::embedded::stepwise::Image;
+use crate::store::embedded::stepwise::{Disk, ENOSPC, Image};
 
 /// Limits with which everything stays in the log, in several segments.
 const LOG_ALONE: Limits = Limits {
@@ -211,4 +213,38 @@ async fn no_damaged_log_serves_less_in_silence() {
         silent.len(),
         &silent[..silent.len().min(9)]
     );
+}
+
+/// The damage is like what a loss of power leaves of a group that was not acknowledged, so a start
+/// would go on without the group.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_store_changes_nothing_where_an_acknowledged_group_is_missing() {
+    let (dir, disk) = (TempDir::new().unwrap(), Disk::default());
+    let files = disk.files_with(LOG_ALONE);
+    let store = EmbeddedStore::open_with(dir.path(), mk_options(), files).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let mut web = Driver::new(&store, "web").await;
+    let text = "x".repeat(2000);
+    web.report("web/0", "first").await;
+    web.report("web/0", &text).await;
+    let image = disk.after_kill();
+    let mut segments = image.segments().iter();
+    let at = |bytes: &[u8]| bytes.windows(text.len()).rposition(|part| part == text.as_bytes());
+    let (segment, place) =
+        segments.find_map(|(segment, bytes)| Some((*segment, at(bytes)?))).unwrap();
+
+    disk.fail(Some(ENOSPC));
+    assert!(web.commit(web.draft(mk_report("web/0", "full"))).await.is_err());
+    assert!(disk.damage(segment, place));
+    disk.fail(None);
+    let is_refused =
+        || store.health().is_err_and(|reason| reason.contains("and group 2 was acknowledged"));
+    until("it refuses the log", is_refused).await;
+    disk.damage(segment, place);
+    until("it serves again", || store.health().is_ok()).await;
+    web = Driver::new(&store, "web").await;
+    let first = StatusKey::first_of(&UnitName::new("web/0").unwrap());
+    let (_, status) = web.state.statuses().from(&first).next().unwrap();
+    assert_eq!(*status.report.message, text);
+    store.close().await;
 }
