@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use tonic::{Request, Status};
 
-use crate::domain::app::Head;
+use crate::domain::app::{AppState, Head};
 use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::uptime::timeline::{Now, until};
 use crate::domain::uptime::{Timeline, uptime};
@@ -47,7 +48,7 @@ impl Handlers {
         let read = match self.timelines.get(app, seen) {
             Some(read) => read,
             None => {
-                let read = self.read_timeline(app, now).await?;
+                let read = self.read_timeline(app, head.revision, now).await?;
                 self.timelines.put(app, seen, read.clone());
                 read
             }
@@ -55,9 +56,17 @@ impl Handlers {
         Ok(until(&read.timeline, &read.now, now))
     }
 
-    async fn read_timeline(&self, app: &AppName, now: Timestamp) -> Result<Read, ApiError> {
+    /// Reads what is kept for a head of this revision. The state of the application can be older
+    /// than the head, which the hub receives first: then it is waited for.
+    async fn read_timeline(
+        &self,
+        app: &AppName,
+        revision: Revision,
+        now: Timestamp,
+    ) -> Result<Read, ApiError> {
         // An application that was deleted meanwhile has the past that its events say.
-        let of_app = self.reads.read_or_empty(app, 0, |state| of_state(state, now)).await?;
+        let of_state = |state: &AppState| of_state(state, now);
+        let of_app = self.reads.read_or_empty(app, revision.0, of_state).await?;
         let (ever, known) = of_app;
         let events = read_events(&self.parts, app).await?;
         let now = Now { kept: kept(&self.parts, &events, ever), ..known };
