@@ -46,7 +46,8 @@ const SENTENCES: [(&[&str], &str); 10] = [
 
 /// What a server with TLS leaves behind when it refuses a client after the handshake, as with TLS
 /// 1.3, and the alert that says so is lost. A server without TLS ends the connection too.
-const CLOSED: [&str; 3] = ["connection closed", "onnection reset", "roken pipe"];
+const CLOSED: [&str; 4] =
+    ["connection closed", "onnection reset", "roken pipe", "connection was not ready"];
 const AFTER_HANDSHAKE: &str = "it ended the connection; if it has no TLS, use http://; if it \
     demands a certificate of the client, give one of its CA with --cert and --cert-key";
 
@@ -75,6 +76,7 @@ mod tests {
         let is_known = |url, cause| sentence(url, cause).is_some();
         assert!(is_known("https://h:1", "invalid peer certificate: UnknownIssuer"));
         assert!(is_known("https://h:1", "connection closed"));
+        assert!(is_known("https://h:1", "connection was not ready"));
         assert!(!is_known("http://h:1", "connection closed"));
         assert!(is_known("h:1", "connection error detected: frame with invalid size"));
         assert!(!is_known("https://h:1", "connection refused"));
