@@ -38,6 +38,7 @@ pub mod events;
 pub mod fanout;
 pub mod figure;
 pub mod fixture;
+pub mod fleet;
 pub mod following;
 pub mod graph;
 pub mod growth;
@@ -164,6 +165,8 @@ pub enum BenchCommand {
     Memory(memory::Memory),
     /// Processor time, memory and disk of a server with fleets of several sizes
     Sizing(sizing::Sizing),
+    /// Queues and memory of a fleet that is too large to run, simulated from measured costs
+    Fleet(fleet::FleetArgs),
     /// Time until all watchers are current after one of two replicas over one Redis is killed
     Storm(storm::Storm),
     /// The plain tonic echo that other commands start as a peer
@@ -278,6 +281,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Json(json) => json::run(json).await,
             BenchCommand::Memory(memory) => memory::run(memory).await,
             BenchCommand::Sizing(sizing) => sizing::run(sizing).await,
+            BenchCommand::Fleet(fleet) => fleet::run(fleet),
             BenchCommand::Storm(storm) => storm::run(storm).await,
             BenchCommand::EchoServer => echo::serve().await,
             BenchCommand::CountedReports(args) => instructions::run_counted(&args),

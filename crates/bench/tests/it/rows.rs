@@ -497,3 +497,27 @@ fn fleets_of_several_sizes() {
         }
     }
 }
+
+#[test]
+fn a_fleet_that_is_simulated() {
+    let line = "fleet --applications 1000 --watchers 1000 --changes 500 --relays 4 --replicas 2 \
+                --upper-relays 2 --masters 2 --seconds 20 --json";
+    let line: Vec<&str> = line.split_whitespace().collect();
+    let output = program::bench(&line).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let costs = &report["plan"]["costs"];
+    let micros = |name: &str| costs[name].as_f64().unwrap();
+    // 1000 watchers of 100 applications each: 25 events of a change at each of the 4 relays.
+    let expected = 500.0 * (micros("relay") + 25.0 * micros("event")) / 1e6;
+    let relays = report["rows"][3]["utilization"].as_f64().unwrap();
+    assert!((relays / expected - 1.0).abs() < 0.1, "{relays}, not {expected}");
+    // Two ways through the network and the work of two steps, at the least.
+    let hop = report["plan"]["hop"].as_f64().unwrap();
+    let least = (2.0 * hop + micros("decide") + micros("write_together")) / 1e6;
+    let p50 = |name: &str| report[name]["p50"].as_f64().unwrap();
+    assert!(least < p50("acknowledged") && p50("acknowledged") < p50("seen"), "{report}");
+    assert!(output.status.success());
+    let over = program::bench(&["fleet", "--masters", "1", "--seconds", "1"]).output().unwrap();
+    let said = String::from_utf8_lossy(&over.stderr);
+    assert!(!over.status.success() && said.contains("too few cores: masters of Redis"), "{said}");
+}
