@@ -37,7 +37,7 @@ pub enum NameError {
 /// The name of an application, within its namespace.
 ///
 /// Both parts are one text: every replica keeps the names of all applications, several times each.
-/// [`SEPARATOR`] precedes every character of a name, so names are in the order of their parts.
+/// `SEPARATOR` precedes every character of a name, so names are in the order of their parts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppName(Arc<str>);
 

@@ -6,8 +6,7 @@
 //!            decide     write     follow, send     relay, send    relay, events
 //! ```
 //!
-//! [`plan`] has the costs, which are measured, [`queue`] the stations, and [`run`](mod@run) the
-//! changes.
+//! `plan.rs` has the costs, which are measured, `queue.rs` the stations, and `run.rs` the changes.
 
 mod plan;
 mod queue;
