@@ -23,7 +23,7 @@ use bellwether::watch::{Cursors, Entry, mark};
 
 pub use crate::counts::Counts;
 use crate::fence;
-use crate::given::give;
+use crate::given::{Given, give};
 use crate::level;
 use crate::mark::Marks;
 use crate::quorum;
@@ -74,12 +74,8 @@ pub struct Judge {
     /// The epoch floor of the master that made the last change of a bucket; none until a master has
     /// made its first one.
     floors: BTreeMap<Bucket, Option<u64>>,
-    /// The holder of each lease epoch.
-    leases: BTreeMap<AppName, BTreeMap<u64, Option<(UnitName, u64)>>>,
-    writers: BTreeMap<(AppName, u64), UnitName>,
-    versions: BTreeMap<AppName, u64>,
-    /// The holder of each fence.
-    fences: BTreeMap<(AppName, OperationId), BTreeMap<u64, Option<UnitName>>>,
+    /// The numbers that applications have given.
+    given: Given,
     /// How often an application lost a commit.
     losses: BTreeMap<AppName, u64>,
     checkpoints: BTreeMap<(AppName, OperationId), u64>,
@@ -234,13 +230,13 @@ impl Judge {
         wrong.extend(self.marks.on_commit(known, t));
         wrong.extend(fence::wrong(known, t));
         wrong.into_iter().for_each(|what| self.accuse(what));
-        let version = self.versions.get(app).copied().unwrap_or_default();
+        let version = self.given.versions.get(app).copied().unwrap_or_default();
         let writes_data = t.writes.iter().any(|write| matches!(write, Write::Data(..)));
         let (is, rises) = (head.data.version, version < head.data.version);
         self.check(rises || !writes_data || t.is_deletion(), || {
             format!("data version {is} of {app} given twice")
         });
-        self.versions.insert(app.clone(), version.max(is));
+        self.given.versions.insert(app.clone(), version.max(is));
         for write in &t.writes {
             match write {
                 Write::Operation(id, Some(operation)) => self.on_operation(app, id, operation),
@@ -257,14 +253,19 @@ impl Judge {
         }
     }
 
-    /// Forgets the counts of an application whose tombstone was pruned: a later one of its name
+    /// Forgets the numbers of an application whose tombstone was pruned: a later one of its name
     /// begins above the epoch floor of the master, or at 1.
-    pub fn forget_counts(&mut self, app: &AppName) {
+    pub fn on_pruned(&mut self, app: &AppName) {
         *self.prunes.entry(app.clone()).or_default() += 1;
-        self.leases.remove(app);
-        self.versions.remove(app);
-        self.writers.retain(|(of, _), _| of != app);
-        self.fences.retain(|(of, _), _| of != app);
+        self.given.forget(app, None);
+    }
+
+    /// Forgets the numbers that the serving masters do not have: no process is left that knows
+    /// them.
+    pub fn on_end_of_all(&mut self, apps: &BTreeMap<AppName, App>) {
+        for app in self.given.leases.keys().chain(apps.keys()).cloned().collect::<Vec<_>>() {
+            self.given.forget(&app, apps.get(&app));
+        }
     }
 
     /// Returns how often the tombstone of an application was pruned, with the answers to requests.
@@ -275,7 +276,7 @@ impl Judge {
     fn on_lease(&mut self, app: &AppName, head: &Head) {
         let holder = head.lease.as_ref();
         let holder = holder.map(|lease| (lease.holder.clone(), lease.incarnation));
-        let given = self.leases.entry(app.clone()).or_default();
+        let given = self.given.leases.entry(app.clone()).or_default();
         let wrong = give(given, head.lease_epoch, holder);
         self.check(wrong.is_none(), || {
             format!("lease epoch of {app}: {}", wrong.unwrap_or_default())
@@ -284,7 +285,7 @@ impl Judge {
 
     fn on_operation(&mut self, app: &AppName, id: &OperationId, operation: &Operation) {
         let key = (app.clone(), id.clone());
-        let given = self.fences.entry(key.clone()).or_default();
+        let given = self.given.fences.entry(key.clone()).or_default();
         let wrong = give(given, operation.fence, operation.holder().cloned());
         self.check(wrong.is_none(), || {
             format!("fence of {app} {id:?}: {}", wrong.unwrap_or_default())
@@ -400,7 +401,7 @@ impl Judge {
     /// Records an acknowledged write of a leader.
     pub fn leader_wrote(&mut self, app: &AppName, epoch: u64, unit: &UnitName) {
         self.counts.leader_writes += 1;
-        let first = self.writers.entry((app.clone(), epoch)).or_insert_with(|| unit.clone());
+        let first = self.given.writers.entry((app.clone(), epoch)).or_insert_with(|| unit.clone());
         let is_same = first == unit;
         let first = first.clone();
         self.check(is_same, || format!("{first:?} and {unit:?} wrote in epoch {epoch} of {app}"));

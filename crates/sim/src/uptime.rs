@@ -22,6 +22,8 @@ const GAP_MAX: u64 = 4_500;
 const EARLY_MAX: u64 = 4_000;
 /// It must have ended after so much uptime.
 const LATE_MAX: u64 = 60_000;
+/// And after a process has run for so long: one that starts reads first what is due.
+const STEADY_MIN: u64 = 15_000;
 
 /// The uptime of the replicas together, and of each deadline since its begin.
 #[derive(Default)]
@@ -35,6 +37,8 @@ pub struct Uptime {
     /// When a replica last could, and since when without a gap.
     last: u64,
     since: u64,
+    /// The start of the process that has run longest.
+    runs_since: u64,
     /// The uptime when a deadline was set.
     begins: BTreeMap<(AppName, End, Timestamp), u64>,
     /// Deadlines whose time has come, each with the uptime since when that is so.
@@ -44,8 +48,9 @@ pub struct Uptime {
 }
 
 impl Uptime {
-    /// Records whether a replica can act.
-    pub fn on_step(&mut self, is_up: bool, now: u64) {
+    /// Records whether a replica can act, and the start of the process that has run longest.
+    pub fn on_step(&mut self, is_up: bool, runs_since: Option<u64>, now: u64) {
+        self.runs_since = runs_since.unwrap_or(now);
         if is_up {
             if GAP_MAX <= now - self.last {
                 self.since = now;
@@ -60,7 +65,8 @@ impl Uptime {
     /// Returns whether replicas had the time to act on what was due at this uptime: without a gap,
     /// because each process reads what is due anew.
     pub fn had_time_since(&self, due: u64) -> bool {
-        LATE_MAX < self.total - due && LATE_MAX < self.last - self.since
+        let is_steady = STEADY_MIN < self.last.saturating_sub(self.runs_since);
+        is_steady && LATE_MAX < self.total - due && LATE_MAX < self.last - self.since
     }
 
     /// Returns for how long a replica could act.

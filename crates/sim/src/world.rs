@@ -83,6 +83,7 @@ struct Place {
     starting: Arc<Mutex<Option<Arc<Process>>>>,
     /// The number of the process.
     generation: u64,
+    runs_since: u64,
     restarts_at: u64,
     frozen_until: u64,
 }
@@ -149,6 +150,7 @@ impl World {
             host: None,
             starting: Arc::default(),
             generation: 0,
+            runs_since: 0,
             restarts_at: 0,
             frozen_until: 0,
         });
@@ -179,6 +181,7 @@ impl World {
             Some(Harm::Kill(place, pause)) => self.kill(place, pause, false),
             Some(Harm::KillAll(pause)) => {
                 (0..self.places.len()).for_each(|place| self.kill(place, pause, false));
+                lock(&self.judge).on_end_of_all(&self.server.apps());
             }
             Some(Harm::LosePower(pause)) => self.kill(0, pause, true),
             Some(Harm::Freeze(place, span)) => self.freeze(place, span),
@@ -196,6 +199,7 @@ impl World {
             let process = &mut lock(&self.processes)[at];
             if let Some(started) = lock(&place.starting).take() {
                 *process = Some(started);
+                place.runs_since = self.now;
             }
             if let Some(process) = process {
                 process.is_frozen.store(self.now < place.frozen_until, Ordering::SeqCst);
@@ -215,12 +219,15 @@ impl World {
         let acts = |process: &Arc<Process>| {
             !process.is_frozen.load(Ordering::SeqCst) && process.store.health().is_ok()
         };
+        let processes = lock(&self.processes);
+        let running = processes.iter().zip(&self.places).filter(|(process, _)| process.is_some());
+        let runs_since = running.map(|(_, place)| place.runs_since).min();
+        let acts = processes.iter().flatten().any(acts);
+        drop(processes);
         let (_, _, alive) = self.server.moment();
-        let is_up = stalls <= self.now
-            && !self.server.is_full()
-            && (lock(&self.processes).iter().flatten().any(acts) || self.alive < alive);
+        let is_up = stalls <= self.now && !self.server.is_full() && (acts || self.alive < alive);
         self.alive = alive;
-        lock(&self.judge).uptime.on_step(is_up, self.now);
+        lock(&self.judge).uptime.on_step(is_up, runs_since, self.now);
     }
 
     fn check_each_second(&mut self) {

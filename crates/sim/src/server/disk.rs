@@ -128,9 +128,10 @@ impl Disk {
         lock(&self.witness).moment()
     }
 
-    /// Returns whether writes fail.
+    /// Returns whether writes fail for lack of space. While the database alone fails, the log takes
+    /// commits until the process finds out.
     pub fn is_full(&self) -> bool {
-        self.is_full || self.fails_database
+        self.is_full
     }
 
     /// Sets whether writes fail for lack of space.

@@ -217,7 +217,7 @@ impl Mirror {
                 || heads.is_some_and(|heads| heads.contains_key(&name));
             if !is_there {
                 raw.remove(app);
-                judge.forget_counts(app);
+                judge.on_pruned(app);
             }
             is_there
         });

@@ -225,7 +225,7 @@ impl Witness {
         let mut judge = lock(&self.judge);
         for (name, app) in self.apps.extract_if(.., |_, app| is_pruned(app)) {
             self.floor = self.floor.max(app.head.revision);
-            judge.forget_counts(&name);
+            judge.on_pruned(&name);
         }
     }
 
