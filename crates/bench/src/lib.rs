@@ -281,7 +281,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Json(json) => json::run(json).await,
             BenchCommand::Memory(memory) => memory::run(memory).await,
             BenchCommand::Sizing(sizing) => sizing::run(sizing).await,
-            BenchCommand::Fleet(fleet) => fleet::run(fleet),
+            BenchCommand::Fleet(fleet) => fleet::run(fleet).await,
             BenchCommand::Storm(storm) => storm::run(storm).await,
             BenchCommand::EchoServer => echo::serve().await,
             BenchCommand::CountedReports(args) => instructions::run_counted(&args),

@@ -69,8 +69,12 @@ struct Quantiles {
 }
 
 /// Runs the command.
-pub fn run(args: FleetArgs) -> anyhow::Result<()> {
-    let report = simulate(args.plan, args.seconds);
+pub async fn run(args: FleetArgs) -> anyhow::Result<()> {
+    let (plan, seconds) = (args.plan, args.seconds);
+    let all = plan.applications;
+    ensure!(plan.interest <= all, "there are {all} applications; give --interest 1 to {all}");
+    // On a thread of its own, so that Ctrl-C ends it.
+    let report = tokio::task::spawn_blocking(move || simulate(plan, seconds)).await?;
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(&report)?),
         false => print!("{report}"),

@@ -35,9 +35,10 @@ impl Station {
     pub fn take(&mut self, now: Nanos, work: Nanos) -> (Nanos, Nanos) {
         let Reverse(free) = self.free.pop().unwrap_or(Reverse(now));
         let start = now.max(free);
-        self.free.push(Reverse(start + work));
-        self.busy += work;
-        (start - now, start + work)
+        let done = start.saturating_add(work);
+        self.free.push(Reverse(done));
+        self.busy = self.busy.saturating_add(work);
+        (start - now, done)
     }
 
     /// Returns the share of this time in which the cores have worked.

@@ -520,4 +520,7 @@ fn a_fleet_that_is_simulated() {
     let over = program::bench(&["fleet", "--masters", "1", "--seconds", "1"]).output().unwrap();
     let said = String::from_utf8_lossy(&over.stderr);
     assert!(!over.status.success() && said.contains("too few cores: masters of Redis"), "{said}");
+    let few = program::bench(&["fleet", "--applications", "10"]).output().unwrap();
+    let said = String::from_utf8_lossy(&few.stderr);
+    assert!(!few.status.success() && said.contains("give --interest 1 to 10"), "{said}");
 }
