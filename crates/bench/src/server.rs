@@ -148,7 +148,8 @@ fn with_raised_shares(file: &str) -> String {
     format!(
         "{file}\n[limits]\n{principals}connections_max = 60000\n\
          connections_per_peer_max = 1000000\ncalls_per_connection_max = 4096\n\
-         watch_streams_per_peer_max = 1000000\n"
+         watch_streams_per_peer_max = 1000000\nanswer_bytes_per_connection_max = 268435456\n\
+         answer_bytes_per_peer_max = 268435456\nanswer_bytes_max = 268435456\n"
     )
 }
 
