@@ -58,7 +58,7 @@ impl Heads {
     pub(crate) fn head(&self, app: &AppName) -> Arc<Head> {
         match self.by_app.get(app) {
             Some((_, head)) => head.head(),
-            None => Arc::new(Head::empty(self.marks.revision_floor)),
+            None => Arc::new(Head::unknown(self.marks.revision_floor)),
         }
     }
 

@@ -253,11 +253,10 @@ impl Judge {
         }
     }
 
-    /// Forgets the numbers of an application whose tombstone was pruned: a later one of its name
-    /// begins above the epoch floor of the master, or at 1.
+    /// Counts that a tombstone was pruned, with the answers to requests. The numbers that the
+    /// application has given stay: a later one of its name begins above them.
     pub fn on_pruned(&mut self, app: &AppName) {
         *self.prunes.entry(app.clone()).or_default() += 1;
-        self.given.forget(app, None);
     }
 
     /// Forgets the numbers that the serving masters do not have: no process is left that knows
@@ -274,6 +273,10 @@ impl Judge {
     }
 
     fn on_lease(&mut self, app: &AppName, head: &Head) {
+        if head.lease_epoch == 0 {
+            // None was given yet.
+            return;
+        }
         let holder = head.lease.as_ref();
         let holder = holder.map(|lease| (lease.holder.clone(), lease.incarnation));
         let given = self.given.leases.entry(app.clone()).or_default();

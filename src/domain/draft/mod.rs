@@ -196,7 +196,8 @@ impl<'a> Draft<'a> {
 
     /// Returns the next value of a count that must only rise, even after a data loss.
     pub(super) fn next_count(&self, last: u64) -> u64 {
-        next_count(last, self.head.losses, self.base.epoch_floor)
+        let start = (self.head.losses, self.base.epoch_floor);
+        next_count(last, start, self.head.data.counts_above)
     }
 
     /// Ends the draft: derives the status again and returns the transition.

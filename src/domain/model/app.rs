@@ -117,6 +117,13 @@ impl Head {
         Head { revision, config: Config::default().shared(), deleted: true, ..Head::default() }
     }
 
+    /// Returns the head of an unknown application in a store whose pruned tombstones had at most
+    /// this revision. No count of theirs had risen further.
+    pub fn unknown(floor: Revision) -> Head {
+        let data = DataHead { counts_above: floor.0, ..DataHead::default() };
+        Head { data, ..Head::empty(floor) }
+    }
+
     /// Returns whether contributions have another order under `other`.
     pub(in crate::domain) fn ranks_otherwise(&self, other: &Head) -> bool {
         let (own, others) = (&self.config, &other.config);
@@ -216,7 +223,7 @@ impl AppState {
             name,
             epoch_floor: 0,
             outages: Arc::default(),
-            head: Arc::new(Head::empty(revision)),
+            head: Arc::new(Head::unknown(revision)),
             units: BTreeMap::new(),
             statuses: Statuses::default(),
             faults: Faults::default(),

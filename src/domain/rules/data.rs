@@ -75,6 +75,6 @@ pub fn update_data(
     let removed = changes.values().filter(|value| value.is_none()).count() as u32;
     draft.data.put(changes);
     let version = draft.next_count(draft.head.data.version);
-    draft.head.set_data(DataHead { version, keys, bytes });
+    draft.head.set_data(DataHead { version, keys, bytes, ..draft.head.data });
     Ok(Outcome { changed: true, removed, data_version: version, ..Outcome::default() })
 }

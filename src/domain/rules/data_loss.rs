@@ -49,7 +49,7 @@ fn mark_units_uncertain(draft: &mut Draft<'_>, losses: u32) {
 /// Returns the head to show after a loss until [`mark_uncertain`] has marked the units: not active
 /// based on outdated records, and not led under an outdated epoch, not even for that moment.
 pub fn uncertain_head(mut head: Head, losses: u32, epoch_floor: u64, now: Timestamp) -> Head {
-    head.lease_epoch = next_count(head.lease_epoch, losses, epoch_floor);
+    head.lease_epoch = next_count(head.lease_epoch, (losses, epoch_floor), head.data.counts_above);
     if head.summary.totals.units == 0 || override_status(&head).is_some() {
         return head;
     }

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use crate::domain::model::app::{AppState, Head};
 use crate::domain::model::data::DataHead;
 use crate::domain::model::history::{Cause, StatusEvent};
+use crate::domain::model::leadership::risen;
 use crate::domain::model::limits::FENCES_PER_DELETION_MAX;
 use crate::domain::model::name::{ApplicationNotFound, OperationId, UnitName};
 use crate::domain::model::operation::set::Operations;
 use crate::domain::model::operation::transition::Call;
 use crate::domain::model::operation::{Operation, Reason};
 use crate::domain::model::request::{IdReused, Outcome, Remembered, RequestId, fence_id};
+use crate::domain::model::revision::Revision;
 use crate::domain::model::time::Timestamp;
 use crate::domain::model::transition::{MemoryOnly, Transition, Write};
 use crate::domain::model::usage::StoredCounts;
@@ -43,7 +45,12 @@ pub fn delete(
         return Err(ApplicationNotFound.into());
     }
     let old = state.head();
-    let revision = old.revision.next();
+    // Readers of the old data must not mistake their version for a later one.
+    let version = old.data.version + 1;
+    let fences = state.operations.iter().map(|(_, operation)| operation.fence);
+    let highest = fences.fold(old.lease_epoch.max(version), u64::max);
+    // The revision outlives the tombstone, and counts of a later application begin above it.
+    let revision = old.revision.next().max(Revision(risen(highest, old.losses, state.epoch_floor)));
     let removed = state.status_count() as u32;
     let outcome = Outcome { revision, changed: true, removed, ..Outcome::default() };
     let event = StatusEvent::new(now, revision, Cause::Deleted);
@@ -59,8 +66,7 @@ pub fn delete(
         own_events: old.own_events + u64::from(event.is_own()),
         lease_epoch: old.lease_epoch,
         quiet_commits: old.quiet_commits,
-        // Readers of the old data must not mistake their version for a later one.
-        data: DataHead { version: old.data.version + 1, ..DataHead::default() },
+        data: DataHead { version, counts_above: old.data.counts_above, ..DataHead::default() },
         // What remains: the history, and the operations that leave a record.
         counts: Some(StoredCounts {
             operations: orphans.len() as u64,

@@ -17,6 +17,7 @@ use crate::domain::rejected::Rejected;
 use crate::store::{ConflictCause, Store};
 
 use super::driver::{Driver, mk_conflict, mk_report, mk_reporter};
+use super::operations::{mk_begin, mk_command};
 
 pub(super) fn claim(unit: &str) -> Command {
     Command::ClaimLeadership(mk_reporter(unit), None)
@@ -63,6 +64,40 @@ pub(super) async fn leadership_and_data_are_kept(store: Arc<dyn Store>) {
     again.check().await;
     let head = again.state.head();
     assert_eq!((head.lease_epoch, head.data.version), (epoch + 1, version + 2));
+}
+
+/// Gives up the lead and claims it again, twenty times in one commit, writes data, and begins an
+/// operation. Returns the lease epoch, the data version and the fence.
+async fn count(web: &mut Driver) -> [u64; 3] {
+    let first = web.state.head().lease_epoch;
+    let terms = (first..first + 20).flat_map(|lease_epoch| {
+        let unit = UnitName::new("web/0").unwrap();
+        let leader = Claim { unit, lease_epoch, decided_outside: false };
+        [Command::ReleaseLeadership(leader), claim("web/0")]
+    });
+    let terms = web.draft_all(terms);
+    web.commit(terms).await.unwrap();
+    web.run(update(web, &[("e", b"e")])).await;
+    web.run(mk_command("web/0", mk_begin())).await;
+    let head = web.state.head();
+    let fence = web.state.operations().iter().map(|(_, operation)| operation.fence).max().unwrap();
+    [head.lease_epoch, head.data.version, fence]
+}
+
+/// A leader, a reader or a worker of the application before can still be there.
+pub(super) async fn counts_rise_after_a_tombstone_is_pruned(store: Arc<dyn Store>) {
+    let mut before = [0; 3];
+    for round in 0..3 {
+        let mut web = led(&store).await;
+        let granted = web.state.head().lease_epoch;
+        assert!(round != 0 || granted == 1, "{granted} in a new store");
+        let counts = count(&mut web).await;
+        web.check().await;
+        let rise = before[0] < granted && before[1] < counts[1] && before[2] < counts[2];
+        assert!(rise, "{granted}, then {counts:?} after {before:?} in round {round}");
+        before = counts;
+        web.delete().await;
+    }
 }
 
 /// The claim is refused, but the queue position is stored. Another replica must not overlook it.

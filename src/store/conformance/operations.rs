@@ -22,12 +22,12 @@ fn mk_id() -> OperationId {
     OperationId::new("up-v2").unwrap()
 }
 
-fn mk_command(by: &str, action: OperationAction) -> Command {
+pub(super) fn mk_command(by: &str, action: OperationAction) -> Command {
     let by = if by.is_empty() { UnitName::application() } else { UnitName::new(by).unwrap() };
     Command::Operate(OperationCommand { id: mk_id(), by, action })
 }
 
-fn mk_begin() -> OperationAction {
+pub(super) fn mk_begin() -> OperationAction {
     OperationAction::Begin(Box::new(NewOperation {
         unit: UnitName::application(),
         kind: Kind::Upgrade,

@@ -106,7 +106,7 @@ pub(super) fn read_app(
             let head = HeadRecord::decode(bytes.value());
             head.map_err(|reason| in_record(&Key::Head(app.clone()), reason))?.1
         }
-        None => Head::empty(floor()),
+        None => Head::unknown(floor()),
     };
     let mut records = Records::of_head(head);
     let whole = range_of(app);

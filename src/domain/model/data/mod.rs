@@ -22,6 +22,15 @@ pub struct DataHead {
     pub keys: u64,
     /// Bytes of all keys and values.
     pub bytes: u64,
+    /// How far lease epochs, fences and data versions of an earlier application of the name may
+    /// have risen whose tombstone is pruned. New ones are above it. Not written if 0. It is here
+    /// because no further field at the end of a head can be left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub counts_above: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Values by key.

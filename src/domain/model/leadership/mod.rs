@@ -36,11 +36,27 @@ pub struct Lease {
 const COUNTS_PER_HISTORY: u64 = 1 << 32;
 
 /// Returns the next value of a count that must only rise, even if the store has lost the last ones:
-/// it is above the stored value, above all values that clients received before the loss, and above
-/// the epoch floor. It may exceed 2^53: JSON carries it as text.
-pub(in crate::domain) fn next_count(last: u64, losses: u32, epoch_floor: u64) -> u64 {
-    let given_out = u64::from(losses) * COUNTS_PER_HISTORY;
-    last.max(given_out).max(epoch_floor) + 1
+/// it is above the stored value, above all values that clients received before the loss, above the
+/// epoch floor, and above the counts of earlier applications of the name. It may exceed 2^53: JSON
+/// carries it as text.
+pub(in crate::domain) fn next_count(
+    last: u64,
+    (losses, epoch_floor): (u32, u64),
+    counts_above: u64,
+) -> u64 {
+    last.max(counts_start(losses, epoch_floor).saturating_add(counts_above)) + 1
+}
+
+/// Returns what counts begin above in this history and under this master, without those of earlier
+/// applications.
+fn counts_start(losses: u32, epoch_floor: u64) -> u64 {
+    (u64::from(losses) * COUNTS_PER_HISTORY).max(epoch_floor)
+}
+
+/// Returns how far a count has risen above its start. The loss count of a head can be behind that
+/// of the store, which is left out.
+pub(in crate::domain) fn risen(count: u64, losses: u32, epoch_floor: u64) -> u64 {
+    count.saturating_sub(counts_start(losses, epoch_floor)) % COUNTS_PER_HISTORY
 }
 
 /// The leader, as it identifies itself.

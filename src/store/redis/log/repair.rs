@@ -70,7 +70,7 @@ pub(super) fn compare(
                 if head.deleted {
                     repairs.floor = repairs.floor.max(head.revision);
                 } else {
-                    let tombstone = Head::empty(is.revision_floor.max(head.revision).next());
+                    let tombstone = Head::unknown(is.revision_floor.max(head.revision).next());
                     let base = (is.revision_floor, note);
                     repairs.batches.push(Batch::of_head(app, bucket, base, tombstone));
                 }

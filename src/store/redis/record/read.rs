@@ -51,7 +51,7 @@ pub(crate) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, Read
     let noted = state.get(2..).and_then(|state| read_noted(state, replication));
     let head = match reply::bytes(head) {
         Some(bytes) => read_head(app, bytes)?.1,
-        None => Head::empty(Revision(number(state.first()))),
+        None => Head::unknown(Revision(number(state.first()))),
     };
     let (mut records, index) = read_records(app, head, fields_of(fields))?;
     records.epoch_floor = noted.as_ref().map(|note| note.epoch_floor).unwrap_or_default();
