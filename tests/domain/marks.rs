@@ -327,6 +327,22 @@ fn marks_begin_and_end_as_recorded() {
     cases.iter().for_each(run);
 }
 
+/// After a restart the time of the store can return to a clock that is behind it.
+#[test]
+fn a_mark_that_has_begun_stays_so_at_an_earlier_time() {
+    let mut fleet = Fleet::new("web");
+    fleet.apply(&[report("web/0", "", Level::Active)]);
+    for (now, reason) in [(50_000, "ticket 123"), (20_000, "ticket 124")] {
+        fleet.now = now;
+        let end = Until::Time(Timestamp::new(900_000));
+        let new = NewMark { reason: reason.into(), ..mark("p", MarkKind::Planned, "", end) };
+        fleet.apply(&[Command::SetMark(Box::new(new))]).remove(0).unwrap();
+        let set: Vec<_> = fleet.state.marks().iter().map(|(_, mark)| mark.clone()).collect();
+        assert_eq!((set[0].start.millis(), set[0].begun), (50_000, true), "{reason}");
+        assert_eq!(&*set[0].reason, reason);
+    }
+}
+
 fn days(count: u64) -> u64 {
     count * 24 * 3600
 }

@@ -34,7 +34,8 @@ pub fn set_mark(draft: &mut Draft<'_>, new: &NewMark) -> Result<Outcome, MarkErr
         _ => start_of(draft, new)?,
     };
     let end = end_of(draft, new, start)?;
-    let begun = start <= draft.now;
+    // The time of the store may have returned to a clock that is before the start.
+    let begun = old.as_ref().is_some_and(|old| old.begun) || start <= draft.now;
     let mark = match &old {
         Some(old) => Mark {
             start,
