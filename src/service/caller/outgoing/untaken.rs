@@ -8,10 +8,11 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::telemetry::{Metrics, UntakenEnd};
@@ -64,34 +65,44 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let taken = until_untaken(stream, self.0.clone());
+        let taken = UntilUntaken { stream, timer: None, untaken: self.0.clone() };
         tokio::spawn(WAITS_FOR.scope(Cell::new(WaitsFor::Same), taken));
     }
 }
 
-/// Runs a stream to its end, or until its peer has taken nothing for too long. Dropping it resets
-/// the stream and discards its bytes.
-async fn until_untaken(stream: impl Future<Output = ()>, untaken: Untaken) {
-    let mut stream = pin!(stream);
-    let mut timer: Option<Pin<Box<Sleep>>> = None;
-    let is_taken = std::future::poll_fn(|context| {
+pin_project! {
+    /// Runs a stream to its end, or until its peer has taken nothing for too long. Dropping it
+    /// resets the stream and discards its bytes. An asynchronous function would keep the stream
+    /// twice: as its argument and as what it polls.
+    struct UntilUntaken<F> {
+        #[pin]
+        stream: F,
+        timer: Option<Pin<Box<Sleep>>>,
+        untaken: Untaken,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for UntilUntaken<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
         note(WaitsFor::Same);
-        if stream.as_mut().poll(context).is_ready() {
-            return Poll::Ready(true);
+        if this.stream.poll(context).is_ready() {
+            return Poll::Ready(());
         }
         match WAITS_FOR.with(Cell::get) {
             WaitsFor::Same => {}
-            WaitsFor::Handler => timer = None,
-            WaitsFor::Peer => restart(&mut timer, untaken.max),
+            WaitsFor::Handler => *this.timer = None,
+            WaitsFor::Peer => restart(this.timer, this.untaken.max),
         }
-        match timer.as_mut().map(|timer| timer.as_mut().poll(context)) {
-            Some(Poll::Ready(())) => Poll::Ready(false),
-            _ => Poll::Pending,
+        match this.timer {
+            Some(timer) => ready!(timer.as_mut().poll(context)),
+            None => return Poll::Pending,
         }
-    });
-    if !is_taken.await {
-        untaken.metrics.untaken(UntakenEnd::Stream);
+        this.untaken.metrics.untaken(UntakenEnd::Stream);
         tracing::debug!("a stream is reset: the peer takes nothing of an answer");
+        Poll::Ready(())
     }
 }
 
