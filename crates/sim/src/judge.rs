@@ -259,12 +259,14 @@ impl Judge {
         *self.prunes.entry(app.clone()).or_default() += 1;
     }
 
-    /// Forgets the numbers that the serving masters do not have: no process is left that knows
-    /// them.
+    /// Forgets the numbers that the serving masters do not have, those of pruned tombstones among
+    /// them: no process is left that knows them.
     pub fn on_end_of_all(&mut self, apps: &BTreeMap<AppName, App>) {
         for app in self.given.leases.keys().chain(apps.keys()).cloned().collect::<Vec<_>>() {
             self.given.forget(&app, apps.get(&app));
         }
+        let kept = |app| apps.get(app).map_or(Revision(0), |app| app.head.revision);
+        self.revisions.iter_mut().for_each(|(app, last)| *last = kept(app).min(*last));
     }
 
     /// Returns how often the tombstone of an application was pruned, with the answers to requests.
@@ -273,15 +275,12 @@ impl Judge {
     }
 
     fn on_lease(&mut self, app: &AppName, head: &Head) {
-        if head.lease_epoch == 0 {
-            // None was given yet.
-            return;
-        }
         let holder = head.lease.as_ref();
         let holder = holder.map(|lease| (lease.holder.clone(), lease.incarnation));
         let given = self.given.leases.entry(app.clone()).or_default();
         let wrong = give(given, head.lease_epoch, holder);
-        self.check(wrong.is_none(), || {
+        // A new application has given none.
+        self.check(wrong.is_none() || head.lease_epoch == 0, || {
             format!("lease epoch of {app}: {}", wrong.unwrap_or_default())
         });
     }

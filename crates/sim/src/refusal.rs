@@ -31,7 +31,10 @@ impl Refusals {
         answer: &Result<(), CommitError>,
     ) -> Option<String> {
         match answer {
-            Err(CommitError::Unavailable { applied: Applied::No, .. }) => {
+            // Nothing is stored of one without writes, which can fail after its script has run.
+            Err(CommitError::Unavailable { applied: Applied::No, .. })
+                if transition.is_durable() =>
+            {
                 keep(&mut self.refused, transition);
                 wrong(&self.applied, transition)
             }

@@ -272,6 +272,14 @@ impl Deployment {
         }
     }
 
+    /// Brings all effects to a replica, even to one that is cut off.
+    pub fn catch_up(&mut self, node: NodeId) {
+        let Node { is_cut, lag, .. } = self.nodes[node];
+        self.set_replication(node, false, 0);
+        self.replicate(node);
+        self.set_replication(node, is_cut, lag);
+    }
+
     /// Brings the effects to a replica that have had time to arrive.
     fn replicate(&mut self, node: NodeId) {
         let Node { follows, is_cut, is_frozen, lag, .. } = self.nodes[node];

@@ -164,7 +164,13 @@ impl Witness {
         if self.is_over || known.is_some_and(|known| known.position == change.position) {
             return;
         }
+        let revision = change.head.revision;
         let place = self.place_of(app, |open| open.moves_revision() && open.head == change.head);
+        let place = place.or_else(|| {
+            // A quiet commit followed as the process ended; a read shows it.
+            self.place_of(app, |open| !open.moves_revision() && open.head == change.head)?;
+            self.place_of(app, |open| open.moves_revision() && open.head.revision == revision)
+        });
         let Some(place) = place else {
             let (known, is) = (known.map(|known| known.head.revision), change.head.revision);
             return self.accuse(format!("{app} changes from {known:?} to {is}, which nobody sent"));
