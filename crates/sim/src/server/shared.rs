@@ -332,7 +332,8 @@ impl Servers {
         let to = (from + 1 + dice.index(self.shards.len() - 1)) % self.shards.len();
         let way = (self.shards[from].master, self.shards[to].master);
         self.deployment.move_slot(moved, way);
-        // No client waits for the replica of the other shard to have what was moved to it.
+        // Redis can lose what was moved, at a failover before the replica has it. Commits from
+        // before the move waited for another replica: that loss is none of the store.
         self.deployment.catch_up(other(way.1));
         self.take_master(to, Some(moved), true)
     }
