@@ -215,7 +215,8 @@ impl<'a> LogSession<'a> {
         let (keys, view) = (&self.log.buckets.keys, &self.log.view);
         let mut pipeline = redis::pipe();
         for &bucket in buckets {
-            pipeline.add_command(note_master(keys, bucket, view.note(bucket).as_ref()));
+            let (known, now) = (view.note(bucket), self.log.time.now());
+            pipeline.add_command(note_master(keys, bucket, known.as_ref(), now));
         }
         let values = self.ask(&pipeline).await?;
         for (&bucket, value) in buckets.iter().zip(&values) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redis::{Cmd, Value};
 
 use crate::domain::revision::Revision;
+use crate::domain::time::Timestamp;
 use crate::store::redis::script;
 use crate::store::{Bucket, Position, Takeover};
 
@@ -28,10 +29,15 @@ pub(crate) fn check_master(keys: &KeySpace, buckets: impl Iterator<Item = Bucket
 }
 
 /// Notes which master serves a bucket whose known note is `known`; see `master.lua`.
-pub(crate) fn note_master(keys: &KeySpace, bucket: Bucket, known: Option<&MasterNote>) -> Cmd {
+pub(crate) fn note_master(
+    keys: &KeySpace,
+    bucket: Bucket,
+    known: Option<&MasterNote>,
+    now: Timestamp,
+) -> Cmd {
     let mut call = script::call(&script::MASTER, &[keys.name(Key::State(bucket))]);
     call.arg(known.map(|note| note.epoch_floor.to_string()).unwrap_or_default());
-    call.arg(known.map(|note| &*note.history).unwrap_or_default());
+    call.arg(known.map(|note| &*note.history).unwrap_or_default()).arg(now.millis());
     call
 }
 

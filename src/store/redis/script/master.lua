@@ -1,16 +1,18 @@
 -- Notes which master serves a bucket, and returns {epoch floor of that master, history id,
 -- takeovers}. Another master, or the same one after a restart, may lack acknowledged writes. So its
--- floor is the millisecond in which it was first seen (times 4096), which is above all values given
--- out before.
+-- floor is the millisecond of the store in which it was first seen (times 4096), which is above all
+-- values given out before. The time is that of the process: it does not go back where the clock of
+-- a server does, and a master whose note is lost was noted at an earlier time.
 --
 -- The takeovers have 'floor:position ' for each master, oldest first: the last position that it had
 -- when it was first seen. What former masters put at later positions is lost.
 --
--- ARGV has the epoch floor and the history id that the process knows, '' and '' if none. The
--- history id is created with the state of the bucket. If it differs from the known one, the bucket
--- was emptied and filled again, perhaps by a process that knows no floor: the floor rises too.
+-- ARGV has the epoch floor and the history id that the process knows, '' and '' if none, and the
+-- time of the store in milliseconds, absent from a process of an earlier version. The history id is
+-- created with the state of the bucket. If it differs from the known one, the bucket was emptied and
+-- filled again, perhaps by a process that knows no floor: the floor rises too.
 
-local state, known, known_history = KEYS[1], ARGV[1], ARGV[2]
+local state, known, known_history, now = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 -- Multiples of the first are exact in Lua's floating point numbers, even above 2^53. The second
 -- raises the floor even if the clock was set back.
 local counts_per_millisecond, counts_per_master = 4096, 1048576
@@ -49,7 +51,7 @@ if noted[1] == master and is_known then
 end
 if noted[2] or known ~= '' then
   above = math.max(above, tonumber(known) or 0) + counts_per_master
-  local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  now = now or tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
   above = math.max(above, now * counts_per_millisecond)
   add_takeover(last)
 end

@@ -4,7 +4,7 @@ use crate::domain::command::Command;
 use crate::domain::name::UnitName;
 use crate::domain::status::StatusKey;
 use crate::domain::transition::Write;
-use crate::store::conformance::driver::mk_reporter;
+use crate::store::conformance::driver::{mk_app, mk_reporter};
 use crate::store::redis::log::reader::Reader;
 use crate::store::{ConflictCause, Takeover};
 
@@ -154,6 +154,31 @@ async fn epochs_rise_above_those_given_with_any_clock_of_redis() {
     web.run(step_back("web/0")).await;
     web.run(claim("web/0")).await;
     assert_eq!(web.state.head().lease_epoch, far + COUNTS_PER_MASTER + 1);
+}
+
+/// The clock of Redis is an hour behind the time of the store, and a floor was given while it was
+/// ahead. The note of the next master is lost with it, and no process is left that knows its floor.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_floor_that_was_lost_is_not_given_again() {
+    const HOUR: u64 = 3_600_000_000;
+    let Some(server) = start().await else { return };
+    drop(open_one_bucket(&server).await);
+    let (seconds, micros): (u64, u64) = server.call(&["TIME"]).await.unwrap();
+    let now = seconds * 1_000_000 + micros;
+    let of_clock = ["HSET", "bw:clock", "behind", &HOUR.to_string(), "since", &now.to_string()];
+    server.call::<()>(&of_clock).await.unwrap();
+    let floor = (now + HOUR / 2) / 1000 * 4096;
+    let of_state = ["HSET", "bw:{b00}:state", "counts_above", &floor.to_string()];
+    server.call::<()>(&of_state).await.unwrap();
+    let kept = Snapshot::of(&server).await;
+    let mut floors = vec![floor + COUNTS_PER_MASTER];
+    for _ in 0..2 {
+        kept.restore(&server).await;
+        become_another(&server).await;
+        let (store, _) = open_one_bucket(&server).await;
+        floors.push(store.epoch_floor(&mk_app("web")));
+    }
+    assert!(floors.is_sorted_by(|one, next| one < next), "{floors:?}");
 }
 
 /// What a former master put at positions after those of the next one is lost. The list of masters
