@@ -6,9 +6,9 @@
 //!  slot 1: the same, older or newer
 //! ```
 //!
-//! The file is written in place and not synced: it survives the end of the process, and after a
-//! power loss the outage counts from the last write that the system made. A slot that was cut off
-//! is ignored, and the other one counts.
+//! The file is written in place. It survives the end of the process, and is synced when an outage
+//! is added: after a power loss, the next outage counts from the last write that the system made,
+//! or from the last group of the log. A slot that was cut off is ignored, and the other one counts.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,6 +16,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::domain::outage::Outages;
 use crate::domain::time::Timestamp;
 use crate::store::moment::{Life, from_text, to_text};
 
@@ -30,6 +31,8 @@ pub(super) struct LifeFile {
     store_id: u64,
     /// The slot that the next write replaces.
     next: u64,
+    /// The outages that this process has synced.
+    synced: Arc<Outages>,
 }
 
 impl LifeFile {
@@ -44,7 +47,12 @@ impl LifeFile {
             (Some(first), None) => (1, first),
             (_, second) => (0, second.unwrap_or_default()),
         };
-        Ok((LifeFile { file, store_id, next }, life))
+        Ok((LifeFile { file, store_id, next, synced: Arc::default() }, life))
+    }
+
+    /// Returns whether a power loss leaves these outages.
+    pub(super) fn keeps(&self, outages: &Outages) -> bool {
+        *self.synced == *outages
     }
 
     /// Writes the last sign of life and the outages.
@@ -58,6 +66,10 @@ impl LifeFile {
         slot.push(b'\n');
         self.file.write_all_at(&slot, self.next * SLOT_BYTES as u64)?;
         self.next = 1 - self.next;
+        if !self.keeps(&life.outages) {
+            self.file.sync_data()?;
+            self.synced = life.outages.clone();
+        }
         Ok(())
     }
 }

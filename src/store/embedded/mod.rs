@@ -419,6 +419,16 @@ impl Shared {
         Moment { now, judged, outages: life.outages.clone() }
     }
 
+    /// Returns the last sign of life and the outages as a start now should find them: one that has
+    /// not ended is there until now.
+    fn life(&self) -> Life {
+        let (now, mut life) = (self.clock.now(), lock(&self.life).clone());
+        if OUTAGE_MIN <= now.since(life.alive) {
+            life.mark(now);
+        }
+        life
+    }
+
     fn check_usable(&self) -> Result<(), CommitError> {
         self.health().map_err(|reason| self.unavailable(reason, Applied::No))
     }

@@ -19,7 +19,7 @@ use crate::store::heads::{HeadStep, Heads};
 use crate::store::key::META_STORE;
 use crate::store::span::{CommitSpan, StoreSpans};
 use crate::store::{Applied, Bucket, CommitError};
-use crate::sync::{lock, panic_text, write};
+use crate::sync::{panic_text, write};
 
 use super::applier::Applier;
 use super::backup::Backups;
@@ -193,7 +193,7 @@ impl Writer {
 
     fn write_life(&mut self) {
         self.shared.moment();
-        let life = lock(&self.shared.life).clone();
+        let life = self.shared.life();
         // A start after an error counts a longer outage, and deadlines end later.
         if let Err(error) = self.life_file.write(&life) {
             tracing::debug!(%error, "last sign of life is not stored");
@@ -293,6 +293,10 @@ impl Writer {
         self.shared.health()?;
         if self.applier.is_none() {
             self.start_applier()?;
+        }
+        // A start takes the time of the last group for a sign of life, after which nothing ended.
+        if !self.life_file.keeps(&self.shared.life().outages) {
+            self.write_life();
         }
         let meta = codec::encode(&self.meta());
         let retention = &self.shared.retention;

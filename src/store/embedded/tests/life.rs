@@ -2,6 +2,7 @@
 
 use crate::domain::outage::Downtime;
 use crate::store::embedded::life::{FILE_NAME, LifeFile};
+use crate::store::embedded::stepwise::{Disk, Steps};
 
 use super::*;
 
@@ -83,4 +84,39 @@ async fn a_store_without_requests_gives_signs_of_life() {
     until("it is noted again", || first < noted().0).await;
     assert_eq!(noted().1, 0);
     drop(store);
+}
+
+/// The disk stands still for 10 s, and the process is killed right after the next group: the time
+/// of the group is no sign of life for the time before it.
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_kept_before_a_later_group() {
+    let (dir, disk) = (TempDir::new().unwrap(), Disk::default());
+    let wall = Timestamp::new(1_800_000_000_000);
+    let (store, mut steps) = Steps::open(dir.path(), mk_options(), &disk, wall).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let mut web = Driver::new(&store, "web").await;
+    for text in ["up", "after it"] {
+        tokio::select! {
+            _ = web.run(mk_report("u/1", text)) => {}
+            () = write_on(&mut steps) => {}
+        }
+        if text == "up" {
+            steps.stall();
+            tokio::time::advance(Duration::from_secs(10)).await;
+        }
+    }
+    let left = disk.after_kill();
+    drop((web, store, steps));
+    let (store, _steps) = Steps::open(dir.path(), mk_options(), &Disk::of(&left), wall).unwrap();
+    let known = outages(&store);
+    let longest = known.iter().map(|outage| outage.until.since(outage.from)).max();
+    assert!(Some(Duration::from_secs(9)) <= longest, "{known:?}");
+}
+
+async fn write_on(steps: &mut Steps) {
+    loop {
+        steps.write();
+        steps.apply();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
