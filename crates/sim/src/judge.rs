@@ -260,13 +260,14 @@ impl Judge {
     }
 
     /// Forgets the numbers that the serving masters do not have, those of pruned tombstones among
-    /// them: no process is left that knows them.
+    /// them, and contacts in sessions that they may not have: no process is left that knows them.
     pub fn on_end_of_all(&mut self, apps: &BTreeMap<AppName, App>) {
         for app in self.given.leases.keys().chain(apps.keys()).cloned().collect::<Vec<_>>() {
             self.given.forget(&app, apps.get(&app));
         }
         let kept = |app| apps.get(app).map_or(Revision(0), |app| app.head.revision);
         self.revisions.iter_mut().for_each(|(app, last)| *last = kept(app).min(*last));
+        self.contacts.clear();
     }
 
     /// Returns how often the tombstone of an application was pruned, with the answers to requests.

@@ -26,6 +26,9 @@ pub fn wrong(state: &AppState) -> Option<String> {
     if wrong.is_some() {
         return wrong;
     }
+    if state.marks().iter().next().is_some() {
+        return None;
+    }
     let summary = &state.head().summary;
     let turnout = state.head().turnout()?;
     let is_doubted = summary.winner.is_none();

@@ -20,6 +20,8 @@ use crate::server::time::Answer;
 const GAP_MAX: u64 = 4_500;
 /// Something may end so much earlier: the error of a clock, and a jump of it that is followed.
 const EARLY_MAX: u64 = 4_000;
+/// A process decides by a time that it got from the store at most so long before.
+const TOLD_MAX: u64 = 10_000;
 /// It must have ended after so much uptime.
 const LATE_MAX: u64 = 60_000;
 /// And after a process has run for so long: one that starts reads first what is due.
@@ -91,6 +93,15 @@ impl Uptime {
         then.unwrap_or_default().min(later)
     }
 
+    /// Returns the least uptime at which a replica can have had this time, by one that the store
+    /// had given before. A store that stood still may give the same time again afterwards.
+    fn least_at(&self, time: Timestamp) -> Option<u64> {
+        let told = self.told.range(..=time).rev();
+        let passed = told.map(|(told, total)| (time.since(*told).as_millis() as u64, total));
+        let recent = passed.take_while(|(passed, _)| *passed < TOLD_MAX);
+        recent.map(|(passed, total)| passed + total).min()
+    }
+
     /// Checks what a commit does to the deadlines. Returns what is wrong.
     pub fn on_commit(&mut self, known: Option<&App>, t: &Transition) -> Vec<String> {
         let (mut wrong, total) = (Vec::new(), self.total_at(t.time));
@@ -103,7 +114,8 @@ impl Uptime {
             }
             let Some(new) = new else { continue };
             if new.begin() == t.time {
-                self.begins.insert((t.app.clone(), end, new.at), total);
+                let begin = self.least_at(t.time).map_or(total, |least| least.min(total));
+                self.begins.insert((t.app.clone(), end, new.at), begin);
             } else if !end.has_repeats() {
                 // Nothing of an outage is written.
                 let (begin, now) = (new.begin().millis(), t.time.millis());

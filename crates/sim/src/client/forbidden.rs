@@ -77,7 +77,7 @@ async fn find(client: &mut Client, app: &AppName) -> Option<(Found, u64)> {
                 holder: held,
                 leader,
             };
-            (found, process.store.epoch_floor(&app))
+            (found, state.epoch_floor)
         };
         process.aggregator.read(&app, Revision(0), find).await
     });

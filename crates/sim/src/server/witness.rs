@@ -192,10 +192,13 @@ impl Witness {
         for earlier in before {
             let known = self.apps.get(app).map(|known| known.head.clone());
             let is_base = known.is_some_and(|known| {
-                earlier.base == known.revision
-                    && !earlier.moves_revision()
-                    && known.quiet_commits < quiet(earlier)
-                    && quiet(earlier) <= quiet(last)
+                let precedes = if earlier.moves_revision() {
+                    // A process that starts tells of the last commit of a group alone.
+                    earlier.head.revision <= last.base
+                } else {
+                    known.quiet_commits < quiet(earlier) && quiet(earlier) <= quiet(last)
+                };
+                earlier.base == known.revision && precedes
             });
             if is_base {
                 self.apply(earlier);
