@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::figure::thousands;
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::scalar::{ScalarRow, ScalarSide};
+use crate::scalar::{AnyRow, ScalarRow, ScalarSide, Target};
 
 /// Flags of `cold-lines`.
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub struct Cold {
     #[arg(long, default_value_t = 34, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub mib: u64,
     /// Reads in each round
-    #[arg(long, default_value_t = 4_000_000)]
+    #[arg(long, default_value_t = READS)]
     #[arg(value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
     pub reads: u64,
     /// How often each is measured, in turn
@@ -31,6 +31,8 @@ pub struct Cold {
     pub json: bool,
 }
 
+/// Reads in a round.
+const READS: u64 = 4_000_000;
 /// The bytes of a line of the caches.
 const LINE_BYTES: usize = 64;
 /// The seed of the order.
@@ -57,11 +59,37 @@ impl Display for Reads {
     }
 }
 
+/// Lines that work reads although no cache has them.
+#[derive(Debug, Clone, Copy)]
+pub struct Lines {
+    /// The lines, counted as docs/performance.md describes.
+    pub count: u32,
+    /// The memory that they are spread over, in MiB.
+    pub mib: u64,
+    /// The most that the work may take, relative to reads of as many lines.
+    pub ratio_max: f64,
+}
+
+impl Lines {
+    /// Returns the row of this work beside reads of as many lines, many at the same time.
+    pub fn beside(self, work: String, micros: Vec<f64>) -> anyhow::Result<AnyRow> {
+        let lines = lines(self.mib)?;
+        let read = || nanoseconds(READS, || jump(&lines, READS)) * f64::from(self.count) / 1e3;
+        // The system gives pages at the first use.
+        read();
+        let reads = micros.iter().map(|_| read()).collect();
+        let ours = ScalarSide::mean(&format!("bellwether {}", bellwether::VERSION), micros);
+        let peer = ScalarSide::mean(&format!("{} lines of memory", self.count), reads);
+        let target = Some(Target::RatioAtMost(self.ratio_max));
+        let row = ScalarRow::compare(work, "microseconds", ours, Some(peer), target);
+        Ok(AnyRow::Scalar(row))
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Cold) -> anyhow::Result<()> {
     let machine = Machine::look(&std::env::temp_dir());
-    let bytes = usize::try_from(args.mib << 20).context("more memory than there is")?;
-    let lines = circle(bytes / LINE_BYTES);
+    let lines = lines(args.mib)?;
     let (mut chained, mut free) = (Vec::new(), Vec::new());
     // The first of each is not counted: the system gives pages at the first use.
     for round in 0..=args.rounds {
@@ -82,6 +110,12 @@ pub fn run(args: &Cold) -> anyhow::Result<()> {
     ];
     let sent = Reads { mib: args.mib, reads: args.reads, rounds: args.rounds };
     Report { machine, sent, rows }.print(args.json)
+}
+
+/// Returns the lines of that much memory.
+fn lines(mib: u64) -> anyhow::Result<Vec<Line>> {
+    let bytes = usize::try_from(mib << 20).context("more memory than there is")?;
+    Ok(circle(bytes / LINE_BYTES))
 }
 
 /// Returns the next number of a sequence that looks random.

@@ -44,6 +44,9 @@ pub struct CountedCalls {
     /// Marks of the application, each of one status, half of them planned work
     #[arg(long, default_value_t = 0)]
     pub marks: u64,
+    /// Applications that the calls go to in turn
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub applications: u64,
 }
 
 /// Statuses that the calls change in turn.
@@ -59,9 +62,10 @@ pub fn run(args: &CountedCalls) -> anyhow::Result<()> {
 fn run_here(args: &CountedCalls) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let calls = runtime.block_on(async { calls() });
-    let requests = |turn, count| requests(turn, count, args.needs);
+    let requests = |turn, count| requests(turn, count, args);
     // The problems that marks acknowledge are there before the marks.
-    let first = requests(1, STATUSES).into_iter().chain(marks(args.marks)).collect();
+    let all = STATUSES.max(args.applications);
+    let first = requests(1, all).into_iter().chain(marks(args.marks)).collect();
     let counted = requests(2, args.calls);
     if args.layered {
         call_all(&runtime, calls.clone(), first)?;
@@ -125,21 +129,27 @@ fn needs(count: u64) -> Vec<Need> {
     (0..count).map(need).collect()
 }
 
-/// Returns reports that change the level of one status each, with that many needs.
-fn requests(turn: u64, count: u64, needs_count: u64) -> Vec<Request<Body>> {
+/// Returns reports that change the level of one status each.
+fn requests(turn: u64, count: u64, args: &CountedCalls) -> Vec<Request<Body>> {
+    let statuses = STATUSES.div_ceil(args.applications);
+    let cycle = statuses * args.applications;
     let request = |number: u64| {
         let levels = [Level::Active, Level::Waiting];
-        let level = levels[((turn + number / STATUSES) % 2) as usize];
+        let level = levels[((turn + number / cycle) % 2) as usize];
         let status = StatusReport {
-            key: format!("key-{:02}", number % STATUSES),
+            key: format!("key-{:02}", number / args.applications % statuses),
             level: level.into(),
             message: format!("serving, turn {number:06}"),
-            needs: needs(needs_count),
+            needs: needs(args.needs),
             ..StatusReport::default()
         };
+        let application = match number % args.applications {
+            0 => "web".to_string(),
+            other => format!("web-{other}"),
+        };
         let message = ReportStatusRequest {
-            application: "web".into(),
-            unit: "web/0".into(),
+            unit: format!("{application}/0"),
+            application,
             status: Some(status),
             ..ReportStatusRequest::default()
         };

@@ -30,10 +30,15 @@ pub struct CountedStreams {
     /// Reports in each chunk
     #[arg(long)]
     pub chunk: u64,
+    /// Statuses that the reports change in turn
+    #[arg(long, default_value_t = 256)]
+    pub statuses: u64,
+    /// Report a new message alone; the level stays
+    #[arg(long)]
+    pub steady: bool,
 }
 
-/// Statuses that the reports change in turn, of as many components as a worker may have.
-const STATUSES: u64 = 256;
+/// Statuses of a component.
 const KEYS_PER_COMPONENT: u64 = 64;
 /// Bytes before a message of gRPC: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
@@ -48,17 +53,19 @@ pub fn run(args: &CountedStreams) -> anyhow::Result<()> {
 fn run_here(args: &CountedStreams) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut worker = runtime.block_on(Worker::connect())?;
-    let first = chunks(0, STATUSES, args.chunk);
+    let first = chunks(0, args.statuses, args);
     exchange(&runtime, &mut worker, first)?;
-    let counted = chunks(STATUSES, args.reports, args.chunk);
+    let counted = chunks(args.statuses, args.reports, args);
     counted_streams(&runtime, &mut worker, counted)
 }
 
-/// Returns reports that change the level of one status each, with the last `seq` of each chunk.
-fn chunks(before: u64, count: u64, chunk: u64) -> Vec<(u64, Bytes)> {
+/// Returns reports that change one status each, with the last `seq` of each chunk.
+fn chunks(before: u64, count: u64, args: &CountedStreams) -> Vec<(u64, Bytes)> {
+    let chunk = args.chunk;
     let message = |seq: u64| {
-        let (key, turn) = (seq % STATUSES, seq / STATUSES);
-        let level = if turn.is_multiple_of(2) { Level::Active } else { Level::Waiting };
+        let (key, turn) = (seq % args.statuses, seq / args.statuses);
+        let is_active = args.steady || turn.is_multiple_of(2);
+        let level = if is_active { Level::Active } else { Level::Waiting };
         let status = StatusReport {
             component: format!("c{}", key / KEYS_PER_COMPONENT),
             key: format!("key-{:06}", key % KEYS_PER_COMPONENT),
