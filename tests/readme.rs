@@ -38,6 +38,8 @@ const LEFT_OUT: &[&str] = &[
     "git clone ",
     "cd ",
     "#",
+    // Minutes each.
+    "valgrind --tool=callgrind ",
     // `tests/packages` installs the artefacts of a release.
     "sha256sum --check --ignore-missing SHA256SUMS",
     "tar -xzf bellwether-",

@@ -45,9 +45,8 @@ const FEW: u64 = 128;
 /// Calls open at once over all connections. Each is to applications of its own, so that no commit
 /// has two reports.
 const IN_FLIGHT: u64 = 64;
-/// The lines of memory that a commit reads beyond one with few applications. Many say where the
-/// next one is, so they take longer than as many at the same time.
-const LINES: Lines = Lines { count: 112, mib: 600, ratio_max: 4.0 };
+/// The lines of memory that a commit reads beyond one with few applications.
+const LINES: Lines = Lines { count: 112, mib: 600, ratio_max: 1.0 };
 
 /// Runs the command.
 pub async fn run(args: Active) -> anyhow::Result<()> {

@@ -71,10 +71,11 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Returns the row of this work beside reads of as many lines, many at the same time.
+    /// Returns the row of this work beside reads of as many lines, each at a place that the one
+    /// before names.
     pub fn beside(self, work: String, micros: Vec<f64>) -> anyhow::Result<AnyRow> {
         let lines = lines(self.mib)?;
-        let read = || nanoseconds(READS, || jump(&lines, READS)) * f64::from(self.count) / 1e3;
+        let read = || nanoseconds(READS, || follow(&lines, READS)) * f64::from(self.count) / 1e3;
         // The system gives pages at the first use.
         read();
         let reads = micros.iter().map(|_| read()).collect();

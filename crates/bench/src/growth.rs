@@ -59,7 +59,7 @@ const FEW: u64 = 100;
 /// Streams on each connection, each of a unit of its own.
 const STREAMS: usize = 4;
 /// The lines of memory that a report in the large application reads beyond one in the small one.
-const LINES: Lines = Lines { count: 34, mib: 34, ratio_max: 2.0 };
+const LINES: Lines = Lines { count: 34, mib: 34, ratio_max: 1.0 };
 /// The limit of the 99th percentile of an explanation.
 const EXPLAIN_TARGET_SECONDS: f64 = 0.0005;
 /// Calls open at once while units report for the first time.

@@ -75,7 +75,7 @@ const OVER_REDIS_MICROS_TARGET: f64 = 2.7;
 const OF_REDIS_MICROS_TARGET: f64 = 0.8;
 /// The lines of memory that a report reads in memory, with the default number of statuses, and
 /// that the cache of one core does not have.
-const LINES: Lines = Lines { count: 47, mib: 34, ratio_max: 2.0 };
+const LINES: Lines = Lines { count: 47, mib: 34, ratio_max: 0.4 };
 
 /// Runs the command: starts the sides, measures them in turn, prints the report.
 pub async fn run(args: Streams) -> anyhow::Result<()> {
