@@ -146,11 +146,12 @@ fn reports_on_streams() {
     if !available(&["redis-server", "etcd"]) {
         return;
     }
-    for (store, processes) in [("redis", 2), ("memory", 1)] {
+    // In memory the processor time is also beside reads of memory.
+    for (store, costs) in [("redis", 2), ("memory", 2)] {
         let report = measure(&["streams", "--store", store, "--keys", "1000"]);
         let rows = report["rows"].as_array().unwrap();
         let works: Vec<&str> = rows.iter().map(|row| row["work"].as_str().unwrap()).collect();
-        assert_eq!(rows.len(), 2 + processes, "{works:?}");
+        assert_eq!(rows.len(), 2 + costs, "{works:?}");
         assert!(works[0].ends_with("beside etcd puts with fsync"), "{works:?}");
         assert!(works[1].ends_with("beside plain tonic stream echo"), "{works:?}");
         let (rates, costs) = rows.split_at(2);
@@ -257,7 +258,9 @@ fn a_start_with_statuses() {
 fn commits_with_many_active_applications() {
     let report = measure(&["active", "--applications", "1000"]);
     let cost = row(&report, "Processor time of a commit");
-    assert!(positive(&cost["ratio"]["value"]) && positive(&cost["target"]["ratio_at_most"]));
+    assert!(positive(&cost["ratio"]["value"]));
+    let beyond = row(&report, "Processor time of such a commit");
+    assert!(positive(&beyond["peer"]["value"]) && positive(&beyond["target"]["ratio_at_most"]));
     assert!(cost["peer"]["name"].as_str().unwrap().ends_with(" 128 applications"), "{cost}");
 }
 
@@ -303,7 +306,9 @@ fn repeats_through_redis_beside_memory() {
 fn growth_of_an_application() {
     let report = measure(&["growth", "--statuses", "1000", "--units", "200"]);
     let cost = row(&report, "Processor time for a report");
-    assert!(positive(&cost["ratio"]["value"]) && positive(&cost["target"]["ratio_at_most"]));
+    assert!(positive(&cost["ratio"]["value"]));
+    let beyond = row(&report, "Processor time for such a report");
+    assert!(positive(&beyond["peer"]["value"]) && positive(&beyond["target"]["ratio_at_most"]));
     assert!(cost["ours"]["name"].as_str().unwrap().ends_with("1,000 statuses"), "{cost}");
     assert!(cost["peer"]["name"].as_str().unwrap().ends_with(" 100 statuses"), "{cost}");
     let rate = row(&report, "Reports of one application");
