@@ -6,9 +6,10 @@
 //!  slot 1: the same, older or newer
 //! ```
 //!
-//! The file is written in place. It survives the end of the process, and is synced when an outage
-//! is added: after a power loss, the next outage counts from the last write that the system made,
-//! or from the last group of the log. A slot that was cut off is ignored, and the other one counts.
+//! The file is written in place. It survives the end of the process. It is synced before the first
+//! group of the log after an outage: after a power loss, the next outage counts from the last write
+//! that the system made, or from the last group. A slot that was cut off is ignored, and the other
+//! one counts.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -50,9 +51,15 @@ impl LifeFile {
         Ok((LifeFile { file, store_id, next, synced: Arc::default() }, life))
     }
 
-    /// Returns whether a power loss leaves these outages.
-    pub(super) fn keeps(&self, outages: &Outages) -> bool {
-        *self.synced == *outages
+    /// Writes and syncs the outages unless a power loss leaves them already.
+    pub(super) fn keep(&mut self, life: &Life) -> io::Result<()> {
+        if *self.synced == *life.outages {
+            return Ok(());
+        }
+        self.write(life)?;
+        self.file.sync_data()?;
+        self.synced = life.outages.clone();
+        Ok(())
     }
 
     /// Writes the last sign of life and the outages.
@@ -66,10 +73,6 @@ impl LifeFile {
         slot.push(b'\n');
         self.file.write_all_at(&slot, self.next * SLOT_BYTES as u64)?;
         self.next = 1 - self.next;
-        if !self.keeps(&life.outages) {
-            self.file.sync_data()?;
-            self.synced = life.outages.clone();
-        }
         Ok(())
     }
 }

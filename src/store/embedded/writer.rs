@@ -294,9 +294,10 @@ impl Writer {
         if self.applier.is_none() {
             self.start_applier()?;
         }
-        // A start takes the time of the last group for a sign of life, after which nothing ended.
-        if !self.life_file.keeps(&self.shared.life().outages) {
-            self.write_life();
+        // A start takes the time of the last group for a sign of life: an outage before it must be
+        // in the file. Without it, deadlines would end while the disk stood still.
+        if let Err(error) = self.life_file.keep(&self.shared.life()) {
+            tracing::debug!(%error, "outage is not stored");
         }
         let meta = codec::encode(&self.meta());
         let retention = &self.shared.retention;
