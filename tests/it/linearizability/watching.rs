@@ -16,8 +16,8 @@ use tonic::Status;
 use tonic::transport::Channel;
 use tonic_types::StatusExt;
 
-use crate::load::Listed;
-use crate::server::{LOOK_EVERY, eventually};
+use crate::load::{Listed, agree};
+use crate::server::{LOOK_EVERY, Server, eventually};
 use crate::watch::Copy;
 
 /// What all watchers have checked together.
@@ -65,16 +65,17 @@ impl Watchers {
         Watchers { checked, copies, tasks }
     }
 
-    /// Waits until each copy is what the servers list, and ends the watchers.
-    pub async fn finish(self, listed: &Listed) {
-        for (copy, task) in self.copies.iter().zip(self.tasks) {
-            eventually("the copy of a watcher is what the servers list", async || {
-                assert!(!task.is_finished(), "a watcher has found a fault, see above");
-                (copy.lock().unwrap().0 == *listed).then_some(())
-            })
-            .await;
-            task.abort();
-        }
+    /// Waits until each copy is what the servers list, and ends the watchers. Leases end meanwhile,
+    /// so each look lists again.
+    pub async fn finish(self, servers: &[Server]) {
+        eventually("the copies of all watchers are what the servers list", async || {
+            let has_failed = self.tasks.iter().any(JoinHandle::is_finished);
+            assert!(!has_failed, "a watcher has found a fault, see above");
+            let listed = agree(servers).await;
+            self.copies.iter().all(|copy| copy.lock().unwrap().0 == listed).then_some(())
+        })
+        .await;
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
