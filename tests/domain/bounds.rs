@@ -132,6 +132,21 @@ fn an_answer_counts_for_ten_minutes_even_if_it_is_kept_longer() {
     assert!(state.unit(&unit("web/0")).is_some());
 }
 
+/// A clock of the store that is set ahead is an outage too: a request that was sent before it must
+/// not be applied again after it.
+#[test]
+fn an_answer_counts_for_ten_minutes_without_outages() {
+    let mut state = empty();
+    let ask = with_id("r".to_string(), report("web/0", "", Level::Active, None));
+    commit(&mut state, 0, std::slice::from_ref(&ask));
+    run(&mut state, 1, &[Command::RemoveUnit(unit("web/0"))]);
+    state.note_outages(&outages(10, 3_010));
+    commit(&mut state, 3_599, std::slice::from_ref(&ask));
+    assert!(state.unit(&unit("web/0")).is_none());
+    commit(&mut state, 3_600, &[ask]);
+    assert!(state.unit(&unit("web/0")).is_some());
+}
+
 #[test]
 fn a_batch_keeps_no_deadline_of_a_status_that_it_writes_again() {
     let mut state = empty();

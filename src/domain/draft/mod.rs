@@ -90,7 +90,7 @@ impl<'a> Draft<'a> {
             operations: OperationDraft::new(&base.operations),
             marks: MarkDraft::new(&base.marks),
             data: DataDraft::new(&base.data),
-            requests: RequestDraft::new(&base.requests, now),
+            requests: RequestDraft::new(&base.requests, now, base.answer_expiry(now)),
             contacts: Contacts::default(),
             usage: UsageDraft::new(base.head.counts.unwrap_or_default()),
             key_counts: KeyCounts::default(),
@@ -102,6 +102,7 @@ impl<'a> Draft<'a> {
     /// known here. Call it before everything else.
     pub fn judge_until(&mut self, judged: Timestamp) {
         self.judged = judged.min(self.now);
+        self.requests.judge_until(self.judged);
     }
 
     /// Returns the deadlines, with the outages of the state.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::domain::model::limits::Limits;
 use crate::domain::model::name::UnitName;
 use crate::domain::model::policy::Config;
-use crate::domain::model::request::log::RequestLog;
+use crate::domain::model::request::log::{AnswerExpiry, RequestLog};
 use crate::domain::model::request::{Outcome, Remembered, fence_id};
 use crate::domain::model::revision::Revision;
 use crate::domain::model::time::Timestamp;
@@ -16,17 +16,23 @@ use crate::domain::model::transition::Write;
 pub struct RequestDraft<'a> {
     base: &'a RequestLog,
     now: Timestamp,
+    expiry: AnswerExpiry<'a>,
     written: BTreeMap<Arc<str>, Remembered>,
 }
 
 impl<'a> RequestDraft<'a> {
-    pub fn new(base: &'a RequestLog, now: Timestamp) -> RequestDraft<'a> {
-        RequestDraft { base, now, written: BTreeMap::new() }
+    pub fn new(base: &'a RequestLog, now: Timestamp, expiry: AnswerExpiry<'a>) -> RequestDraft<'a> {
+        RequestDraft { base, now, expiry, written: BTreeMap::new() }
+    }
+
+    /// Lets answers expire up to this time only.
+    pub fn judge_until(&mut self, judged: Timestamp) {
+        self.expiry.judged = judged;
     }
 
     /// Returns the valid answer for an id.
     pub fn get(&self, id: &str) -> Option<&Remembered> {
-        self.written.get(id).or_else(|| self.base.answer(id, self.now))
+        self.written.get(id).or_else(|| self.base.answer(id, self.expiry))
     }
 
     /// Adds an answer.
@@ -67,7 +73,7 @@ impl<'a> RequestDraft<'a> {
     pub fn into_writes(self, limits: &Limits) -> impl Iterator<Item = Write> {
         let base = self.base;
         // Once at the end: a draft that evicts answers must still find all of its own.
-        let forgotten = base.surplus(&self.written, limits, self.now);
+        let forgotten = base.surplus(&self.written, limits, self.expiry);
         let forgotten = forgotten.into_iter().map(|id| Write::Request(id, None));
         // An answer that replaces an expired one removes that one first; an answer without a
         // removal is the first for its id.

@@ -23,7 +23,7 @@ use crate::domain::model::operation::words::OperationStatus;
 use crate::domain::model::outage::Outages;
 use crate::domain::model::policy::Config;
 use crate::domain::model::rank::Rank;
-use crate::domain::model::request::log::RequestLog;
+use crate::domain::model::request::log::{AnswerExpiry, RequestLog};
 use crate::domain::model::revision::Revision;
 use crate::domain::model::stated::StatedNeeds;
 use crate::domain::model::stated::index::NeedIndex;
@@ -318,6 +318,11 @@ impl AppState {
     /// Returns the deadlines, with the outages known here.
     pub fn deadlines(&self) -> Deadlines<'_> {
         Deadlines { outages: &self.outages, config: &self.head.config }
+    }
+
+    /// Returns the expiry of answers, with the outages known here, which are all up to `judged`.
+    pub(in crate::domain) fn answer_expiry(&self, judged: Timestamp) -> AnswerExpiry<'_> {
+        AnswerExpiry { judged, outages: &self.outages }
     }
 
     /// Returns the deadlines with these outages, which may be newer than those known here.

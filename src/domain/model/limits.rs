@@ -64,7 +64,7 @@ pub const TTL_MIN: Duration = Duration::from_secs(1);
 /// Longest ttl: a status that is valid for longer should be pushed without one.
 pub const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// How long an answer is stored for its request id.
+/// How long an answer is stored for its request id, without outages.
 pub const REQUEST_TTL: Duration = Duration::from_secs(10 * 60);
 
 /// How long a removed unit stays removed for reports without an incarnation: longer than a call of

@@ -37,7 +37,7 @@ pub fn delete(
     now: Timestamp,
 ) -> Result<(Option<Transition>, Outcome), Error> {
     if let Some(id) = id
-        && let Some(answer) = state.requests.answer(&id.id, now)
+        && let Some(answer) = state.requests.answer(&id.id, state.answer_expiry(now))
     {
         return Ok((None, answer.repeat(id)?));
     }
@@ -102,7 +102,7 @@ pub fn delete(
 /// there are too many units, those with the most recent contact get fences: they are the most
 /// likely to report again.
 fn remembered(state: &AppState, now: Timestamp) -> BTreeMap<Arc<str>, Remembered> {
-    let standing = state.requests.standing(now);
+    let standing = state.requests.standing(state.answer_expiry(now));
     let mut kept: BTreeMap<_, _> =
         standing.map(|(id, answer)| (id.clone(), answer.clone())).collect();
     let mut units: Vec<_> = state.units.iter().filter(|(_, unit)| unit.incarnation != 0).collect();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::domain::model::limits::{Limits, REQUEST_TTL};
 use crate::domain::model::name::UnitName;
+use crate::domain::model::outage::Outages;
 use crate::domain::model::request::{Remembered, is_fence};
 use crate::domain::model::time::Timestamp;
 
@@ -25,21 +26,38 @@ pub struct RequestLog {
 
 type ByTime = BTreeSet<(Timestamp, Arc<str>)>;
 
-/// Returns whether an answer given at `at` has expired, whether or not it is still stored.
-fn is_too_old(at: Timestamp, now: Timestamp) -> bool {
-    REQUEST_TTL <= now.since(at)
+/// The time by which answers expire. Outages do not count, because no request could be repeated
+/// then. So a clock of the store that is set ahead, which is an outage, ends no answer.
+#[derive(Clone, Copy)]
+pub(in crate::domain) struct AnswerExpiry<'a> {
+    /// Up to when the outages are known.
+    pub(in crate::domain) judged: Timestamp,
+    pub(in crate::domain) outages: &'a Outages,
+}
+
+impl AnswerExpiry<'_> {
+    /// Returns whether an answer given at `at` has expired, whether or not it is still stored.
+    fn is_over(&self, at: Timestamp) -> bool {
+        REQUEST_TTL <= self.judged.since(at) && REQUEST_TTL <= self.outages.uptime(at, self.judged)
+    }
 }
 
 impl RequestLog {
-    /// Returns the answer for this id that is valid at `now`.
-    pub fn answer(&self, id: &str, now: Timestamp) -> Option<&Remembered> {
-        self.get(id).filter(|answer| !is_too_old(answer.time, now))
+    /// Returns the answer for this id that has not expired.
+    pub(in crate::domain) fn answer(
+        &self,
+        id: &str,
+        expiry: AnswerExpiry<'_>,
+    ) -> Option<&Remembered> {
+        self.get(id).filter(|answer| !expiry.is_over(answer.time))
     }
 
-    /// Returns the answers that are valid at `now`.
-    pub fn standing(&self, now: Timestamp) -> impl Iterator<Item = (&Arc<str>, &Remembered)> {
-        let all = self.answers.iter();
-        all.filter(move |(_, answer)| !is_too_old(answer.time, now))
+    /// Returns the answers that have not expired.
+    pub(in crate::domain) fn standing<'a>(
+        &'a self,
+        expiry: AnswerExpiry<'a>,
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Remembered)> {
+        self.answers.iter().filter(move |(_, answer)| !expiry.is_over(answer.time))
     }
 
     /// Returns the stored answer for this id, whatever its age.
@@ -83,25 +101,25 @@ impl RequestLog {
         &self,
         new: &BTreeMap<Arc<str>, Remembered>,
         limits: &Limits,
-        now: Timestamp,
+        expiry: AnswerExpiry<'_>,
     ) -> Vec<Arc<str>> {
         let added = new.iter().filter(|(id, _)| !self.answers.contains_key(*id));
         let (fences, answers): (Vec<_>, Vec<_>) = added.partition(|(id, _)| is_fence(id));
         // A replacement of all units needs a fence for each.
         let fences_max = limits.request_ids_max.max(limits.units_max);
-        let mut surplus = self.surplus_fences(fences.len(), fences_max, now);
-        surplus.extend(self.surplus_answers(&answers, limits, now));
+        let mut surplus = self.surplus_fences(fences.len(), fences_max, expiry);
+        surplus.extend(self.surplus_answers(&answers, limits, expiry));
         surplus.retain(|id| !new.contains_key(id));
         surplus
     }
 
-    fn surplus_fences(&self, new: usize, max: usize, now: Timestamp) -> Vec<Arc<str>> {
+    fn surplus_fences(&self, new: usize, max: usize, expiry: AnswerExpiry<'_>) -> Vec<Arc<str>> {
         if new == 0 {
             return Vec::new();
         }
         let too_many = (self.fences_by_time.len() + new).saturating_sub(max);
         let oldest = self.fences_by_time.iter().enumerate();
-        let surplus = oldest.take_while(|(n, (at, _))| *n < too_many || is_too_old(*at, now));
+        let surplus = oldest.take_while(|(n, (at, _))| *n < too_many || expiry.is_over(*at));
         surplus.map(|(_, (_, id))| id.clone()).collect()
     }
 
@@ -112,7 +130,7 @@ impl RequestLog {
         &self,
         new: &[(&Arc<str>, &Remembered)],
         limits: &Limits,
-        now: Timestamp,
+        expiry: AnswerExpiry<'_>,
     ) -> Vec<Arc<str>> {
         if new.is_empty() {
             return Vec::new();
@@ -121,11 +139,11 @@ impl RequestLog {
         for (_, answer) in new {
             *added.entry(&answer.unit).or_default() += 1;
         }
-        let old = self.by_time.iter().take_while(|(at, _)| is_too_old(*at, now));
+        let old = self.by_time.iter().take_while(|(at, _)| expiry.is_over(*at));
         let mut surplus: Vec<Arc<str>> = old.map(|(_, id)| id.clone()).collect();
         let kept = |unit| {
             let of_unit = self.by_unit.get(unit).into_iter().flatten();
-            of_unit.skip_while(|(at, _)| is_too_old(*at, now))
+            of_unit.skip_while(|(at, _)| expiry.is_over(*at))
         };
         let mut forgotten: BTreeMap<&UnitName, usize> = BTreeMap::new();
         for (unit, added) in &added {
