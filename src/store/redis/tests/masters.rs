@@ -98,6 +98,7 @@ async fn check_emptied(server: &RedisServer, empty: impl AsyncFn()) {
     old.report("web/0", "gone").await;
     empty().await;
     let mut new = Driver::new(&open(&server.url()).await, "web").await;
+    let recorder = Recorder::on(&new.store);
     new.report("web/0", "up").await;
     new.report("web/0", "in force").await;
     assert_eq!((new.revision(), new.state.epoch_floor), (old.revision(), old.state.epoch_floor));
@@ -112,11 +113,15 @@ async fn check_emptied(server: &RedisServer, empty: impl AsyncFn()) {
     let (_, status) = found.state.statuses().from(&key).next().unwrap();
     assert_eq!(&*status.report.message, "in force");
     assert!(old.state.epoch_floor < found.state.epoch_floor);
-    // The other process learns the new floor from its next commit.
+    // The other process reads the repair, and learns the new floor from its next commit.
+    let read = Some((found.revision().0, false));
+    until("the repair is read", async || recorder.last("web") == read).await;
     new.commit(new.draft(mk_report("web/0", "based on floor 0"))).await.unwrap_err();
     let mut new = Driver::new(&new.store, "web").await;
     new.report("web/0", "both").await;
     store.confirm(&new.state.name, Version::of(&new.state)).await.unwrap();
+    // Nothing of the new history was lost.
+    assert_eq!((store.epoch().losses, new.store.epoch().losses), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,6 +184,35 @@ async fn a_floor_that_was_lost_is_not_given_again() {
         floors.push(store.epoch_floor(&mk_app("web")));
     }
     assert!(floors.is_sorted_by(|one, next| one < next), "{floors:?}");
+}
+
+/// Everything is lost. Two processes compare one after the other, and write in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_compares_late_neither_raises_the_floor_nor_loses_what_follows() {
+    let Some(server) = start().await else { return };
+    let (early, store) = open_one_bucket(&server).await;
+    let (late, other) = open_one_bucket(&server).await;
+    let (recorder, others) = (Recorder::on(&store), Recorder::on(&other));
+    has(&store).await;
+    until("the late process has it", async || others.last("web") == Some((1, false))).await;
+    stop_reading(&early).await;
+    stop_reading(&late).await;
+    server.call::<()>(&["FLUSHALL"]).await.unwrap();
+    become_another(&server).await;
+    let reader = read_again(&early).await;
+    let floor = store.epoch_floor(&mk_app("web"));
+    insist(&store, "web", "again").await;
+    let late_reader = read_again(&late).await;
+    let last = insist(&other, "web", "once more").await.revision();
+    until("it is read", async || recorder.last("web") == Some((last.0, false))).await;
+    reader.abort();
+    read_again(&early).await.abort();
+    late_reader.abort();
+    for store in [&store, &other] {
+        assert_eq!(store.epoch_floor(&mk_app("web")), floor);
+        assert_eq!(store.epoch().losses, 1);
+    }
+    assert_eq!(recorder.record().data_losses.len(), 1);
 }
 
 /// What a former master put at positions after those of the next one is lost. The list of masters
