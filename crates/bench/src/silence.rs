@@ -56,8 +56,9 @@ pub struct Silence {
 
 /// The limit for the judgement and publication of all units.
 const ALL_TARGET_SECONDS: f64 = 1.0;
-/// Calls open at once while units register.
-const REGISTERING_MAX: usize = 512;
+/// Calls open at once while units register. Each takes room for 1 MiB of answer, of the 256 MiB
+/// that the server allows the address of the load.
+const REGISTERING_MAX: usize = 256;
 /// One unit in so many registers first, to estimate the time for all.
 const PILOTS_ONE_IN: u64 = 50;
 /// The least time between the last registration and the moment of silence.
