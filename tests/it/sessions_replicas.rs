@@ -141,7 +141,9 @@ async fn a_replica_that_was_frozen_asserts_its_sessions_again() {
     peer.acknowledged(seq).await;
     eventually("it is connected again", async || is_connected(&other, "web/0").await.then_some(()))
         .await;
-    assert_eq!(level(&other, "web").await, Level::Blocked);
+    // The other replica reads the report from the log.
+    let is_blocked = async || (level(&other, "web").await == Level::Blocked).then_some(());
+    eventually("the other replica has the report", is_blocked).await;
     // The unit that moved stays on the other replica.
     assert!(matches!(moves.answer().await, Told::Superseded(_)));
     assert_eq!(reason(&moves.end().await.unwrap_err()), "STALE_INCARNATION");
