@@ -55,6 +55,8 @@ pub enum Outcome {
 
 /// Columns of the whole table, the width limit of a Markdown line here.
 const COLUMNS_MAX: usize = 118;
+/// The columns of a label in the head.
+const HEAD_COLUMNS: usize = 9;
 /// The least columns of the first column, the work.
 const WORK_COLUMNS_MIN: usize = 24;
 
@@ -194,7 +196,8 @@ impl Display for Summary {
         let Load { seconds, warm_up, rounds, connections, .. } = &self.load;
         let peers: Vec<&str> = self.peers().into_iter().collect();
         writeln!(f, "Machine  {}", self.machine)?;
-        writeln!(f, "Beside   {}", peers.join(", "))?;
+        let beside = wrapped(&peers.join(", "), COLUMNS_MAX - HEAD_COLUMNS);
+        writeln!(f, "Beside   {}", beside.join(&format!("\n{:HEAD_COLUMNS$}", "")))?;
         writeln!(
             f,
             "Rounds   {rounds} x {seconds} s after {warm_up} s of warm-up, sides in turn, \
@@ -333,6 +336,21 @@ mod tests {
         assert!(text.contains("failed") && text.contains("PATH"), "{text}");
         assert!(text.contains("Beside   etcd 3.4.23\n"), "{text}");
         assert!(text.contains("10 min 1 s in all"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS_MAX), "{text}");
+    }
+
+    #[test]
+    fn the_names_of_many_peers_take_several_lines() {
+        let mut summary = summary();
+        let peer = |number| Some(Side::counted(&format!("peer {number}"), vec![1.0]));
+        let ours = || Side::counted("bellwether 0.1.0", vec![1.0]);
+        let rows = (10..40).map(|number| Row::compare("Reports", ours(), peer(number), None));
+        let rows = rows.map(AnyRow::Rate).collect();
+        let (machine, sent) = (summary.machine.clone(), Value::Null);
+        summary.ran[0].outcome = Outcome::Report(Box::new(Report { machine, sent, rows }));
+        let text = summary.to_string();
+        assert!(text.contains("Beside   peer 10, peer 11,"), "{text}");
+        assert!(text.contains(",\n         peer "), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS_MAX), "{text}");
     }
 
