@@ -363,9 +363,7 @@ impl Judge {
             let gone = changes.split_off(gone).into_iter().map(|(_, head)| head);
             let lost = self.lost_changes.entry(name.clone()).or_default();
             lost.extend(gone);
-            while CHANGES_KEPT < lost.len() {
-                lost.pop_front();
-            }
+            lost.drain(..lost.len().saturating_sub(CHANGES_KEPT));
         }
     }
 
@@ -380,7 +378,9 @@ impl Judge {
         self.floors.insert(bucket, None);
         let before = self.positions.insert(bucket, last);
         if before.is_some_and(|before| last < before) {
-            self.revisions.retain(|app, _| apps.contains_key(app) || !is_of(app));
+            let is_gone = |app: &AppName, _: &mut _| is_of(app) && !apps.contains_key(app);
+            let gone = self.revisions.extract_if(.., is_gone);
+            gone.for_each(|(app, _)| *self.losses.entry(app).or_default() += 1);
         }
     }
 

@@ -42,6 +42,10 @@ pub struct Witness {
     open: BTreeMap<AppName, Vec<Arc<Transition>>>,
     /// The highest revision of a pruned tombstone.
     floor: Revision,
+    /// The last position whose tombstone was pruned.
+    pruned: Position,
+    /// The tombstones of applications that were created again.
+    replaced: BTreeMap<Position, Revision>,
     /// The time that the store told last, its signs of life, and when that was.
     told: Timestamp,
     life: Life,
@@ -79,6 +83,8 @@ impl Witness {
             apps: BTreeMap::new(),
             open: BTreeMap::new(),
             floor: Revision(0),
+            pruned: Position(0),
+            replaced: BTreeMap::new(),
             told: time,
             life: Life::default(),
             told_at: time,
@@ -209,13 +215,16 @@ impl Witness {
 
     fn apply(&mut self, transition: &Arc<Transition>) {
         let app = &transition.app;
-        let known = self.apps.get(app);
-        let revision = known.map_or(self.floor, |known| known.head.revision);
+        let known = self.apps.get(app).map(|known| known.head.revision);
+        let revision = known.unwrap_or_else(|| self.floor_below(transition.base));
         if revision != transition.base {
             self.accuse(format!("{app} is at {revision}, and a commit to {}", transition.base));
         }
         lock(&self.judge).on_commit(self.apps.get(app), transition, self.time);
         let known = self.apps.entry(app.clone()).or_default();
+        if known.head.deleted {
+            self.replaced.insert(known.position, known.head.revision);
+        }
         if transition.is_deletion() {
             known.forget_answers();
         }
@@ -226,10 +235,22 @@ impl Witness {
         }
     }
 
+    /// Returns the revision below the first commit of an unknown application. A group that got no
+    /// answer may prune a tombstone and create its application again. The store then shows the
+    /// new application before the prune, so the copy does not know which of the two was first.
+    fn floor_below(&mut self, base: Revision) -> Revision {
+        let mut replaced = self.replaced.range(..=self.pruned);
+        if self.floor < base && replaced.any(|(_, revision)| *revision == base) {
+            self.floor = base;
+        }
+        self.floor
+    }
+
     fn on_prune(&mut self, up_to: Position) {
         if self.is_over {
             return;
         }
+        self.pruned = self.pruned.max(up_to);
         let is_pruned = |app: &App| app.head.deleted && app.position <= up_to;
         let mut judge = lock(&self.judge);
         for (name, app) in self.apps.extract_if(.., |_, app| is_pruned(app)) {
