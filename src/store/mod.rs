@@ -321,13 +321,14 @@ pub enum MasterChange {
     Compared(u64),
 }
 
-/// A master that took over a bucket from another one, or the first one.
+/// A master that took over a bucket from another one, the first one, or the same one under a higher
+/// epoch floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Takeover {
     /// Its epoch floor. No two masters of a bucket have the same.
     pub epoch_floor: u64,
     /// The last position that it had when a process first met it. What former masters put at later
-    /// positions is lost.
+    /// positions is lost. The highest position if the same master goes on, which loses nothing.
     pub last: Position,
 }
 

@@ -29,7 +29,7 @@ use crate::mark::Marks;
 use crate::quorum;
 use crate::refusal::Refusals;
 use crate::report::Reports;
-pub use crate::report::{Member, number};
+pub use crate::report::{Member, Sent, number};
 use crate::server::app::App;
 use crate::uptime::Uptime;
 
@@ -81,24 +81,12 @@ pub struct Judge {
     checkpoints: BTreeMap<(AppName, OperationId), u64>,
     /// How often the tombstone of an application was pruned.
     prunes: BTreeMap<AppName, u64>,
+    /// The applications that neither the last master nor the one before it has, after a loss.
+    pruned: Vec<AppName>,
     contacts: BTreeMap<Member, u64>,
     /// Units that are silent on purpose, each with the time since when.
     silent: BTreeMap<Member, u64>,
     returns: BTreeMap<Member, u64>,
-}
-
-/// What a client knew when it sent a request: an acknowledgement counts if nothing was lost since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sent {
-    losses: u64,
-    masters: u64,
-}
-
-impl Sent {
-    /// Returns whether the application lost a commit between the two.
-    pub fn is_before_loss(self, later: Sent) -> bool {
-        self.losses < later.losses
-    }
 }
 
 impl Judge {
@@ -267,6 +255,9 @@ impl Judge {
         }
         let kept = |app| apps.get(app).map_or(Revision(0), |app| app.head.revision);
         self.revisions.iter_mut().for_each(|(app, last)| *last = kept(app).min(*last));
+        for app in self.pruned.drain(..) {
+            *self.losses.entry(app).or_default() += 1;
+        }
         self.contacts.clear();
     }
 
@@ -350,6 +341,7 @@ impl Judge {
         }
         self.masters += 1;
         self.checkpoints.clear();
+        self.pruned.clear();
         for name in lost {
             *self.losses.entry(name.clone()).or_default() += 1;
             self.reports.forget(name);
@@ -379,8 +371,7 @@ impl Judge {
         let before = self.positions.insert(bucket, last);
         if before.is_some_and(|before| last < before) {
             let is_gone = |app: &AppName, _: &mut _| is_of(app) && !apps.contains_key(app);
-            let gone = self.revisions.extract_if(.., is_gone);
-            gone.for_each(|(app, _)| *self.losses.entry(app).or_default() += 1);
+            self.pruned.extend(self.revisions.extract_if(.., is_gone).map(|(app, _)| app));
         }
     }
 

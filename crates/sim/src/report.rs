@@ -103,3 +103,19 @@ pub fn number(text: &[u8]) -> u64 {
     let digits = text.rsplit(' ').next().unwrap_or_default();
     digits.parse().unwrap_or_default()
 }
+
+/// What a client knew when it sent a request: an acknowledgement counts if nothing was lost since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// How often the application had lost a commit.
+    pub losses: u64,
+    /// The number of masters so far.
+    pub masters: u64,
+}
+
+impl Sent {
+    /// Returns whether the application lost a commit between the two.
+    pub fn is_before_loss(self, later: Sent) -> bool {
+        self.losses < later.losses
+    }
+}
