@@ -255,10 +255,15 @@ impl Judge {
         }
         let kept = |app| apps.get(app).map_or(Revision(0), |app| app.head.revision);
         self.revisions.iter_mut().for_each(|(app, last)| *last = kept(app).min(*last));
+        self.contacts.clear();
+    }
+
+    /// Forgets the revisions that no master has and no process knows: no process is left that has
+    /// seen them before the loss.
+    pub fn on_no_process(&mut self) {
         for app in self.pruned.drain(..) {
             *self.losses.entry(app).or_default() += 1;
         }
-        self.contacts.clear();
     }
 
     /// Returns how often the tombstone of an application was pruned, with the answers to requests.

@@ -187,6 +187,9 @@ impl World {
             Some(Harm::Freeze(place, span)) => self.freeze(place, span),
             None => {}
         }
+        if self.places.iter().all(|place| place.host.is_none()) {
+            lock(&self.judge).on_no_process();
+        }
         self.restart()?;
         self.network.deliver(self.now, &mut self.server);
         for link in self.network.with(|network| network.noticed()) {
