@@ -515,13 +515,18 @@ impl Model {
         moved
     }
 
-    /// Handles a data loss: marks each unit uncertain once for each loss count.
+    /// Handles a data loss: marks each unit uncertain once for each loss count. Silence counts from
+    /// the loss.
     pub fn mark_uncertain(&mut self, losses: u32, now: u64) -> bool {
         let moved = self.losses < losses && !self.units.is_empty();
         if moved {
             self.losses = losses;
+            let ends = now + millis(self.config.lost_after);
             for unit in &mut self.units {
                 unit.uncertain_since = unit.uncertain_since.or(Some(now));
+                if unit.lost_since.is_none() {
+                    unit.silence_ends = unit.silence_ends.map(|at| at.max(ends));
+                }
             }
         }
         moved

@@ -65,6 +65,28 @@ fn the_history_names_the_freshness_of_a_silent_unit() {
     assert_eq!(told(&case), (Cause::Doubted, Freshness::Uncertain));
 }
 
+/// The contact that would have ended its silence may be among the lost writes.
+#[test]
+fn silence_counts_from_a_data_loss() {
+    let mut case = Case::new();
+    case.run(register(newcomer("web/0", None), 10));
+    case.at(11).pass();
+    let lost_after = case.unit("web/0").silence_ends.unwrap().millis() / 1000 - 11;
+    for (losses, at) in [(1, 50), (2, 70)] {
+        case.at(at).commit(|draft| mark_uncertain(draft, losses));
+        let unit = case.unit("web/0");
+        assert_eq!(unit.silence_ends, Some(time(at + lost_after)));
+        assert_eq!(unit.uncertain_since, Some(time(50)), "since the first loss");
+    }
+    case.at(70 + lost_after - 1).pass();
+    assert_eq!(case.unit("web/0").lost_since, None);
+    case.at(70 + lost_after).pass();
+    assert_eq!(case.unit("web/0").lost_since, Some(time(70 + lost_after)));
+    let ends = case.unit("web/0").silence_ends;
+    case.at(300).commit(|draft| mark_uncertain(draft, 3));
+    assert_eq!(case.unit("web/0").silence_ends, ends, "a lost unit has no contact to wait for");
+}
+
 #[test]
 fn the_application_says_why_a_unit_is_lost() {
     let stop = Command::AnnounceStop(reporter("web/0"));

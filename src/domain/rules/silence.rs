@@ -73,12 +73,23 @@ pub(in crate::domain) fn quieten_unit(draft: &mut Draft<'_>, name: &UnitName) {
     }
 }
 
-/// Marks a unit as uncertain: the store may have lost its last reports.
+/// Marks a unit as uncertain: the store may have lost its last reports. The contact that would end
+/// its silence may be among them, so a quiet unit is lost `lost_after` after the loss at the
+/// earliest.
 pub(in crate::domain) fn mark_unit_uncertain(draft: &mut Draft<'_>, name: &UnitName) {
-    let certain = draft.unit(name).filter(|unit| unit.uncertain_since.is_none());
-    if let Some(unit) = certain.cloned() {
-        let uncertain = Unit { uncertain_since: Some(draft.now), ..unit };
+    let Some(unit) = draft.unit(name).cloned() else { return };
+    let silence_ends = match unit.lost_since {
+        None => unit.silence_ends.map(|ends| ends.max(draft.silence_from_now())),
+        Some(_) => unit.silence_ends,
+    };
+    let is_certain = unit.uncertain_since.is_none();
+    let is_later = silence_ends != unit.silence_ends;
+    let uncertain_since = unit.uncertain_since.or(Some(draft.now));
+    let uncertain = Unit { uncertain_since, silence_ends, ..unit };
+    if is_certain {
         put_marked(draft, name, uncertain, Cause::Doubted);
+    } else if is_later {
+        draft.units.put(name.clone(), Some(uncertain));
     }
 }
 
