@@ -259,8 +259,9 @@ impl Judge {
     }
 
     /// Forgets the revisions that no master has and no process knows: no process is left that has
-    /// seen them before the loss.
+    /// seen them before the loss, or that knows a later time than the store.
     pub fn on_no_process(&mut self) {
+        self.uptime.on_no_process();
         for app in self.pruned.drain(..) {
             *self.losses.entry(app).or_default() += 1;
         }

@@ -34,8 +34,9 @@ pub struct Uptime {
     total: u64,
     /// The same when the store told the time: decisions are of such a time, or shortly after it.
     told: BTreeMap<Timestamp, u64>,
-    /// The outages that the store told last.
+    /// The outages that the store told last, and the latest time that it told.
     outages: Arc<Outages>,
+    told_last: Timestamp,
     /// When a replica last could, and since when without a gap.
     last: u64,
     since: u64,
@@ -81,7 +82,15 @@ impl Uptime {
         // A full store cannot record the time: if its clock is set back then, the time is repeated.
         self.told.retain(|told, _| told <= time);
         self.told.entry(*time).or_insert(self.total);
-        self.outages = outages.clone();
+        // Nor can it record the outages then, which other processes still know.
+        if self.told_last <= *time {
+            (self.outages, self.told_last) = (outages.clone(), *time);
+        }
+    }
+
+    /// Records that no process is left that knows the time or an outage.
+    pub fn on_no_process(&mut self) {
+        self.told_last = Timestamp::default();
     }
 
     /// Returns the uptime at a decision of this time. Its commit may arrive much later, from a
