@@ -272,6 +272,11 @@ impl Deployment {
         }
     }
 
+    /// Writes all effects of a server to its append-only file.
+    pub fn sync(&mut self, node: NodeId) {
+        self.nodes[node].sync();
+    }
+
     /// Brings all effects to a replica, even to one that is cut off.
     pub fn catch_up(&mut self, node: NodeId) {
         let Node { is_cut, lag, .. } = self.nodes[node];

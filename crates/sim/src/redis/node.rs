@@ -147,6 +147,11 @@ impl Node {
             return;
         }
         self.flushed = now;
+        self.sync();
+    }
+
+    /// Writes its effects to its disk.
+    pub fn sync(&mut self) {
         let (disk, done) = &mut self.disk;
         self.log.after(*done).for_each(|(_, effect)| disk.repeat(effect));
         *done = self.log.end();

@@ -332,9 +332,12 @@ impl Servers {
         let to = (from + 1 + dice.index(self.shards.len() - 1)) % self.shards.len();
         let way = (self.shards[from].master, self.shards[to].master);
         self.deployment.move_slot(moved, way);
-        // Redis can lose what was moved, at a failover before the replica has it. Commits from
-        // before the move waited for another replica: that loss is none of the store.
+        // Redis can lose what was moved, at a failover before the replica has it, or at a restart
+        // before it is in the append-only file. Commits from before the move waited for another
+        // replica and another file: that loss is none of the store.
         self.deployment.catch_up(other(way.1));
+        self.deployment.sync(way.1);
+        self.deployment.sync(other(way.1));
         self.take_master(to, Some(moved), true)
     }
 
