@@ -80,7 +80,7 @@ fn notes(why: &ExplainApplicationResponse, now: Timestamp) -> Vec<(&'static str,
     }
     if 0 < why.silent_count {
         let silent = counted(why.silent_count, "status", "statuses");
-        notes.push(("silent", format!("{silent} of lost units, kept but not counted")));
+        notes.push(("silent", format!("{silent} of lost or uncertain units, not counted")));
     }
     if why.observer_suspect {
         let held = "so many units vanished at once that the fault may be on the side of the \
@@ -294,7 +294,7 @@ api is blocked since 12:41:02Z (4m)
   beaten   api/2 -         unknown  no report for 6m (stale; latched; lower level)
            api/0* -        active
            and 3 more; --limit N lists them
-  silent   1 status of lost units, kept but not counted
+  silent   1 status of lost or uncertain units, not counted
   check    the database relation has a URL
   action   juju integrate api postgresql
 ";
@@ -403,7 +403,7 @@ api is \x1b[31mblocked\x1b[0m since 2026-02-24 12:41:02Z (24h)
                                     latched; lower level)
            api/0* -        \x1b[32mactive\x1b[0m
            and 3 more; --limit N lists them
-  silent   1 status of lost units, kept but not counted
+  silent   1 status of lost or uncertain units, not counted
   check    the database relation has a URL
   action   juju integrate api postgresql
            restart it  (for api/2 -)
